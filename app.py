@@ -17,8 +17,11 @@ st.set_page_config(
     initial_sidebar_state="collapsed",
 )
 st.html(HERE / "ui" / "page.css")
-page = st.navigation([navigation.page(name) for name in navigation.PAGES], position="top")
-if welcome.loaded():
+loaded = welcome.loaded()
+shown = None if loaded else welcome.show
+pages = [navigation.page(name, shown) for name in navigation.PAGES]
+page = st.navigation(pages, position="top")
+if loaded:
     import_module("lcviz.dashboard").run(page)
 else:
-    welcome.show(page.title)
+    page.run()

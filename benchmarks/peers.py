@@ -178,7 +178,7 @@ def _zipnn(state: Floats, delta: Floats, found: Tools) -> None:
 def lc_checkpoint() -> dict[str, Any]:
     """The package lc_checkpoint on 100,000 elements of lap:3, and ours on the same.
 
-    Returns n; ours and theirs, dicts of bits (a parameter), encode and decode (seconds) and
+    Returns n; ours and theirs, dicts of bits (per parameter), encode and decode (seconds) and
     error (the norm of what is lost over that of the delta); problem: why theirs is None.
     """
     sample = samples.make("lap", ELEMENTS)

@@ -6,12 +6,13 @@ Every size is of whole records on disk, header included, as a share of the float
 the tensors saved; the exact base is left out. Entropy is that of the records' symbols as single
 values, alone. "E" is what the exponent stage with the paper's Huffman code alone, without
 priority promotion, would take for the same deltas; the rows "all" save a run that way, so that
-its deltas are those of a track that follows more closely.
+its deltas are those of a track that follows more closely. Uniform steps have no exponent stage.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,16 @@ from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings, Snapshot
 
-KEPT = {"2": (2, None), "3": (3, None), "all": (None, None), "5 %": (None, 0.05)}
+KEPT = {
+    "2 bits": Coding(2),
+    "3 bits": Coding(3),
+    "all": Coding(None),
+    "5 % in buckets": Coding(budget=0.05, quantizer="exponent"),
+    "5 % in steps": Coding(budget=0.05),
+}
+
+
+LR = 0.05
 
 
 @dataclass(frozen=True)
@@ -59,13 +69,14 @@ def measure(settings: RunSettings) -> Row:
         mean[coder] = sum(c.nbytes for c in deltas) / full
     headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
     sizes: list[Sizes] = [record_sizes(c.alphabets, Coding.coder) for c in deltas]
-    every = [next(x for x in promotions(c.alphabets) if x.bits is None) for c in deltas]
+    every = [p for c in deltas for p in promotions(c.alphabets) if p.kept is None]
+    e_alone = (sum(e.sizes.huffman for e in every) + headers) / full if every else math.nan
     return Row(
         len(deltas),
         mean,
         max(c.nbytes / c.full_nbytes for c in deltas),
         sum(s.entropy for s in sizes) / full,
-        (sum(e.sizes.huffman for e in every) + headers) / full,
+        e_alone,
         deltas[-1].distance,
     )
 
@@ -78,22 +89,26 @@ def main() -> None:
     options = parser.parse_args()
     data = [("digits", None)] + ([("mnist", options.mnist)] if options.mnist else [])
     print(
-        "model   data    kept  scope   records  run-length  largest  Huffman  entropy  E        "
-        "distance"
+        "model   data    kept            scope   records  run-length  largest  Huffman  entropy  "
+        "E        distance"
     )
     for name, folder in data:
-        for kept, (bits, budget) in KEPT.items():
+        for kept, coding in KEPT.items():
             for scope in ("model", "tensor"):
                 row = measure(
                     RunSettings(
+                        model="lenet5",
                         data=name,
                         folder=folder,
-                        coding=Coding(bits, scope, budget=budget),
+                        lr=LR,
+                        batch_size=32,
+                        interval=1,
+                        coding=replace(coding, scope=scope),
                         stop_after=options.iterations,
                     )
                 )
                 print(
-                    f"lenet5  {name:<7} {kept:<5} {scope:<7} {row.records:<8} "
+                    f"lenet5  {name:<7} {kept:<15} {scope:<7} {row.records:<8} "
                     f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "
                     f"{row.mean['huffman']:<8.2%} {row.entropy:<8.2%} {row.e_alone:<8.2%} "
                     f"{row.distance:.4f}"

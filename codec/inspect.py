@@ -25,7 +25,7 @@ from codec.saving.checkpointer import Front
 from codec.saving.saved import STAGES, PendingSave
 from codec.scheme import huffman, runlength
 from codec.scheme.coders import CODERS
-from codec.scheme.coding import SCOPES
+from codec.scheme.coding import QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
@@ -73,6 +73,7 @@ __all__ = [
     "MAX_STEP",
     "MAX_TENSORS",
     "PREFIX",
+    "QUANTIZERS",
     "RUN",
     "SCOPES",
     "STAGES",

@@ -34,8 +34,6 @@ from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.recovery import ProtocolError
 
 from .export import receipt
-from .learn.one_file import learn_html
-from .report.chain_figures import figures_of
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
@@ -120,11 +118,15 @@ def _check_receipt(options: argparse.Namespace) -> int:
 
 def _write_learn(options: argparse.Namespace) -> int:
     """The Learn page as a file."""
+    from .learn.one_file import learn_html  # streamlit, which the other commands do without
+
     return _write(options.output, learn_html())
 
 
 def _write_report(options: argparse.Namespace) -> int:
     """The figures of a chain as a file."""
+    from .report.chain_figures import figures_of  # plotly, which the other commands do without
+
     with _bar("reading") as tell:
         figures = figures_of(options.chain, options.step, tell)
     done = _write(options.output, figures.to_html())

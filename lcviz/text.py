@@ -24,17 +24,25 @@ def nbytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
-def kept_name(bits: int | None, budget: float | None = None) -> str:
-    """How much of a change is kept, for an axis: "2" bits, "all", or "5 %"."""
-    if budget is not None:
-        return f"{100 * budget:g} %"
-    return "all" if bits is None else str(bits)
+def kept_name(kept: int | Coding | None) -> str:
+    """How much of a change is kept, for an axis: "2" bits, "all", "5 %", or "±0.0001"."""
+    if isinstance(kept, Coding):
+        if kept.tolerance is not None:
+            return f"±{kept.tolerance:g}"
+        if kept.budget is not None:
+            return f"{100 * kept.budget:g} %"
+        kept = kept.bits
+    return "all" if kept is None else str(kept)
 
 
 def kept_text(coding: Coding) -> str:
-    """How much of a change is kept: "2 bits", "all buckets", or "budget 5.00 %"."""
+    """How much of a change is kept: "2 bits", "all buckets", "budget 5.00 %", "5.00 % in buckets",
+    or "tolerance 0.0001"."""
+    if coding.tolerance is not None:
+        return f"tolerance {coding.tolerance:g}"
     if coding.budget is not None:
-        return f"budget {percent_text(coding.budget)}"
+        share = percent_text(coding.budget)
+        return f"budget {share}" if coding.uniform else f"budget {share} in buckets"
     return "all buckets" if coding.bits is None else plural(coding.bits, "bit")
 
 

@@ -1,4 +1,4 @@
-"""The first seconds of a server: a recorded example is on screen while everything is imported.
+"""The first seconds of a server: a recording is on screen while everything is imported.
 
 Nothing here imports the codec, torch or pandas, which take seconds, and minutes where they are
 slow to read from disk.
@@ -14,14 +14,17 @@ import streamlit as st
 from lcviz.ui import navigation, recording
 
 POLL_SECONDS = 0.4
+HEAD_START = 0.7  # seconds until the imports begin: the recording is drawn first
 _LOADED = threading.Event()
 _LOADING = threading.Lock()
 
 
 def loaded() -> bool:
-    """Whether everything is imported; begins to import it at the first call."""
+    """Whether everything is imported; begins to import it soon after the first call."""
     if not _LOADED.is_set() and _LOADING.acquire(blocking=False):
-        threading.Thread(target=load, name="imports", daemon=True).start()
+        imports = threading.Timer(HEAD_START, load)
+        imports.daemon = True
+        imports.start()
     return _LOADED.is_set()
 
 
@@ -36,10 +39,12 @@ def load() -> None:
         _LOADED.set()
 
 
-def show(title: str) -> None:
-    """The recorded example on Live, a line on other pages, and the page itself once it is there."""
-    if title == navigation.PAGES["live"][0]:
-        recording.show()
+def show(name: str) -> None:
+    """A recording on Live and Learn, a line elsewhere, and the page itself once it is there."""
+    if name == "live":
+        recording.show_live()
+    elif name == "learn" and not st.query_params:  # links ask for more
+        recording.show_learn()
     else:
         st.info("The server has just started: this page opens in a few seconds.")
 

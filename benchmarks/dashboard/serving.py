@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 60_000  # milliseconds for anything awaited
+
+
+def chromium() -> str:
+    """The browser to measure with, unless another is asked for."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    return next(filter(None, map(shutil.which, names)), names[0])
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(script: str) -> Iterator[Server]:
-    """A Streamlit server for one script, healthy."""
+def server(
+    script: str, root: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """A Streamlit server for one script of a tree, healthy. environment: in addition to ours."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -81,8 +90,8 @@ def server(script: str) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
-            env=os.environ | {"TMPDIR": folder},
+            cwd=root,
+            env=os.environ | {"TMPDIR": folder, "PYTHONPATH": str(root)} | (environment or {}),
             stdout=log,
             stderr=subprocess.STDOUT,
         )

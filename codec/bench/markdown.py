@@ -51,11 +51,11 @@ def case(found: Mapping[str, Any]) -> str:
         f"## {size_name(found['n'])} parameters of {found['data']}",
         "",
         f"{found['n']:,} parameters, {100 * found['zeros']:.2f} % of the quantized delta zero, "
-        f"{found['levels']} levels, entropy of single values {bits(found['entropy'])} bits a "
+        f"{found['levels']} levels, entropy of single values {bits(found['entropy'])} bits per "
         f"parameter{_shuffled(found)}. Medians of {found['rounds']} rounds.",
         "\n",
     ]
-    columns = ["", "bits a parameter", *(f"{a}, GB/s" for a in ACTIONS)]
+    columns = ["", "bits per parameter", *(f"{a}, GB/s" for a in ACTIONS)]
     columns += [f"{a} ÷ copy" for a in ACTIONS]
     rows = []
     for name, tool in found["tools"].items():
@@ -83,7 +83,7 @@ def lc_checkpoint(found: Mapping[str, Any]) -> str:
         for name, f in (("ours", found["ours"]), ("lc_checkpoint", found["theirs"]))
         if f
     ]
-    head = ["", "bits a parameter", "encode, ms", "decode, ms", "lost, of the delta's norm"]
+    head = ["", "bits per parameter", "encode, ms", "decode, ms", "lost, of the delta's norm"]
     problem = f"\nlc_checkpoint gave no result: {found['problem']}\n" if found["problem"] else ""
     return text + table(head, rows) + problem
 

@@ -17,6 +17,7 @@ from codec.record import layers, merged
 from codec.record import record as records
 from codec.record.merged import Merged, Moment
 from codec.record.record import Place, Record
+from codec.scheme.coding import KEYS
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.storage.directory import Store
@@ -140,4 +141,4 @@ class DeltaMerger:
 
 
 def _settings(record: Record) -> tuple[Any, ...]:
-    return tuple(record.metadata.get(key) for key in ("bits", "budget", "scope", "coder"))
+    return tuple(record.metadata.get(key) for key in KEYS)

@@ -24,6 +24,7 @@ from codec.errors import ChainError, RecordError, SettingsError, StepOrderError,
 from codec.record.record import PREFIX
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
+from codec.scheme.coding import KEYS
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
 from codec.state.policy import Policy, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
@@ -149,9 +150,7 @@ def compress(options: argparse.Namespace) -> int:
     compacted chain, which are skipped. A file that differs, or that the chain has under another
     step, is an error; then nothing is written.
     """
-    settings = {"bits": options.bits, "scope": options.scope, "coder": options.coder}
-    if options.budget is not None:
-        settings["budget"] = options.budget
+    settings = {key: getattr(options, key) for key in KEYS}
     policy = rules(options.policy)
     place = Location(options.output)
     mappings, where = _mappings(options), str(place)

@@ -21,7 +21,7 @@ from codec.bench.tasks import RoundTripError
 from codec.console import BAD_DATA, WRONG_USE, Parser
 from codec.errors import LccError, SettingsError, StepNotFoundError, StepOrderError
 from codec.scheme.coders import CODERS
-from codec.scheme.coding import SCOPES
+from codec.scheme.coding import QUANTIZERS, SCOPES
 from codec.storage.location import local_path
 
 from . import commands
@@ -99,6 +99,17 @@ def _compress(own: Parser) -> None:
         "--budget",
         type=float,
         help="instead of --bits: the largest delta, as a share of the lossy tensors' float32 size",
+    )
+    own.add_argument(
+        "--tolerance",
+        type=float,
+        help="instead of --bits: the largest error of a saved value",
+    )
+    own.add_argument(
+        "--quantizer",
+        choices=QUANTIZERS,
+        help="exponent buckets (the paper) or uniform steps (default: exponent with --bits, "
+        "uniform otherwise)",
     )
     own.add_argument(
         "--scope",

@@ -17,7 +17,8 @@ from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteIt
 from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
-from codec.state.policy import EXACT, LOSSY, MODELS, MOMENTS, SKIP, STATISTICS, Policy
+from codec.scheme.coding import check_targets
+from codec.state.policy import EXACT, MODELS, MOMENTS, SKIP, STATISTICS, Policy
 from codec.state.tensors import (
     LOSSY_DTYPES,
     TensorSpec,
@@ -63,6 +64,7 @@ class Rules:
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
         self._policy = Policy(patterns)
+        check_targets(self._policy.targets)
         if SKIP in (patterns or {}).values():
             raise SettingsError(
                 "DCP would miss a skipped tensor when it loads; leave it out of the state"
@@ -80,7 +82,7 @@ class Rules:
             path: The keys that lead to it in the nested state.
         """
         if asked := self._policy.asked(fqn):
-            return asked == LOSSY
+            return asked != EXACT
         return not family(fqn, path) and not fqn.endswith(STATISTICS)
 
     def chunk(self, item: WriteItem, path: Sequence[Any] | None) -> Chunk:
@@ -95,7 +97,9 @@ class Rules:
         assert data is not None, "DCP tells it of every tensor"
         keys = path or (fqn,)
         like = torch.empty((), dtype=data.properties.dtype).expand(data.chunk.sizes)
-        return Chunk(item, name, spec_of(name, like, self.is_lossy(fqn, keys), family(fqn, keys)))
+        own = self._policy.family(fqn) if self._policy.asked(fqn) in self._policy.targets else None
+        own = own or family(fqn, keys)
+        return Chunk(item, name, spec_of(name, like, self.is_lossy(fqn, keys), own))
 
 
 def family(fqn: str, path: Sequence[Any]) -> str:

@@ -70,8 +70,8 @@ class ChainWriter(FileSystemWriter):
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
-        bits, scope, coder: See `Coding`. An alphabet belongs to one chunk, or with scope "model" to
-            a rank's record.
+        bits, scope, coder, tolerance: See `Coding`. An alphabet belongs to one chunk, or with scope
+            "model" to a rank's record.
         policy: Pattern of fully qualified names -> "lossy" or "exact", see `Rules`.
         base_every: After so many saves with deltas comes one that needs no other directory; None:
             never.
@@ -94,6 +94,7 @@ class ChainWriter(FileSystemWriter):
         scope: str = "tensor",
         coder: str = "runlength",
         *,
+        tolerance: float | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep: int | None = None,
@@ -106,7 +107,7 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
+        self._rules, self._coding = Rules(policy), Coding(bits, scope, coder, tolerance=tolerance)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
         self._kept = RankState()

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from codec.errors import PayloadError
 from codec.scheme.coding import Coding
-from codec.scheme.delta import Group, alphabet_name, alphabets, family_bits
+from codec.scheme.delta import Group, alphabet_name, alphabets
 from codec.scheme.kernels import MAX_STREAM, UNIT
-from codec.scheme.stream import MAX_LEVELS, Encoded, check
+from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM, Encoded, check
 from codec.scheme.tables import CodeTable
+from codec.scheme.uniform import levels_of
 from codec.state.tensors import Arrays, Layout
 
 ARRAY = "coded"
 WORD = 4  # bytes
 ROW = struct.Struct("<HBBH")  # levels, classes, units of a stream, bytes of the new table
+BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
 HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
 
@@ -50,6 +52,7 @@ def groups_of(
     non_finite: Sequence[str],
     tables: Mapping[str, CodeTable],
     columns: int = 0,
+    uniform: bool = False,
 ) -> Iterator[Group]:
     """Take one group after another off the words.
 
@@ -60,17 +63,21 @@ def groups_of(
         non_finite: Lossy tensors that have no codes.
         tables: Alphabet -> the code table it may use again.
         columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
+        uniform: Whether the record's format allows uniform steps.
 
     Raises:
         PayloadError: The words do not fit together.
     """
     for tensors in alphabets(layout, coding.scope, non_finite):
         name = alphabet_name(coding.scope, tensors)
-        bits = family_bits(tensors, coding.bits)
+        bits = None if tensors[0].family else coding.bits
         n = sum(t.size for t in tensors)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         (k, classes, units), packed = _head(words)
         most = MAX_LEVELS if bits is None or columns else 2**bits
+        by_steps = uniform and k >= BY_STEPS and columns <= 1
+        if by_steps:
+            k, most = k - BY_STEPS, MAX_UNIFORM
         if not 1 <= k <= most:
             raise PayloadError(f"{k} levels, at most {most} are allowed")
         cached = classes > 0 and packed.size == 0
@@ -78,14 +85,13 @@ def groups_of(
         if cached and (table is None or table.classes != classes):
             raise PayloadError(f"the code table sent last for {name!r}, but none was")
         if classes and not cached:
-            table = CodeTable.unpacked(packed, k - 1, classes)
+            table = CodeTable.unpacked(packed, k - 1, classes, by_steps)
         if packed.size and not classes:
             raise PayloadError("a code table for an alphabet that needs none")
         if not 1 <= units <= MAX_UNITS:
             raise PayloadError(f"streams of {units} units")
         streams = words.take(-(-n // (units * UNIT)) if table else 0)
-        levels = words.take((k - 1) * max(columns, 1)).view(np.float32)
-        levels = levels.reshape((k - 1, columns) if columns else (k - 1,))
+        levels = _levels(words, k, max(columns, 1), by_steps)
         encoded = Encoded(
             payload=words.take(int(((streams.astype(np.int64) + 31) >> 5).sum())),
             streams=streams,
@@ -93,10 +99,11 @@ def groups_of(
             table=table,
             cached=cached,
             saved_bits=0,
-            levels=np.concatenate((np.zeros_like(levels, shape=(1, *levels.shape[1:])), levels)),
+            levels=levels if columns else levels.reshape(-1),
             shape=shape,
             bits=bits,
             coder=coding.coder,
+            uniform=by_steps,
         )
         check(encoded, n)
         yield Group(tensors, encoded, None)
@@ -134,10 +141,20 @@ def _parts(e: Encoded) -> list[NDArray[np.uint32]]:
     table = b"" if e.table is None or e.cached else e.table.packed.tobytes()
     units, rest = divmod(e.stream_elements, UNIT)
     assert rest == 0, "streams are made of whole units"
-    head = ROW.pack(e.k, e.table.classes if e.table else 0, units, len(table)) + table
+    k, classes = e.k + BY_STEPS * e.uniform, e.table.classes if e.table else 0
+    head = ROW.pack(k, classes, units, len(table)) + table
     head += bytes(-len(head) % WORD)
-    levels = e.levels[1:].reshape(-1).view(np.uint32)
+    levels = e.stored_levels.view(np.uint32)
     return [np.frombuffer(head, np.uint32), e.streams, levels, e.payload]
+
+
+def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.float32]:
+    """float32 (k, columns)."""
+    if by_steps:
+        size = words.take(min(k - 1, 1)).view(np.float32)
+        return levels_of(size[0] if size.size else 0.0, k).reshape(k, 1)
+    levels = words.take((k - 1) * columns).view(np.float32).reshape(k - 1, columns)
+    return np.concatenate((np.zeros((1, columns), np.float32), levels))
 
 
 def _head(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:

@@ -21,16 +21,20 @@ from codec.errors import ForeignRecordError, MalformedRecordError, VersionError
 from codec.state.tensors import Arrays
 
 FORMAT = 1  # of most records
-NEWEST = 2  # of records with an edit or a single number among their values
+EDITED = 2  # of records with an edit or a single number among their values
+UNIFORM = 3  # of records with an alphabet of uniform steps, or whose settings ask for them
+FORMATS = (FORMAT, EDITED, UNIFORM)
 MORE = "more"
 DIGEST = 32  # hex digits: enough to notice damage and to tell 2**64 records apart
 PLACE = ("format", "kind", "step", "run", "parent", "track")
 BASE = (*PLACE, "digest")
 SETTINGS = ("keep", "scope", "coder")
 STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
-OWN = {*STEPS, "bits", "budget"}  # these stand in the line only
+TARGETS = ("bits", "budget", "tolerance", "quantizer")  # what the word keep says
+OWN = {*STEPS, *TARGETS}  # these stand in the line only
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
-_SHARE = re.compile("[0-9.e-]{1,24}")
+_STEPS, _TOLERANCE = "uniform:", "tolerance:"
+_FLOAT = re.compile("[0-9.e+-]{1,24}")
 
 
 def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
@@ -45,7 +49,7 @@ def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
 
 
 def line_of(line: str, where: str) -> dict[str, Any]:
-    """Name -> value of a line: format and step are integers, run, parent, bits and budget may be
+    """Name -> value of a line: format and step are integers, run, parent and the targets may be
     None, all others are text.
 
     Raises:
@@ -56,9 +60,9 @@ def line_of(line: str, where: str) -> dict[str, Any]:
     words = line.split(" ")
     if not _DECIMAL.fullmatch(words[0]):
         raise ForeignRecordError(where, "metadata that begins with a format", short(words[0]))
-    if words[0] not in (str(FORMAT), str(NEWEST)):
+    if words[0] not in map(str, FORMATS):
         found = f"format {words[0]}; update this package"
-        raise VersionError(where, f"format {FORMAT} or {NEWEST}", found)
+        raise VersionError(where, f"format {FORMATS[0]} to {FORMATS[-1]}", found)
     names = BASE if words[1:2] == ["base"] else STEPS
     if len(words) != len(names):
         expected = f"{len(names)} words, {' '.join(names)}"
@@ -71,6 +75,9 @@ def line_of(line: str, where: str) -> dict[str, Any]:
     entries |= {name: None for name in ("run", "parent") if entries[name] == "-"}
     if names is STEPS:
         entries |= _kept(entries.pop("keep"), where)
+        if entries["quantizer"] == "uniform" and entries["format"] < UNIFORM:
+            found = f"format {entries['format']}"
+            raise MalformedRecordError(where, f"format {UNIFORM} for uniform steps", found)
     return entries
 
 
@@ -93,21 +100,32 @@ def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
 
 
 def _keep(metadata: Mapping[str, Any]) -> str:
-    """How much of a delta is kept: bits, "all" for None, or a budget, which has a point or e."""
+    """How much of a delta is kept: bits, "all" for None, a budget, which has a point or e, or what
+    uniform steps are made for."""
+    if metadata["tolerance"] is not None:
+        return f"{_TOLERANCE}{metadata['tolerance']!r}"
     if metadata["budget"] is not None:
-        return f"{metadata['budget']!r}"
+        by_steps = _STEPS if metadata["quantizer"] == "uniform" else ""
+        return f"{by_steps}{metadata['budget']!r}"
     return "all" if metadata["bits"] is None else f"{metadata['bits']}"
 
 
 def _kept(word: str, where: str) -> dict[str, Any]:
+    found: dict[str, Any] = dict.fromkeys(TARGETS) | {"quantizer": "exponent"}
     if word == "all":
-        return {"bits": None, "budget": None}
+        return found
     if _DECIMAL.fullmatch(word):
-        return {"bits": int(word), "budget": None}
+        return found | {"bits": int(word)}
+    name, number = "budget", word
+    if word.startswith((_STEPS, _TOLERANCE)):
+        kind, _, number = word.partition(":")
+        name = "tolerance" if kind == "tolerance" else "budget"
+        found["quantizer"] = "uniform"
     try:
-        budget = float(word) if _SHARE.fullmatch(word) else None
+        value = float(number) if _FLOAT.fullmatch(number) else None
     except ValueError:
-        budget = None
-    if budget is None or repr(budget) != word:
-        raise MalformedRecordError(where, "bits, all, or a budget as it is written", short(word))
-    return {"bits": None, "budget": budget}
+        value = None
+    if value is None or repr(value) != number:
+        expected = "bits, all, a budget or a tolerance as it is written"
+        raise MalformedRecordError(where, expected, short(word))
+    return found | {name: value}

@@ -22,6 +22,7 @@ from codec.scheme.tables import CodeTable, Counts
 from .merged import Layer, Moment
 
 BLOCK = 2**20  # elements in one pass
+MAX_PAIRS = 2**22  # of levels: more have more combinations than a layer can hold
 # Bytes of one layer more: `]},{"steps":[` instead of a comma, and a padded row for each alphabet.
 LAYER_NBYTES, ROW_NBYTES = 12, 8
 
@@ -116,6 +117,8 @@ def _both(
 
 def _combined(old: _Alphabet, new: _Alphabet, previous: CodeTable | None) -> _Alphabet | None:
     k = len(new.levels)
+    if len(old.levels) * k > MAX_PAIRS:
+        return None
     pairs = np.zeros(len(old.levels) * k, np.int64)
     for block in _blocks(old.codes.size):
         pairs += np.bincount(_pairs(old, new, block), minlength=pairs.size)
@@ -152,5 +155,7 @@ def _coded(
     e = group.encoded
     with packed(codes) as survivors:
         units, tokens = coder_of(e.coder).settle(survivors, None, counts)
-        message = Message(survivors, units, Counts(counts, tokens), levels, e.shape, e.bits)
+        by_steps = e.uniform and levels.shape[1] == 1
+        every = Counts(counts, tokens, by_steps)
+        message = Message(survivors, units, every, levels, e.shape, e.bits, by_steps)
         return code(message, e.coder, previous)[0]

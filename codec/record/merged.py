@@ -22,13 +22,16 @@ from codec.state.tensors import Arrays, Layout
 
 from .alphabets import ARRAY, groups_of, join, words_of
 from .container import seal
+from .header import UNIFORM
 from .record import (
     MAX_STEP,
     PREFIX,
     TABLES,
     Place,
     Record,
+    by_steps,
     check_exact,
+    check_need,
     non_finite_entry,
     non_finite_names,
     table_arrays,
@@ -125,12 +128,14 @@ class Merged:
 def dump(place: Place, merged: Merged) -> bytes:
     """A merged record. place.step: that of the last moment."""
     tables, tables_entry = table_arrays(merged.tables)
-    arrays = join([group for layer in merged.layers for group in layer.groups]) | tables
+    groups = [group for layer in merged.layers for group in layer.groups]
+    arrays = join(groups) | tables
     for i, moment in enumerate(merged.moments):
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
         arrays |= values_array(moment.values, f"{VALUES}/{i}")
+    uniform = merged.coding.uniform or by_steps(merged.tables, groups)
     metadata = {
-        "format": format_of(arrays),
+        "format": UNIFORM if uniform else format_of(arrays),
         "kind": "merged",
         **place.metadata(),
         "track": merged.moments[-1].track,
@@ -196,6 +201,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")
         words = words_of(arrays)
+        allowed = record.metadata["format"] >= UNIFORM
         layers, first = [], 0
         tables: dict[str, CodeTable] = {}
         for steps, names in described:
@@ -203,14 +209,19 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                 Moment(step, track, exact[i], values[i])
                 for i, (step, track) in enumerate(steps, first)
             )
-            groups = tuple(groups_of(words, coding, layout, names, tables, len(steps)))
+            groups = tuple(
+                groups_of(words, coding, layout, names, tables, len(steps), uniform=allowed)
+            )
             tables |= Delta(groups, {}, (), coding).tables
             layers.append(Layer(groups, moments, names))
             first += len(steps)
         words.finish()
     except PayloadError as exc:
         raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
-    return Merged(tuple(layers), coding, tables_of(record))
+    sent = tables_of(record)
+    every = [group for layer in layers for group in layer.groups]
+    check_need(record, coding.uniform or by_steps(sent, every))
+    return Merged(tuple(layers), coding, sent)
 
 
 def _layers_of(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:

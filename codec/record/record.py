@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from codec.caps import names_of, short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.coding import Coding
-from codec.scheme.delta import Delta, alphabets
+from codec.scheme.delta import Delta, Group, alphabets
+from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.stream import MAX_LEVELS
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
@@ -28,7 +29,7 @@ from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, groups_of, join, words_of
 from .container import seal, unseal
 from .diagnosis import differing
-from .header import DIGEST, MORE
+from .header import DIGEST, MORE, UNIFORM
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
@@ -122,7 +123,7 @@ def dump_base(place: Place, track: Track) -> bytes:
         values = values_array(dict(enumerate(track.values)))
         arrays |= {STRUCTURE: text_array(layout.structure)} | values
     metadata = {
-        "format": format_of(arrays),
+        "format": UNIFORM if by_steps(track.tables) else format_of(arrays),
         "kind": "base",
         **place.metadata(),
         "track": track.digest,
@@ -184,7 +185,7 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, "kind base, delta or merged", short(kind))
     if not 0 <= step <= MAX_STEP:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
-    if metadata["format"] != format_of(arrays):
+    if metadata["format"] not in (UNIFORM, format_of(arrays)):
         found = f"format {metadata['format']}"
         expected = f"format {format_of(arrays)}, by what its values hold"
         raise MalformedRecordError(where, expected, found)
@@ -248,9 +249,24 @@ def base_of(record: Record) -> Track:
         tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
-    track = Track.of(layout, state, values, tables_of(record))
+    tables = tables_of(record)
+    check_need(record, by_steps(tables))
+    track = Track.of(layout, state, values, tables)
     check_track(where, record.track, track)
     return track
+
+
+def by_steps(tables: Mapping[str, CodeTable], groups: Iterable[Group] = ()) -> bool:
+    """Whether only the format UNIFORM holds these code tables and groups."""
+    wide = any(table.n_symbols >= MAX_LEVELS for table in tables.values())
+    return wide or any(group.encoded.uniform for group in groups)
+
+
+def check_need(record: Record, needed: bool) -> None:
+    """Raise MalformedRecordError for the format UNIFORM where an older one would do."""
+    if record.metadata["format"] == UNIFORM and not needed:
+        found = f"format {UNIFORM}, without uniform steps"
+        raise MalformedRecordError(record.where, "the oldest format that holds it", found)
 
 
 def table_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any]]:
@@ -273,11 +289,12 @@ def tables_of(record: Record) -> dict[str, CodeTable]:
     entries, array = record.metadata.get(TABLES, []), record.arrays.get(TABLES)
     found: dict[str, CodeTable] = {}
     lengths = 0
+    most = MAX_TOKENS if record.metadata["format"] >= UNIFORM else MAX_LEVELS
     try:
         array = np.empty(0, np.uint8) if array is None else checked(array, np.uint8, TABLES)
         pieces = Pieces(array, f"bytes of {TABLES!r}")
         for name, n_symbols, classes, nbytes in typed(entries, list):
-            if typed(name, str) in found or not 1 <= typed(n_symbols, int) < MAX_LEVELS:
+            if typed(name, str) in found or not 1 <= typed(n_symbols, int) < most:
                 raise PayloadError(f"{short(n_symbols)} symbols, or {short(name)} twice")
             lengths += 1 + n_symbols * max(typed(classes, int), 0)
             if lengths > MAX_LENGTHS:
@@ -320,9 +337,11 @@ def delta_of(record: Record, track: Track) -> Delta:
             check_exact(exact[t.name], t, where)
     with _decoding(where):
         words = words_of(arrays)
-        groups = tuple(groups_of(words, coding, layout, non_finite, track.tables))
+        allowed = record.metadata["format"] >= UNIFORM
+        groups = tuple(groups_of(words, coding, layout, non_finite, track.tables, uniform=allowed))
         words.finish()
         values = read_values(arrays.get(VALUES))
+    check_need(record, coding.uniform or by_steps({}, groups))
     return Delta(groups, exact, non_finite, coding, None, values)
 
 
@@ -389,8 +408,9 @@ def check_whole(where: str, track: Track) -> None:
 
 
 def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Arrays) -> bytes:
+    uniform = delta.coding.uniform or by_steps({}, delta.groups)
     metadata = {
-        "format": format_of(arrays),
+        "format": UNIFORM if uniform else format_of(arrays),
         "kind": "delta",
         **place.metadata(),
         "track": digest,

@@ -16,7 +16,7 @@ from codec.state import edits, tree
 from codec.state.tensors import Arrays
 
 from .alphabets import checked
-from .header import FORMAT, NEWEST
+from .header import EDITED, FORMAT
 
 VALUES = "values"
 _LINE = re.compile("[^\n]*\n|[^\n]+")
@@ -26,11 +26,11 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 
 def format_of(arrays: Arrays) -> int:
-    """The oldest format that a record with these arrays can have."""
+    """The oldest format that a record with these values can have."""
     texts = (a.tobytes() for name, a in arrays.items() if f"{name}/".startswith(f"{VALUES}/"))
     for text in texts:
         if any(single in text for single in _SINGLE) or (b" =" in text and _EDIT.search(text)):
-            return NEWEST
+            return EDITED
     return FORMAT
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.scheme.coding import Coding
+from codec.scheme.coding import Coding, check_targets
 from codec.scheme.tracker import Tracker
-from codec.state.policy import Policy, family
+from codec.state.policy import Policy
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
 from codec.state.tree import Parts, Template, flatten
 from codec.storage.location import Location
@@ -50,7 +50,8 @@ class Checkpointer:
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        bits, scope, coder, budget: See `Coding`. A budget also pays for the record's header.
+        bits, scope, coder, budget, tolerance, quantizer: See `Coding`. A budget also pays for the
+            record's header.
         policy: Pattern of names -> "lossy", "exact" or "skip", see `Policy`. The first save logs
             tensors that may be weights but are stored exactly because of their names.
         base_every: After so many deltas comes a base, the state itself: a restore then never takes
@@ -84,6 +85,8 @@ class Checkpointer:
         coder: str = "runlength",
         *,
         budget: float | None = None,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
@@ -92,13 +95,14 @@ class Checkpointer:
         when_busy: str = "wait",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget)
+        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
         check_history(base_every, keep_bases)
         if when_busy not in WHEN_BUSY:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
         self._policy = Policy(policy)
+        check_targets(self._policy.targets)
         self._front, self._is_first = Front(self._policy), True
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
@@ -256,7 +260,7 @@ class Front:
                         name,
                         tensor,
                         self._policy.is_lossy(name, parts.ties.get(name, ())),
-                        family(name),
+                        self._policy.family(name),
                     )
                     for name, tensor in parts.tensors.items()
                 )

@@ -1,12 +1,12 @@
-"""Budget mode: as many buckets as fit into a share of the lossy tensors' float32 bytes.
+"""Budget mode: uniform steps as small, or as many buckets, as fit into a share of float32's bytes.
 
 A budget pays for the record's header, code tables, levels and code words. Tensors that are stored
 exactly come on top of it: no setting can make them smaller.
 
-The histogram gives a rough size for any number of buckets: Shannon's bound, which runs of zeros may
-undercut. Counted tokens give an upper bound. So the search starts with too many buckets and goes
-down until the size fits. If much of the budget is left, the next bucket is kept in part, its
-largest values first.
+A histogram gives a rough size for any step size and any number of buckets: Shannon's bound, which
+runs of zeros may undercut. Counted tokens give an upper bound. Their ratio to the estimate leads to
+the next step size. With buckets the search starts with too many and goes down until the size fits;
+if much of the budget is left, the next bucket is kept in part, its largest values first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec.caps import names_of
 from codec.errors import BudgetError, SettingsError
@@ -23,34 +24,47 @@ from codec.state.tensors import Layout, TensorSpec
 
 from . import huffman, tables
 from .coders import coder_of
+from .kernels import BLOCK
 from .quantize import Buckets, Histogram
 from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
+from .uniform import LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
 
 BEST = 0.1  # of the estimate: no coder is expected to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
 FULL = 0.75  # of the room: enough, the search ends
-PASSES = 12  # at most, to find a part of a bucket
+PASSES = 12  # at most, to find a part of a bucket, or a step size
+USED = 0.975  # of the room: enough for uniform steps, the search ends
+EXCESS = 1.012  # bytes of an alphabet as a multiple of the estimate, usually
+AIM = 0.992  # of the room: what the next step size is chosen for
+CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Survivors reduced to as many buckets as fit.
+    """Survivors reduced to what fits.
 
-    nbytes: an upper bound of their size; if nothing fits, the size of the largest value alone.
+    buckets: those that are kept; None for uniform steps. nbytes: an upper bound of their size; if
+    nothing fits, the size of the largest value alone.
     """
 
     survivors: Survivors
     units: int
     counts: Counts
-    buckets: Buckets
+    levels: NDArray[np.float32]
+    buckets: Buckets | None
     nbytes: int
+
+    @property
+    def kept(self) -> int:
+        """How many values."""
+        return int(self.counts.codes[1:].sum())
 
     def message(self, shape: tuple[int, ...]) -> Message:
         """Ready to be coded."""
-        levels = self.buckets.levels
-        return Message(self.survivors, self.units, self.counts, levels, shape, None)
+        uniform = self.buckets is None
+        return Message(self.survivors, self.units, self.counts, self.levels, shape, None, uniform)
 
 
 @dataclass
@@ -142,6 +156,10 @@ class Budget:
         return text[0].upper() + text[1:]
 
 
+class BeyondError(Exception):
+    """A sample of magnitudes has missed a much larger one."""
+
+
 def check_budget(budget: float) -> float:
     """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
     numbers = int | float | np.integer | np.floating
@@ -154,7 +172,7 @@ def check_budget(budget: float) -> float:
     return float(budget)
 
 
-def fit(
+def fit_buckets(
     found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
 ) -> Fitted:
     """Keep as many buckets as fit into ``room`` bytes, and the largest values of the next one.
@@ -170,11 +188,11 @@ def fit(
     def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
         part = found.at_least(magnitude, n)
         fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
-        return fitted, len(fitted.buckets) == len(part.histogram.buckets())
+        return fitted, fitted.levels.size - 1 == len(part.histogram.buckets())
 
     every = found.histogram.buckets()
     whole = _buckets(found.survivors, found.histogram, coder, previous, room)
-    kept = len(whole.buckets)
+    kept = whole.levels.size - 1
     if kept == len(every) or whole.nbytes >= FULL * room > 0:
         return whole
     ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
@@ -207,6 +225,100 @@ def fit(
     return settled(max(room, least), largest, n)[0]
 
 
+def fit_steps(
+    quantize: UniformQuantizer,
+    magnitudes: Magnitudes,
+    coder: str,
+    previous: CodeTable | None,
+    room: float,
+    most: float,
+) -> Fitted:
+    """Take the smallest uniform steps that fit into ``room`` bytes.
+
+    Args:
+        quantize: The delta.
+        magnitudes: Its magnitudes.
+        coder: Its name.
+        previous: The last code table.
+        room: Bytes.
+        most: Bytes that the fewest values may take if nothing fits into the room.
+
+    Raises:
+        BeyondError: A change is larger than the magnitudes say, or not finite.
+    """
+    largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
+
+    def settled(
+        size: float, first: int | None = None, end: int | None = None, other: float = 0
+    ) -> Fitted:
+        """first: keep so many survivors only. end, other: see `UniformQuantizer`."""
+        found = quantize(np.float32(size), largest, end, float(np.float32(other)))
+        if found.beyond:
+            raise BeyondError
+        if first is not None:
+            found = found.first(first)
+        units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
+        counts = Counts(found.counts, tokens, uniform=True)
+        nbytes = _nbytes(found.survivors, units, counts, 4 * (counts.codes.size > 1), previous)
+        return Fitted(found.survivors, units, counts, found.levels, None, nbytes)
+
+    def cut(size: float, room: float) -> Fitted:
+        """As many of the first survivors as fit, one at least."""
+        n, end = 1, int(settled(size).counts.codes[1:].sum())
+        while n < end:
+            middle = (n + end + 1) // 2
+            fits = settled(size, middle).nbytes <= room
+            n, end = (middle, end) if fits else (n, middle - 1)
+        return settled(size, n)
+
+    def blended(size: float, other: float, room: float) -> Fitted:
+        """At the beginning all steps of this size that fit, then only changes of a larger one."""
+        fits, end = 0, -(-n // BLOCK)
+        while fits + 1 < end:
+            middle = (fits + end) // 2
+            enough = settled(size, end=BLOCK * middle, other=other).nbytes <= room
+            fits, end = (middle, end) if enough else (fits, middle)
+        return settled(size, end=BLOCK * fits, other=other)
+
+    if not largest:
+        return settled(1.0)
+    if not largest <= LARGEST_SIZE / 2:
+        raise BeyondError
+    # Between these sizes, q of the largest change goes from its limit down to 1.
+    finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
+    coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
+    over, fits, best, newest, ratio, most_kept = 0.0, 0.0, None, None, EXCESS, 0
+    for _ in range(PASSES):
+        low, high = over or finest, fits or coarsest
+        size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)
+        if over and fits and not over * CLOSE < size < fits / CLOSE:
+            size = math.sqrt(over) * math.sqrt(fits)
+        newest = settled(size)
+        if newest.nbytes <= room:
+            fits, best = size, newest
+            if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
+                return newest
+        else:
+            over, most_kept = size, newest.kept
+        if (over >= coarsest / CLOSE**2) or (over and fits and fits <= over * CLOSE):
+            break
+        estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
+        ratio = max(newest.nbytes / estimate, 1e-3)
+    if best is None or best.levels.size == 1:
+        # Even the largest values are too many: keep the first of them.
+        least = settled(largest, 1).nbytes
+        if least > most:
+            return replace(settled(min(4 * largest, LARGEST_SIZE)), nbytes=least)
+        return cut(largest, max(room, least))
+    if best.nbytes < USED * room and most_kept > best.kept:
+        # Of many values of nearly one magnitude no size keeps a part.
+        part = blended(over, fits, room)
+        if best.nbytes < part.nbytes <= room:
+            return part
+        newest = part  # the survivors are its now
+    return best if best is newest else settled(fits)
+
+
 def _buckets(
     survivors: Survivors, histogram: Histogram, coder: str, previous: CodeTable | None, room: float
 ) -> Fitted:
@@ -221,10 +333,11 @@ def _buckets(
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
         units, tokens = coder_of(coder).settle(survivors, final, counts)
-        exact = _nbytes(survivors, units, Counts(counts, tokens), previous)
+        kept = Counts(counts, tokens)
+        exact = _nbytes(survivors, units, kept, 4 * keep, previous)
         if exact <= room or keep == 0:
-            kept = Counts(counts, tokens)
-            return Fitted(survivors, units, kept, buckets.first(keep), exact)
+            buckets = buckets.first(keep)
+            return Fitted(survivors, units, kept, buckets.levels, buckets, exact)
         ratio = max(ratio, HOPE * exact / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
@@ -235,8 +348,10 @@ def _estimate(every: Buckets, keep: int, n: int) -> float:
     return huffman.entropy(counts) / 8 + 4 * keep
 
 
-def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None) -> int:
-    levels = 4 * (counts.codes.size - 1)
+def _nbytes(
+    survivors: Survivors, units: int, counts: Counts, levels: int, previous: CodeTable | None
+) -> int:
+    """levels: their bytes."""
     if needs_no_bits(counts.codes):
         return levels
     streams = -(-survivors.units // units)

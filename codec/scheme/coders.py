@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codec.errors import SettingsError
 
-from . import kernels, workers
+from . import kernels, runlength, workers
 from .kernels import MAX_STREAM, UNIT
 from .survivors import Survivors
 
@@ -41,8 +41,8 @@ class Coder:
         counts_runs: Whether it also codes runs of zeros.
         settle: Gives survivors their final codes. Takes survivors, the level of every code they
             note (uint16 (512,), or None if codes are levels already) and the counts of the
-            levels (int64 (k,)). Returns the units of a stream, and the counts of tokens (int64
-            (k - 1, MAX_CLASSES)), None if it has none.
+            levels (int64 (k,)). Returns the units of a stream, and the counts of tokens as `Counts`
+            has them, None if it has none.
     """
 
     name: str
@@ -95,17 +95,18 @@ def _settle_tokens(
     s: Survivors, final: Final | None, counts: NDArray[np.int64]
 ) -> tuple[int, Tokens | None]:
     if final is None:
-        final = np.arange(kernels.N_BINS, dtype=np.uint16)
+        final = np.arange(max(counts.size, kernels.N_BINS), dtype=np.uint16)
     units = stream_units(s.n, int(s.n - counts[0]))
     pieces = workers.pieces(-(-s.units // units), least=least_streams(s, units))
     cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-    found = np.zeros((len(pieces), counts.size, cells), np.int32)
+    rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # zero, and one for all that have no words
+    found = np.zeros((len(pieces), rows, cells), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, found[i])
 
     workers.spread(work, len(pieces))
-    tokens = np.zeros((counts.size - 1, kernels.MAX_CLASSES), np.int64)
+    tokens = np.zeros((rows - 1, kernels.MAX_CLASSES), np.int64)
     kernels.sum_tokens(found, tokens)
     return units, tokens
 

@@ -1,8 +1,8 @@
-"""How deltas are coded: the four settings that encoder, record and decoder share."""
+"""How deltas are coded: the settings that encoder, record and decoder share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,31 +11,42 @@ from codec.errors import SettingsError
 from .budget import check_budget
 from .coders import RUNLENGTH, coder_of
 from .quantize import check_bits
+from .uniform import check_tolerance
 
 SCOPES = ("model", "tensor")
-KEYS = ("bits", "budget", "scope", "coder")  # in the order of a record's header
+EXPONENT, UNIFORM = QUANTIZERS = ("exponent", "uniform")
+# In the order of a record's header; tolerance and quantizer are missing from older ones.
+KEYS = ("bits", "budget", "tolerance", "quantizer", "scope", "coder")
 
 
 @dataclass(frozen=True)
 class Coding:
     """The settings of a delta.
 
+    What is kept follows from bits, a budget or a tolerance.
+
     Attributes:
         bits: Bits of priority promotion, 1 to 8: the largest 2**bits - 1 buckets are kept. None
-            keeps all of them, and with a budget it is always None.
+            keeps all of them, and with a budget or a tolerance it is always None.
         scope: "model": one alphabet over all parameters (the paper). "tensor": one per tensor.
         coder: "runlength", or "huffman" for the paper's; see `coders.CODERS`.
         budget: Instead of bits, the share of the lossy tensors' float32 bytes that a delta may
             take, above 0 and at most 1; None for no limit.
+        tolerance: Instead of bits, the largest distance of a value of the track from the live one;
+            above 0. A delta takes the bytes that it needs.
+        quantizer: "exponent" for buckets of powers of two (the paper), "uniform" for steps of one
+            size. None: exponent with bits, uniform with a budget or a tolerance.
 
     Raises:
-        SettingsError: A setting is out of range.
+        SettingsError: A setting is out of range, or two of them contradict each other.
     """
 
     bits: int | None = 2
     scope: str = "model"
     coder: str = RUNLENGTH.name
     budget: float | None = None
+    tolerance: float | None = None
+    quantizer: str | None = None
 
     def __post_init__(self) -> None:
         coder_of(self.coder)
@@ -43,8 +54,21 @@ class Coding:
             raise SettingsError(f"scope must be one of {', '.join(SCOPES)}; got {self.scope!r}")
         bits = check_bits(self.bits)
         budget = None if self.budget is None else check_budget(self.budget)
-        object.__setattr__(self, "bits", bits if budget is None else None)
-        object.__setattr__(self, "budget", budget)
+        tolerance = None if self.tolerance is None else check_tolerance(self.tolerance)
+        if budget is not None and tolerance is not None:
+            raise SettingsError("pass a budget or a tolerance, not both")
+        by_bits = budget is None and tolerance is None
+        chosen = self.quantizer or (EXPONENT if by_bits else UNIFORM)
+        if chosen not in QUANTIZERS:
+            names = ", ".join(QUANTIZERS)
+            raise SettingsError(f"quantizer must be one of {names}; got {self.quantizer!r}")
+        if by_bits and chosen == UNIFORM:
+            raise SettingsError("uniform steps need a budget or a tolerance, not bits")
+        if tolerance is not None and chosen == EXPONENT:
+            raise SettingsError("a tolerance needs uniform steps: a bucket's error grows with it")
+        values = (bits if by_bits else None, budget, tolerance, chosen)
+        for name, value in zip(("bits", "budget", "tolerance", "quantizer"), values):
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Coding:
@@ -55,13 +79,64 @@ class Coding:
         """As the header of a record says it."""
         return {key: getattr(self, key) for key in KEYS}
 
+    @property
+    def uniform(self) -> bool:
+        """Whether the model's tensors are quantized in steps of one size."""
+        return self.quantizer == UNIFORM
+
+    @property
+    def by_bits(self) -> bool:
+        """Whether bits decide what is kept: neither a budget nor a tolerance does."""
+        return self.budget is None and self.tolerance is None
+
+    def keeping(
+        self,
+        bits: int | None = None,
+        budget: float | None = None,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
+    ) -> Coding:
+        """The same scope and coder with another target. Raises SettingsError."""
+        return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer)
+
+    def of(self, family: str) -> Coding:
+        """The settings of a family of tensors, see `codec.state.policy`.
+
+        The model has the family "". Others keep all buckets: an optimizer divides by the root of
+        its second moments, so a small one that kept its old value would make the next update far
+        too large.
+        """
+        return self if not family else self._targeted(family) or self.keeping()
+
+    def _targeted(self, family: str) -> Coding | None:
+        """None for a family without a target."""
+        name, _, number = family.partition("=")
+        wanted: dict[str, Any] = {}
+        try:
+            if name == "tolerance":
+                wanted = {name: float(number)}
+            elif name == "bits":
+                wanted = {name: None if number == "all" else int(number)}
+        except ValueError:  # another name that looks like a target
+            pass
+        return self.keeping(**wanted) if wanted else None
+
     def describe(self) -> str:
         """In words: "2 bits, buckets over the whole model, run-length"."""
-        if self.budget is not None:
+        levels = "steps" if self.uniform else "buckets"
+        if self.tolerance is not None:
+            keeps = f"a tolerance of {self.tolerance:g},"
+        elif self.budget is not None:
             keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
         elif self.bits is None:
             keeps = "all"
         else:
             keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
         over = "the whole model" if self.scope == "model" else "each tensor"
-        return f"{keeps} buckets over {over}, {coder_of(self.coder).short}"
+        return f"{keeps} {levels} over {over}, {coder_of(self.coder).short}"
+
+
+def check_targets(targets: Iterable[str]) -> None:
+    """Raise SettingsError for a target of a policy that is out of range."""
+    for target in targets:
+        Coding().of(target)

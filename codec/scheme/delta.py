@@ -155,15 +155,6 @@ def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
     return tensors[0].name if scope == "tensor" else tensors[0].family
 
 
-def family_bits(tensors: Sequence[TensorSpec], bits: int | None) -> int | None:
-    """x of an alphabet: the setting is the model's; elsewhere all buckets are kept.
-
-    An optimizer divides by the root of its second moments. A small one that is never promoted would
-    keep its old value, and the next update would be far too large.
-    """
-    return None if tensors[0].family else bits
-
-
 def alphabets(
     layout: Layout, scope: str, left_out: Sequence[str] = ()
 ) -> Iterator[tuple[TensorSpec, ...]]:

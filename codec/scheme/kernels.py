@@ -33,6 +33,9 @@ from numba.extending import intrinsic
 N_BINS = 512  # sign (2) x exponent field (256)
 NON_FINITE_FIELD = 255
 MAGNITUDE = np.uint32(0x7FFFFFFF)
+INFINITE = np.uint32(0x7F800000)
+FINE_SHIFT = np.uint32(17)  # of a magnitude: 64 fine bins an octave
+N_FINE = (NON_FINITE_FIELD + 1) << 6
 
 WORD = 64  # positions in one element of marks
 BLOCK = 2**8  # positions whose delta is computed at once
@@ -388,6 +391,127 @@ def collect(
 
 
 @_compiled
+def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high):
+    """Count how often each fine bin of magnitudes occurs in u - track, in the units first..last.
+
+    stride: 1 to look at every block, 2 at every other one, and so on. delta: float32 (2, BLOCK),
+    scratch. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes of 0 are not counted. high:
+    uint32 (tensors,), raised to the largest magnitude of each tensor. Returns the positions that
+    were looked at.
+    """
+    words = delta[0].view(np.uint32)
+    here = np.uint64(delta.ctypes.data)
+    nothing = here + np.uint64(4 * BLOCK)
+    delta[1] = 0
+    segment = _segment_of(starts, first * UNIT)
+    end, met = min(last * UNIT, starts[-1]), 0
+    for block in range(first * UNIT, end, stride * BLOCK):
+        met += min(BLOCK, end - block)
+        while starts[segment + 1] <= block:
+            segment += 1
+        u, subtract, own = here, nothing, segment
+        if block + BLOCK <= starts[segment + 1]:
+            skip = np.uint64(4 * (block - starts[segment]))
+            u, subtract = sources[segment] + skip, tracks[segment] + skip
+        else:
+            own = -1  # shared by several tensors
+            segment = _gather(sources, tracks, starts, segment, block, delta[0])
+        largest = np.uint32(0)
+        for group in range(BLOCK // WORD):
+            skip = np.uint64(4 * WORD * group)
+            mark = _difference(u + skip, subtract + skip, here + skip, np.uint32(1))
+            while mark != 0:
+                i = WORD * group + _lowest(mark)
+                mark &= mark - ONE
+                magnitude = words[i] & MAGNITUDE
+                count[magnitude >> FINE_SHIFT] += 1
+                largest = max(largest, magnitude)
+                if own < 0:
+                    at = _segment_of(starts, block + i)
+                    high[at] = max(high[at], magnitude)
+        if own >= 0:
+            high[own] = max(high[own], largest)
+    return met
+
+
+@_compiled
+def largest(bits):
+    """The largest magnitude of the finite float32 values, given as uint32 (n,)."""
+    most = np.uint32(0)
+    for i in range(bits.size):
+        magnitude = bits[i] & MAGNITUDE
+        most = max(most, magnitude if magnitude < INFINITE else np.uint32(0))
+    return most
+
+
+@_compiled
+def collect_uniform(
+    sources,
+    tracks,
+    starts,
+    first,
+    last,
+    threshold,
+    end,
+    beyond_end,
+    per_step,
+    offset,
+    delta,
+    marks,
+    codes,
+    numbers,
+    count,
+):
+    """Quantize u - track in uniform steps, in the units first..last.
+
+    A change of magnitude a has the number q = floor(a * per_step + offset) and the code 2q - 1, or
+    2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. beyond_end: uint32,
+    the smallest that counts in blocks from the element ``end`` on. per_step, offset: float64.
+    delta: as in `magnitudes`. marks, codes, numbers: filled for these units. count: int64 (k,): how
+    often each code occurs; count[0]: how many changes lie beyond the last code, or are NaN. These
+    get the code 1.
+    """
+    words = delta[0].view(np.uint32)
+    values = delta[0]
+    here = np.uint64(delta.ctypes.data)
+    nothing = here + np.uint64(4 * BLOCK)
+    delta[1] = 0
+    n = starts[-1]
+    most = np.float64((count.size + 1) // 2)
+    segment = _segment_of(starts, first * UNIT)
+    for unit in range(first, last):
+        at = np.uint64(unit * UNIT)
+        for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
+            while starts[segment + 1] <= block:
+                segment += 1
+            u, subtract = here, nothing
+            if block + BLOCK <= starts[segment + 1]:
+                skip = np.uint64(4 * (block - starts[segment]))
+                u, subtract = sources[segment] + skip, tracks[segment] + skip
+            else:
+                segment = _gather(sources, tracks, starts, segment, block, delta[0])
+            least = threshold if block < end else beyond_end
+            for group in range(BLOCK // WORD):
+                skip = np.uint64(4 * WORD * group)
+                mark = _difference(u + skip, subtract + skip, here + skip, least)
+                marks[block // WORD + group] = mark
+                while mark != 0:
+                    i = WORD * group + _lowest(mark)
+                    mark &= mark - ONE
+                    steps = abs(np.float64(values[i])) * per_step + offset
+                    code = 0
+                    if steps < most:
+                        code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
+                    codes[at] = max(code, 1)
+                    at += ONE
+                    count[code] += 1
+        met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
+        for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
+            marks[group] = 0
+        numbers[unit] = np.int64(at) - unit * UNIT
+
+
+@_compiled
 def _gather(sources, tracks, starts, segment, begin, delta):
     """u - track of a block that several tensors share, or that the last one ends in; 0 where both
     have the same bits."""
@@ -466,9 +590,11 @@ def _class_of(run):
 def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
     """`settle` the streams first..last, and count their tokens.
 
-    units: of a stream. counts: int32 (k, NEAR + MAX_CLASSES); counts[symbol, run before it]
-    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] is unused.
+    units: of a stream. counts: int32 (rows, NEAR + MAX_CLASSES); counts[symbol, run before it]
+    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] is unused, and the last row
+    also counts all symbols beyond it.
     """
+    beyond = counts.shape[0] - 1
     for stream in range(first, last):
         next_position = np.uint64(stream * units * UNIT)
         for unit in range(stream * units, min((stream + 1) * units, numbers.size)):
@@ -490,7 +616,7 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
                     if run >= NEAR:
                         run, _ = _class_of(run)
                         run += NEAR
-                    counts[code, run] += 1
+                    counts[min(np.int64(code), beyond), run] += 1
                     codes[write] = code  # no branch: if it is 0, the next one overwrites it
                     kept = np.uint64(code != 0)
                     write += kept
@@ -504,7 +630,7 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
 def sum_tokens(counts, tokens):
     """Add up what `settle_tokens` counted in several pieces, short runs by their class.
 
-    counts: int32 (pieces, k, NEAR + MAX_CLASSES). tokens: int64 (k - 1, MAX_CLASSES), zeros,
+    counts: int32 (pieces, rows, NEAR + MAX_CLASSES). tokens: int64 (rows - 1, MAX_CLASSES), zeros,
     filled.
     """
     for piece in range(counts.shape[0]):

@@ -226,6 +226,7 @@ class Quantized:
         shape: That of the delta; n is its product.
         bits: The x of priority promotion, None for the exponent stage alone.
         buckets: Every bucket, dropped ones too; None if `decode` made this.
+        uniform: Whether the levels are multiples of one step size, see `uniform`.
     """
 
     codes: Codes
@@ -233,6 +234,7 @@ class Quantized:
     shape: tuple[int, ...]
     bits: int | None
     buckets: Buckets | None
+    uniform: bool = False
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -28,6 +28,7 @@ from .kernels import MAX_CLASSES
 
 CLASS_BITS = 7  # of a class after an escape
 MAX_TOKENS = 4096  # a table takes 4 KiB at most
+MAX_SYMBOLS = (MAX_TOKENS - 1) // 2  # that have words after runs of two classes; others are escaped
 
 _POWER = np.maximum(np.arange(MAX_CLASSES) // 4, 4)
 EXTRA_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(
@@ -43,6 +44,11 @@ FIRST_RUN: NDArray[np.int64] = np.where(
 def n_classes(n_symbols: int) -> int:
     """The most classes with tokens: with many symbols long runs are escaped."""
     return min(MAX_CLASSES, (MAX_TOKENS - 1) // n_symbols)
+
+
+def n_symbols(classes: int) -> int:
+    """The most symbols with tokens after runs of so many classes."""
+    return (MAX_TOKENS - 1) // classes
 
 
 def n_tokens(n_symbols: int, classes: int) -> int:

@@ -2,8 +2,8 @@
 
 The elements of an alphabet are cut into streams of equal size. All use one code table, and each is
 coded on its own: threads write and read them in parallel. On disk an alphabet takes its payload,
-four bytes for each stream, its table (nothing if the last one is reused), and four bytes for each
-level but the first, which is 0.
+four bytes for each stream, its table (nothing if the last one is reused), and its levels: four
+bytes for each but the first, which is 0, or for all of them if they are multiples of one step size.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from .memory import LARGE, Joined
 from .quantize import Codes, Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
 from .tables import Choice, CodeTable, Counts
+from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
+MAX_UNIFORM = 2 * MAX_STEPS + 1
 BITS_A_PIECE = 2**20  # about, at most: a piece is written to scratch memory, then copied
 
 PAIRED = 2**12  # words: from this payload on tokens are looked up in pairs,
@@ -52,6 +54,7 @@ class Encoded:
         shape: That of the delta.
         bits: x of priority promotion, or None.
         coder: Its name.
+        uniform: Whether the levels are multiples of one step size, see `uniform`.
     """
 
     payload: NDArray[np.uint32]
@@ -64,6 +67,7 @@ class Encoded:
     shape: tuple[int, ...]
     bits: int | None
     coder: str
+    uniform: bool = False
 
     @property
     def k(self) -> int:
@@ -91,11 +95,15 @@ class Encoded:
         return self.table.packed.size if self.table and not self.cached else 0
 
     @property
+    def stored_levels(self) -> NDArray[np.float32]:
+        """float32: all levels but the zero, row by row, or the step size alone."""
+        return self.levels[1 : 2 if self.uniform else None].reshape(-1)
+
+    @property
     def nbytes(self) -> int:
-        """Bytes on disk: payload, sizes of the streams, table, and levels but the zero."""
-        return (
-            self.payload.nbytes + self.streams.nbytes + self.table_nbytes + self.levels[1:].nbytes
-        )
+        """Bytes on disk: payload, sizes of the streams, table, and levels."""
+        levels = self.stored_levels.nbytes
+        return self.payload.nbytes + self.streams.nbytes + self.table_nbytes + levels
 
 
 def encode(q: Quantized, coder: str = "huffman") -> Encoded:
@@ -112,16 +120,17 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     """
     settle = coder_of(coder).settle
     counts, k = q.counts, q.levels.size
-    if counts.size != k or k > MAX_LEVELS:
+    if counts.size != k or k > (MAX_UNIFORM if q.uniform else MAX_LEVELS):
         raise StreamError(f"{counts.size} different codes for {k} levels")
     found = np.bincount(q.codes, minlength=k)
     if found.size != k or (found != counts).any():
         raise StreamError("the codes do not have the counts of their buckets")
-    if np.count_nonzero(counts) == 1 and not needs_no_bits(counts):
+    if np.count_nonzero(counts) == 1 and not needs_no_bits(counts) and not q.uniform:
         raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts)
-        message = Message(survivors, units, Counts(counts, tokens), q.levels, q.shape, q.bits)
+        every = Counts(counts, tokens, q.uniform)
+        message = Message(survivors, units, every, q.levels, q.shape, q.bits, q.uniform)
         return code(message, coder, None)[0]
 
 
@@ -147,7 +156,7 @@ def decode(e: Encoded) -> Quantized:
     codes.fill(0 if e.table else e.k - 1)
     if e.table:
         _read(e, e.table, n, 0, codes, None)
-    return Quantized(codes, e.levels, e.shape, e.bits, None)
+    return Quantized(codes, e.levels, e.shape, e.bits, None, e.uniform)
 
 
 @dataclass(frozen=True)
@@ -163,6 +172,7 @@ class Message:
     levels: NDArray[np.float32]
     shape: tuple[int, ...]
     bits: int | None
+    uniform: bool = False
 
 
 def needs_no_bits(counts: NDArray[np.int64]) -> bool:
@@ -190,16 +200,36 @@ def code(
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
     if needs_no_bits(m.counts.codes):
-        nothing = np.empty(0, np.uint32)
-        e = Encoded(nothing, nothing, UNIT, None, False, 0, m.levels, m.shape, m.bits, coder)
+        e = _encoded(m, coder, np.empty(0, np.uint32), np.empty(0, np.uint32), None)
         return e, advance(e, segments and segments.tracks_only(), mode)
     choice = tables.choose(m.counts, previous, -(-m.survivors.units // m.units))
     payload, streams, sums = _write(m, choice, segments, mode)
-    table = (choice.table, choice.cached, choice.saved_bits)
-    e = Encoded(payload, streams, m.units * UNIT, *table, m.levels, m.shape, m.bits, coder)
+    e = _encoded(m, coder, payload, streams, choice)
     if e.payload_bits != choice.bits:
         raise StreamError(f"{m.survivors.n} codes made {e.payload_bits} bits, not {choice.bits}")
     return e, sums
+
+
+def _encoded(
+    m: Message,
+    coder: str,
+    payload: NDArray[np.uint32],
+    streams: NDArray[np.uint32],
+    choice: Choice | None,
+) -> Encoded:
+    return Encoded(
+        payload=payload,
+        streams=streams,
+        stream_elements=m.units * UNIT if choice else UNIT,
+        table=choice.table if choice else None,
+        cached=choice is not None and choice.cached,
+        saved_bits=choice.saved_bits if choice else 0,
+        levels=m.levels,
+        shape=m.shape,
+        bits=m.bits,
+        coder=coder,
+        uniform=m.uniform,
+    )
 
 
 def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
@@ -258,10 +288,13 @@ def check(e: Encoded, n: int) -> None:
     """Raise CodeTableError or StreamError for what cannot be the encoding of n elements."""
     if not _is_vector(e.payload, np.uint32) or not _is_vector(e.streams, np.uint32):
         raise StreamError("payload and streams are uint32 vectors")
-    if not _are_levels(e.levels):
-        raise StreamError(f"levels are not 1 to {MAX_LEVELS} of float32")
+    most = MAX_UNIFORM if e.uniform else MAX_LEVELS
+    if not _are_levels(e.levels, most):
+        raise StreamError(f"levels are not 1 to {most} of float32")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
         raise StreamError("levels are not zero, then finite numbers")
+    if e.uniform and not _are_steps(e.levels.reshape(-1)):
+        raise StreamError("levels are not multiples of a step size above 0")
     if e.table is None:
         if e.k > 2:
             raise CodeTableError(f"{e.k} levels cannot all lack a code word")
@@ -390,19 +423,27 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
 
 def _padded(levels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Levels for every symbol that an entry of the look-up table can hold."""
-    padded = np.zeros(1024 * (levels.size // len(levels)), np.float32)
+    most = 1024 if len(levels) <= 1024 else 2**15
+    padded = np.zeros(most * (levels.size // len(levels)), np.float32)
     padded[: levels.size] = levels.ravel()
     return padded
 
 
-def _are_levels(levels: object) -> bool:
+def _are_levels(levels: object, most: int) -> bool:
     return (
         isinstance(levels, np.ndarray)
         and levels.dtype == np.float32
         and levels.ndim in (1, 2)
-        and 1 <= len(levels) <= MAX_LEVELS
+        and 1 <= len(levels) <= most
         and levels.shape[1:] != (0,)
     )
+
+
+def _are_steps(levels: NDArray[np.float32]) -> bool:
+    """levels: float32 (k,)."""
+    if levels.size == 1:
+        return True
+    return bool(levels[1] > 0 and np.array_equal(levels, levels_of(levels[1], levels.size)))
 
 
 def _is_vector(array: object, dtype: type[np.generic[Any]]) -> bool:

@@ -94,6 +94,29 @@ class Survivors:
         """Whether more than half of all elements survive."""
         return _most(self.numbers)
 
+    def of_width(self, itemsize: int) -> Survivors:
+        """The same memory for codes of 1 byte, or of 2 if these have 2."""
+        codes: Codes = self.room.codes.content[: self.units * UNIT * itemsize]
+        return replace(self, codes=codes if itemsize == 1 else codes.view(np.uint16))
+
+    def keep_first(self, most: int, k: int) -> NDArray[np.int64]:
+        """Drop all but the first survivors; int64 (k,), how many of them have each code."""
+        ends = np.cumsum(self.numbers)
+        unit = int(np.searchsorted(ends, most))
+        left = most - int(ends[unit] - self.numbers[unit])
+        words = UNIT // kernels.WORD
+        marks = self.marks[unit * words : (unit + 1) * words]
+        bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
+        bits[np.flatnonzero(bits)[left:]] = 0
+        marks[:] = np.packbits(bits, bitorder="little").view(np.uint64)
+        self.marks[(unit + 1) * words :] = 0
+        self.numbers[unit], self.numbers[unit + 1 :] = left, 0
+        found = np.zeros(k, np.int64)
+        for i in range(unit + 1):
+            codes = self.codes[i * UNIT : i * UNIT + self.numbers[i]]
+            found += np.bincount(codes, minlength=k)
+        return found
+
     def leave(self, first: int, last: int) -> None:
         """Free the codes of the units first..last, where there are many.
 
@@ -123,10 +146,9 @@ class _Rooms:
             room = _Room(0)
         if room.codes.content.size < units * UNIT * itemsize:
             room = _Room(units * itemsize)
-        codes: Codes = room.codes.content[: units * UNIT * itemsize]
-        codes = codes if itemsize == 1 else codes.view(np.uint16)
         marks = room.marks[: units * (UNIT // kernels.WORD)]
-        yield Survivors(n, marks, codes, np.empty(units, np.int32), room)
+        numbers = np.empty(units, np.int32)
+        yield Survivors(n, marks, room.codes.content, numbers, room).of_width(itemsize)
         # not after an error: another thread may still write there
         if not self._idle:  # one is enough: two states are seldom saved at the same time
             self._idle.append(room)
@@ -154,7 +176,9 @@ class Collected:
         s, noted = self.survivors, self.histogram.noted
         histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
         if most is not None:
-            histogram = replace(histogram, count=_cut(s, most, histogram))
+            found = s.keep_first(most, N_BINS)
+            count = np.where(histogram.count > 0, found[noted], 0)
+            histogram = replace(histogram, count=count)
         return replace(self, histogram=histogram)
 
 
@@ -176,6 +200,13 @@ def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
     with _rooms.borrow(segments.n, 2) as survivors:
         histogram, least = _collect(segments, most, least, EXACT_BINS, survivors)
         yield Collected(segments, survivors, histogram.above(least))
+
+
+@contextmanager
+def room_for(n: int) -> Iterator[Survivors]:
+    """Room for the survivors of n elements, with codes of 2 bytes, or of 1: see `of_width`."""
+    with _rooms.borrow(n, 2) as survivors:
+        yield survivors
 
 
 @contextmanager
@@ -233,25 +264,6 @@ def _collect(
 
     workers.spread(work, len(pieces))
     return found.together(noted), int(reached.max(initial=least))
-
-
-def _cut(s: Survivors, most: int, histogram: Histogram) -> NDArray[np.int64]:
-    """Keep the first survivors only; returns how many of them each bin has."""
-    ends = np.cumsum(s.numbers)
-    unit = int(np.searchsorted(ends, most))
-    left = most - int(ends[unit] - s.numbers[unit])
-    words = UNIT // kernels.WORD
-    marks = s.marks[unit * words : (unit + 1) * words]
-    bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
-    bits[np.flatnonzero(bits)[left:]] = 0
-    marks[:] = np.packbits(bits, bitorder="little").view(np.uint64)
-    s.marks[(unit + 1) * words :] = 0
-    s.numbers[unit], s.numbers[unit + 1 :] = left, 0
-    found = np.zeros(N_BINS, np.int64)
-    for i in range(unit + 1):
-        codes = s.codes[i * UNIT : i * UNIT + s.numbers[i]]
-        found += np.bincount(codes, minlength=N_BINS)
-    return np.where(histogram.count > 0, found[histogram.noted], 0)
 
 
 def _most(numbers: NDArray[np.int32]) -> bool:

@@ -16,6 +16,8 @@ from codec.errors import CodeTableError
 from . import huffman, runlength
 from .kernels import MAX_CLASSES
 
+CLASSES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, MAX_CLASSES)  # that are tried
+
 
 @dataclass(frozen=True, eq=False)
 class CodeTable:
@@ -45,8 +47,16 @@ class CodeTable:
         return huffman.packed_words(self.lengths)
 
     @classmethod
-    def unpacked(cls, packed: NDArray[np.uint8], n_symbols: int, classes: int) -> CodeTable:
-        """The table that was `packed`. Raises CodeTableError."""
+    def unpacked(
+        cls, packed: NDArray[np.uint8], n_symbols: int, classes: int, uniform: bool = False
+    ) -> CodeTable:
+        """The table that was `packed`.
+
+        n_symbols: of the message. uniform: whether some may be without tokens. Raises
+        CodeTableError.
+        """
+        if uniform and 1 < classes <= MAX_CLASSES:
+            n_symbols = min(n_symbols, runlength.n_symbols(classes))
         if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
             raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
         n = runlength.n_tokens(n_symbols, classes)
@@ -75,12 +85,12 @@ class CodeTable:
             if codes.size != self.lengths.size or (codes[self.lengths == 0] > 0).any():
                 return None
             return huffman.n_bits(codes, self.lengths)
-        return None if counts.tokens is None else self._cost_of(counts.tokens)
+        return None if counts.tokens is None else self._cost_of(counts, counts.tokens)
 
-    def _cost_of(self, tokens: NDArray[np.int64]) -> int:
+    def _cost_of(self, counts: Counts, tokens: NDArray[np.int64]) -> int:
         lengths = self._of_tokens(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
-        escaped += runlength.symbol_bits(tokens.shape[0])
+        escaped += runlength.symbol_bits(counts.codes.size - 1)
         bits = np.where(lengths > 0, lengths, escaped) + runlength.EXTRA_BITS
         return int((tokens * bits).sum())
 
@@ -104,12 +114,14 @@ class CodeTable:
 class Counts:
     """How often each code and token occurs.
 
-    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), each symbol after a run of each class;
-    None if they were not counted.
+    codes: int64 (k,). tokens: int64 (symbols, MAX_CLASSES), each symbol after a run of each class;
+    beyond `runlength.MAX_SYMBOLS` one row for all other symbols. None if they were not counted.
+    uniform: whether a table may have tokens for the first symbols only: they are more frequent.
     """
 
     codes: NDArray[np.int64]
     tokens: NDArray[np.int64] | None
+    uniform: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,26 +156,60 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
     """A new table, and the bits of a message with it."""
     most = None
     if counts.tokens is not None:
-        runs = _of_tokens(counts.tokens)
-        bits = runs._cost_of(counts.tokens)
+        runs = _of_tokens(counts)
+        bits = runs._cost_of(counts, counts.tokens)
         most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
         if most < counts.codes.sum():  # each word has at least one bit
             return runs, bits
-    plain = CodeTable(huffman.code_lengths(counts.codes), 1)
+        if counts.codes.size > runlength.MAX_TOKENS:
+            return runs, bits
+    plain = CodeTable(huffman.code_lengths(_two_at_least(counts.codes)), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
     if most is not None and most < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
         return runs, bits
     return plain, plain_bits
 
 
-def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
-    n_symbols = tokens.shape[0]
+def _two_at_least(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The counts, with one of code 0 where only another code occurs: a code needs two words.
+
+    Uniform steps may leave such a code: every value has moved by the same number of steps.
+    """
+    if np.count_nonzero(codes) > 1:
+        return codes
+    both = codes.copy()
+    both[0] = 1
+    return both
+
+
+def _of_tokens(counts: Counts) -> CodeTable:
+    tokens = counts.tokens
+    assert tokens is not None, "they were counted"
     used = np.flatnonzero(tokens.any(axis=0))
     # at least 2 classes: 1 would mean a plain code
-    classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
-    with_word = tokens[:, :classes].flatten()
+    classes = max(int(used.max(initial=0)) + 1, 2)
+    n_symbols = min(tokens.shape[0], runlength.MAX_SYMBOLS)
+    if not counts.uniform:
+        classes = min(classes, runlength.n_classes(n_symbols))
+    elif classes * n_symbols > runlength.MAX_TOKENS - 1:
+        classes = _best_classes(tokens, classes, runlength.symbol_bits(counts.codes.size - 1))
+        n_symbols = min(n_symbols, runlength.n_symbols(classes))
+    with_word = tokens[:n_symbols, :classes].flatten()
+    escaped = int(tokens.sum() - with_word.sum())
     if not with_word.any():  # all are escaped, but a code needs two words
         with_word[0] = 1
-    escaped = int(tokens[:, classes:].sum())
-    counts = np.concatenate(([max(escaped, 1)], with_word))
-    return CodeTable(huffman.code_lengths(counts), classes)
+    lengths = np.concatenate(([max(escaped, 1)], with_word))
+    return CodeTable(huffman.code_lengths(lengths), classes)
+
+
+def _best_classes(tokens: NDArray[np.int64], most: int, symbol_bits: int) -> int:
+    """How many classes leave the fewest bits, by Shannon's bound: more classes, fewer symbols."""
+    total, extra = int(tokens.sum()), runlength.CLASS_BITS + symbol_bits
+    found = {}
+    for classes in (n for n in CLASSES if n <= max(most, CLASSES[0])):
+        own = tokens[: runlength.n_symbols(classes), :classes]
+        own = own[own > 0]
+        escaped = max(total - int(own.sum()), 1)
+        bits = float((own * np.log2(total / own)).sum())
+        found[classes] = bits + escaped * (np.log2(max(total / escaped, 1)) + extra)
+    return min(found, key=lambda classes: found[classes])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,14 @@ from codec.state.tensors import (
     to_arrays,
 )
 
-from .budget import Budget, fit
+from . import uniform
+from .budget import BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
-from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference, family_bits
+from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .quantize import Buckets, n_promoted
 from .stream import CHANGE, LOOK, Message, code, digest
-from .survivors import Collected, Segments, collected
+from .survivors import Segments, collected
 from .tables import CodeTable, Counts
 from .track import Track
 
@@ -42,7 +45,7 @@ class Tracker:
     Args:
         state: The first one, name -> numpy array or torch tensor. It is copied and becomes the
             track exactly.
-        bits, scope, coder, budget: See `Coding`.
+        bits, scope, coder, budget, tolerance, quantizer: See `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.
@@ -56,8 +59,10 @@ class Tracker:
         scope: str = "model",
         coder: str = "runlength",
         budget: float | None = None,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget)
+        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
         layout = layout_of(state)
         self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
         self._moving = False  # whether the track is half changed
@@ -181,50 +186,129 @@ class Tracker:
         sums: advanced by the digests' changes.
         """
         state = self.track.arrays
-        keep = None if budget else n_promoted(family_bits(tensors, self.coding.bits))
         segments = Segments([state[t.name] for t in tensors], [arrays[t.name] for t in tensors])
-        with np.errstate(all="ignore"), collected(segments, keep) as found:
-            if not found.histogram.n_non_finite:
-                previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
-                cautious = tensors[0].family != "" and all(
-                    arrays[t.name].min() >= 0 for t in tensors
-                )
-                message, buckets = self._message(tensors, found, budget, previous, cautious)
+        previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
+        coding = self.coding.of(tensors[0].family)
+        quantized = self._in_steps if coding.uniform else self._in_buckets
+        with (
+            np.errstate(all="ignore"),
+            quantized(coding, tensors, arrays, segments, budget, previous) as found,
+        ):
+            if isinstance(found, Quantization):
                 self._moving = mode == CHANGE
-                encoded, changes = code(message, self.coding.coder, previous, segments, mode)
+                encoded, changes = code(found.message, self.coding.coder, previous, segments, mode)
                 if budget:
                     budget.spend(tensors, encoded.nbytes)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
-                return Group(tensors, encoded, buckets.first(encoded.levels.size - 1)), set()
-        bad = {t.name for t in tensors if not _is_finite(arrays[t.name], state[t.name])}
-        rest = tuple(t for t in tensors if t.name not in bad)
+                buckets = found.buckets and found.buckets.first(encoded.levels.size - 1)
+                return Group(tensors, encoded, buckets), set()
+        rest = tuple(t for t in tensors if t.name not in found)
         if not rest:
-            return None, bad
+            return None, found
         group, worse = self._encode_group(rest, arrays, mode, budget, sums)
-        return group, bad | worse
+        return group, found | worse
 
-    def _message(
+    @contextmanager
+    def _in_buckets(
         self,
+        coding: Coding,
         tensors: tuple[TensorSpec, ...],
-        found: Collected,
+        arrays: Arrays,
+        segments: Segments,
         budget: Budget | None,
         previous: CodeTable | None,
-        cautious: bool,
-    ) -> tuple[Message, Buckets]:
-        survivors, histogram, coder = found.survivors, found.histogram, self.coding.coder
-        n, bits = survivors.n, family_bits(tensors, self.coding.bits)
-        shape = tensors[0].shape if len(tensors) == 1 else (n,)
-        if budget and not tensors[0].family:
-            fitted = fit(found, coder, previous, *budget.room(tensors))
-            if not len(fitted.buckets) and histogram.count.any():
+    ) -> Iterator[Quantization | set[str]]:
+        """In exponent buckets; or the names of tensors with a change that is not finite."""
+        coder, bits = coding.coder, coding.bits
+        with collected(segments, n_promoted(bits)) as found:
+            survivors, histogram = found.survivors, found.histogram
+            if histogram.n_non_finite:
+                state = self.track.arrays
+                yield {t.name for t in tensors if not _is_finite(arrays[t.name], state[t.name])}
+            elif budget and coding.budget is not None:
+                fitted = fit_buckets(found, coder, previous, *budget.room(tensors))
+                if fitted.levels.size == 1 and histogram.count.any():
+                    budget.lacks(tensors, fitted.nbytes)
+                yield Quantization(fitted.message(_shape(tensors)), fitted.buckets)
+            else:
+                buckets = histogram.buckets().promoted(bits)
+                counts = buckets.counts(survivors.n)
+                final = histogram.final(buckets)
+                units, tokens = coder_of(coder).settle(survivors, final, counts)
+                # a family's values that are never negative stay so on the track
+                cautious = tensors[0].family != "" and all(
+                    arrays[t.name].min() >= 0 for t in tensors
+                )
+                levels = buckets.cautious_levels if cautious else buckets.levels
+                every = Counts(counts, tokens)
+                message = Message(survivors, units, every, levels, _shape(tensors), bits)
+                yield Quantization(message, buckets)
+
+    @contextmanager
+    def _in_steps(
+        self,
+        coding: Coding,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+        segments: Segments,
+        budget: Budget | None,
+        previous: CodeTable | None,
+    ) -> Iterator[Quantization | set[str]]:
+        """In uniform steps; or the names of tensors with a change that no step can say."""
+        coder = coder_of(coding.coder)
+        most = uniform.MAX_STEPS if coder.counts_runs else uniform.MAX_STEPS_PLAIN
+        if budget is None or coding.tolerance is not None:
+            assert coding.tolerance is not None, "steps have a budget or a tolerance"
+            largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
+            near_end = {
+                name
+                for name, value in largest.items()
+                if value + coding.tolerance > uniform.LARGEST_SIZE
+            }
+            if near_end:  # the track could become infinite
+                yield near_end
+                return
+            size = uniform.size_within(coding.tolerance, max(largest.values()))
+            with uniform.quantizer(segments, uniform.NEAREST, most) as quantize:
+                steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
+                if steps.beyond:
+                    limit = min(float(size) * most, uniform.LARGEST_SIZE - float(size))
+                    beyond = uniform.magnitudes_of(segments).beyond(limit)
+                    yield {tensors[i].name for i in beyond}
+                    return
+                units, tokens = coder.settle(steps.survivors, None, steps.counts)
+                every = Counts(steps.counts, tokens, uniform=True)
+                own = (steps.survivors, units, every, steps.levels, _shape(tensors), None)
+                yield Quantization(Message(*own, uniform=True))
+            return
+        with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
+            magnitudes = uniform.magnitudes_of(segments, sampled=True)
+            room = budget.room(tensors)
+            try:
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+            except BeyondError:
+                magnitudes = uniform.magnitudes_of(segments)
+                # a level may be larger than the change that it stands for
+                if (beyond := magnitudes.beyond(uniform.LARGEST_SIZE / 2)).size:
+                    yield {tensors[i].name for i in beyond}
+                    return
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+            if fitted.levels.size == 1 and magnitudes.largest:
                 budget.lacks(tensors, fitted.nbytes)
-            return fitted.message(shape), fitted.buckets
-        buckets = histogram.buckets().promoted(bits)
-        counts = buckets.counts(n)
-        units, tokens = coder_of(coder).settle(survivors, histogram.final(buckets), counts)
-        levels = buckets.cautious_levels if cautious else buckets.levels
-        return Message(survivors, units, Counts(counts, tokens), levels, shape, bits), buckets
+            yield Quantization(fitted.message(_shape(tensors)))
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """An alphabet that is ready to be coded. buckets: None for uniform steps."""
+
+    message: Message
+    buckets: Buckets | None = None
+
+
+def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:
+    return tensors[0].shape if len(tensors) == 1 else (sum(t.size for t in tensors),)
 
 
 def check_same_layout(expected: Layout, found: Layout) -> None:

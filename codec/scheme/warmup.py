@@ -15,15 +15,18 @@ from .tracker import Tracker
 def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
-    Otherwise the first save of a process takes those seconds. Only kernels for more than 256 levels
-    or 128 exponents in one delta are left out. It may be called twice, and from several threads.
+    Otherwise the first save of a process takes those seconds. Only kernels for exponent buckets of
+    more than 128 exponents in one delta are left out. It may be called twice, and from several
+    threads.
     """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     start = {"w": np.zeros_like(values)}
+    targets: tuple[dict[str, float], ...] = ({}, {"tolerance": 0.1}, {"tolerance": 0.001})
     for coder in CODERS:
-        tracker = Tracker(start, coder=coder)
-        step = tracker.prepare({"w": values})
-        tracker.commit(step)
-        tracker.step({"w": values})
-        decode(step.groups[0].encoded)
+        for target in targets:  # buckets, then steps whose codes take 1 byte and 2
+            tracker = Tracker(start, coder=coder, **target)  # type: ignore[arg-type]
+            step = tracker.prepare({"w": values})
+            tracker.commit(step)
+            tracker.step({"w": values})
+            decode(step.groups[0].encoded)
     encode(quantize(values, 2))

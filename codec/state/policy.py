@@ -1,6 +1,8 @@
 """Which parts of a state are lossy (delta-coded), exact (stored as they are) or skipped.
 
-Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg".
+Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
+a target of its own, "tolerance=1e-05" or "bits=4", whatever the others have. Tensors of one target
+are a family: they share an alphabet.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from codec.errors import SettingsError
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 
 LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
+TARGETS = ("bits", "tolerance")
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
 # Statistics of a batch norm: small, and never negative.
@@ -30,7 +33,8 @@ _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
 
 class Policy:
-    """Maps shell patterns (* matches / too) to "lossy", "exact" or "skip"; the first match counts.
+    """Maps shell patterns (* matches / too) to "lossy", "exact", "skip" or a target, which means
+    lossy; the first match counts.
 
     A tensor with several names is exact if any of its names is, and skipped only if all are.
     Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
@@ -39,14 +43,34 @@ class Policy:
     """
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
-        wanted = f"a policy maps patterns of names to {', '.join(KINDS)}"
+        wanted = f"a policy maps patterns of names to {', '.join(KINDS)}, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{wanted}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
-        self._patterns = dict(patterns or {})
-        for pattern, kind in self._patterns.items():
+        self._patterns: dict[str, str] = {}
+        for pattern, kind in (patterns or {}).items():
             texts = isinstance(pattern, str) and isinstance(kind, str)
-            if not texts or kind not in KINDS:
+            known = (kind if kind in KINDS else _target(kind)) if texts else None
+            if known is None:
                 raise SettingsError(f"{wanted}; got {pattern!r}: {kind!r}"[:300])
+            self._patterns[pattern] = known
+
+    @property
+    def targets(self) -> list[str]:
+        """All targets, as families are called."""
+        return [kind for kind in self._patterns.values() if kind not in KINDS]
+
+    def family(self, name: str) -> str:
+        """The family of a lossy tensor: its target, if it has one, else see `family`.
+
+        Raises SettingsError for a target of an optimizer's tensor: a second moment with an error of
+        either sign could become negative.
+        """
+        asked = self.asked(name)
+        if asked is None or asked in KINDS:
+            return family(name)
+        if _is_of_optimizer(name):
+            raise SettingsError(f"{name!r} is an optimizer's: no target, only {', '.join(KINDS)}")
+        return asked
 
     def is_skipped(self, name: str) -> bool:
         """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
@@ -64,11 +88,11 @@ class Policy:
         if any(self.asked(tie) == EXACT for tie in ties):
             return False
         if asked := self.asked(name):
-            return asked == LOSSY
+            return asked not in (EXACT, SKIP)
         return not family(name) and not name.endswith(STATISTICS)
 
     def asked(self, name: str) -> str | None:
-        """The kind of the first pattern that matches; None if none does."""
+        """The kind or target of the first pattern that matches; None if none does."""
         found = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
         return next(found, None)
 
@@ -130,6 +154,24 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         pattern, equals, kind = text.rpartition("=")
         if not equals:
-            raise SettingsError(f"a policy is PATTERN=lossy, =exact or =skip; got {text!r}")
+            raise SettingsError(
+                f"a policy is PATTERN=lossy, =exact, =skip, =tolerance=T or =bits=X; got {text!r}"
+            )
+        for name in TARGETS:
+            if pattern.endswith(f"={name}"):
+                pattern, kind = pattern.removesuffix(f"={name}"), f"{name}={kind}"
         found[pattern] = kind
     return found
+
+
+def _target(text: str) -> str | None:
+    """A target as families are called: the same text for the same number. None if it is none."""
+    name, _, number = text.partition("=")
+    try:
+        if name == "tolerance":
+            return f"{name}={float(number)!r}"
+        if name == "bits":
+            return f"{name}={number if number == 'all' else int(number)}"
+    except ValueError:
+        pass
+    return None

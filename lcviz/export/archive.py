@@ -182,8 +182,10 @@ def safe_name(name: str) -> str:
 
 def settings_name(coding: Coding) -> str:
     """The settings of a chain as a part of file names."""
-    kept = kept_name(coding.bits, coding.budget).removesuffix(" %")
-    return f"{'bits' if coding.budget is None else 'budget'}{kept}-{coding.scope}-{coding.coder}"
+    kind = "bits" if coding.by_bits else "budget" if coding.tolerance is None else "tolerance"
+    kept = kept_name(coding).removesuffix(" %").removeprefix("±")
+    quantizer = "" if coding.uniform or coding.by_bits else f"-{coding.quantizer}"
+    return f"{kind}{kept}{quantizer}-{coding.scope}-{coding.coder}"
 
 
 def _snapshot_with(run: Run, step: int) -> Snapshot:

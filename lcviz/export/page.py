@@ -11,7 +11,7 @@ from lcviz.ui import session, widgets
 from lcviz.ui.settings import describe
 
 from . import page_downloads as downloads
-from .archive import Package, RestoredFile, pack
+from .archive import Package, pack
 from .page_own_files import own_files
 from .receipt import Receipt, of_run
 
@@ -21,18 +21,23 @@ _PACKED = "package"  # in the session: the run's id, its verified package, its r
 
 def page() -> None:
     """The whole page."""
-    st.title("Open and export", anchor=False)
-    source = widgets.choice(
-        "What to export",
-        list(SOURCES),
-        default="run",
-        key="export_source",
-        format_func=SOURCES.__getitem__,
-        bind="query-params",
-        persist_state="session",
-        help="The run on the Live page, or checkpoints that you open here: they are compressed, "
-        "compared with the originals, and exported.",
-    )
+    with st.container(key="answer"):
+        st.title("Open and export", anchor=False)
+        with st.container(horizontal=True, vertical_alignment="center", key="export-head"):
+            source = widgets.choice(
+                "What to export",
+                list(SOURCES),
+                default="run",
+                key="export_source",
+                format_func=SOURCES.__getitem__,
+                bind="query-params",
+                persist_state="session",
+                label_visibility="collapsed",
+                help="The run on the Live page, or checkpoints that you open here: they are "
+                "compressed, compared with the originals, and exported.",
+            )
+            if source == "run":
+                widgets.tables_toggle()
     if source == "own":
         own_files()
     else:
@@ -46,22 +51,21 @@ def _run_on_live() -> None:
         session.await_example()
         return
     whose = "the example run, " if session.is_example(run) else ""
-    st.markdown(f"This is {whose}**{run.task.title}**. {describe(run.settings)}.")
-    widgets.tables_toggle()
+    st.markdown(f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}.]")
     try:
         package, receipt = _package(run)
-        downloads.whole_chain(package, "the track that the run had when it saved that step")
-        restored = downloads.one_step(package, run.task)
+        restored = downloads.offer(
+            package,
+            receipt,
+            "as the run saved them",
+            run.task,
+            lambda step: run.snapshot().at(step).live_loss,
+        )
     except (RunError, codec.LccError) as exc:
         reason = str(exc).rstrip(".")
         st.error(f"{reason}. Nothing more is offered for download. Reset the run on Live.")
         return
-    live = run.snapshot().at(restored.step).live_loss
-    loss = f" Its loss on held-out examples is {restored.loss:.6f}"
-    loss += f"; the live model had {live:.6f} at that step." if live is not None else "."
-    downloads.step_file(restored, loss)
-    downloads.receipt_and_scripts(package, receipt)
-    _loading_code(run, package, restored)
+    downloads.instructions(package, receipt, restored.step, _loading(run, package, restored.step))
 
 
 def _package(run: Run) -> tuple[Package, Receipt]:
@@ -96,19 +100,15 @@ def _offer_newer(run: Run, package: Package) -> None:
         st.rerun()
 
 
-def _loading_code(run: Run, package: Package, restored: RestoredFile) -> None:
-    st.subheader("Load it elsewhere", anchor=False)
-    s, step = run.settings, restored.step
+def _loading(run: Run, package: Package, step: int) -> str:
+    """Python that restores a step into the run's model, and prints the loss shown on the page."""
+    s = run.settings
     folder = f", folder={s.folder!r}" if s.folder else ""
-    st.markdown("With this project, any step of the chain; it prints the loss shown above.")
-    st.code(
+    return (
         "import codec\n"
         "import demo_models\n\n"
         f'task = demo_models.make_task("{s.model}", "{s.data}", seed={s.seed}{folder})\n'
         f'state = codec.restore("{package.file}", step={step})\n'
         "task.model.load_state_dict(state)\n"
-        "print(task.probe_loss())",
-        language="python",
-        wrap_lines=True,
+        "print(task.probe_loss())"
     )
-    downloads.loading_code(package, step)

@@ -31,9 +31,7 @@ def comparison(made: Compressed) -> None:
         widgets.show(distance_by_step(made.steps), "distances")
     try:
         package = _loaded(made)
-        downloads.whole_chain(package, "the track that was saved here")
-        restored = downloads.one_step(package)
-        downloads.step_file(restored)
+        restored = downloads.offer(package, made.receipt, "as they were saved here", picture=False)
     except (RunError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
@@ -42,12 +40,10 @@ def comparison(made: Compressed) -> None:
         widgets.picture(panel, "tensors")
         widgets.show_table(panel.table, "tensors")
     st.caption(
-        "Relative distance: ‖restored − u‖ / ‖u − u₀‖, with u the original and u₀ the first one "
-        "of the series; distances and errors in float32. Tensors that shared memory in a file are "
-        "stored once for each of their names."
+        "u is the original, u₀ the first of the series. Tensors that shared memory are stored "
+        "once for each of their names."
     )
-    downloads.receipt_and_scripts(package, made.receipt)
-    downloads.loading_code(package, restored.step)
+    downloads.instructions(package, made.receipt, restored.step)
 
 
 def _cards(made: Compressed) -> None:

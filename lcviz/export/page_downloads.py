@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -13,7 +14,14 @@ from lcviz.ui import widgets
 
 from .archive import Package, RestoredFile, restore
 from .receipt import Receipt, describe, dumped
-from .scripts import RECEIPT, REPRODUCE, everything, reproduce_command, reproduce_script
+from .scripts import (
+    RECEIPT,
+    REPRODUCE,
+    everything,
+    install_command,
+    reproduce_command,
+    reproduce_script,
+)
 
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
 RESTORED = "export-restored"  # in the session: a step as a plain file
@@ -28,30 +36,70 @@ def _download(
     )
 
 
-def whole_chain(package: Package, equal_to: str) -> None:
-    """The archive. equal_to: what every restored step was compared with."""
-    st.subheader("The whole chain", anchor=False)
+def offer(
+    package: Package,
+    receipt: Receipt,
+    equal_to: str,
+    task: Task | None = None,
+    live_loss: Callable[[int], float | None] = lambda _step: None,
+    *,
+    picture: bool = True,
+) -> RestoredFile:
+    """All downloads of a verified archive, beside the picture of its records.
+
+    Args:
+        package: The archive; receipt: of it.
+        equal_to: What every restored step was compared with.
+        task: Of the run, for the loss of the restored step. live_loss: step -> that of the run.
+        picture: Whether the records are drawn.
+
+    Returns:
+        The chosen step.
+
+    Raises:
+        codec.LccError, RunError: The chosen step does not restore.
+    """
+    if not picture:
+        with st.container(border=True, key="export-downloads"):
+            return _downloads(package, receipt, equal_to, task, live_loss)
+    grid = st.grid(2, min_column_width=420, border=True, key="export-chain")
+    with grid.cell():
+        widgets.show(sizes_over_steps(package.records), "records")
+    with grid.cell():
+        return _downloads(package, receipt, equal_to, task, live_loss)
+
+
+def _downloads(
+    package: Package,
+    receipt: Receipt,
+    equal_to: str,
+    task: Task | None,
+    live_loss: Callable[[int], float | None],
+) -> RestoredFile:
     nbytes, first, last = len(package.data), package.steps[0], package.steps[-1]
     st.success(
-        f"Verified: all {plural(len(package.steps), 'step')}, {first} to {last}, were rebuilt from "
-        f"the {nbytes:,} bytes offered here, and each is bit-identical to {equal_to} (xxh3-128 "
-        f"digest of step {last}: {package.tracks[-1]}).",
+        f"Verified: {plural(len(package.steps), 'step')}, {first} to {last}, rebuilt from these "
+        f"{nbytes:,} bytes, bit for bit {equal_to}.",
         icon=":material/verified:",
     )
     _download(
-        f"Download {plain(package.file)} ({nbytes_text(nbytes)})",
+        f"Download chain ({nbytes_text(nbytes)})",
         package.data,
         package.file,
         "application/zip",
         "download-chain",
         "download",
         type=widgets.main_button(),
+        help=f"{plain(package.file)}. In full float32 its steps take "
+        f"{nbytes_text(package.full_nbytes)}.",
     )
-    st.caption(f"The same checkpoints in full float32: {nbytes_text(package.full_nbytes)}.")
-    widgets.show(sizes_over_steps(package.records), "records")
+    restored = _one_step(package, task)
+    _step_file(restored, live_loss(restored.step))
+    _receipt_and_scripts(package, receipt)
+    return restored
 
 
-def one_step(package: Package, task: Task | None = None) -> RestoredFile:
+def _one_step(package: Package, task: Task | None) -> RestoredFile:
     """The slider of steps, and the chosen step as a plain file.
 
     A step is restored once and kept while it is shown: after a thousand deltas that takes seconds.
@@ -63,7 +111,6 @@ def one_step(package: Package, task: Task | None = None) -> RestoredFile:
     Raises:
         codec.LccError, RunError: the step does not restore.
     """
-    st.subheader("One restored step", anchor=False)
     step = _choose_step(package)
     waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
     key = (package.sha256, step, task is None)
@@ -87,34 +134,30 @@ def _choose_step(package: Package) -> int:
     return int(st.select_slider("Step", steps, steps[-1], **how))
 
 
-def step_file(restored: RestoredFile, loss: str = "") -> None:
-    """The download of one step. loss: a sentence to end with."""
-    nbytes, left_out = len(restored.data), ""
+def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
+    """The download of one step."""
+    text = f"Step {restored.step} read back bit for bit."
+    if restored.loss is not None:
+        live = f", live {live_loss:.6f}" if live_loss is not None else ""
+        text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
     if restored.left_out:
-        values = plural(restored.left_out, "value")
-        left_out = f" {values} of the state are no tensors, and not in it."
-    st.success(
-        f"Verified: the file was read back from its {nbytes:,} bytes and equals the restored step "
-        f"{restored.step} bit for bit.{left_out}{loss}",
-        icon=":material/verified:",
-    )
+        text += f" {plural(restored.left_out, 'value')} that are no tensors left out."
+    st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
-    label = f"Download {plain(restored.name)}.safetensors ({nbytes_text(nbytes)})"
-    _download(label, restored.data, file, "application/octet-stream", "download-step", "download")
+    label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"
+    _download(
+        label,
+        restored.data,
+        file,
+        "application/octet-stream",
+        "download-step",
+        "download",
+        help=f"{plain(file)}, which loads without lcviz.",
+    )
 
 
-def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
-    """The receipt, the script that makes the archive again, and everything in one zip."""
-    st.subheader("Receipt and script", anchor=False)
-    again = receipt["of"] != "archive"
-    intro = "The receipt says what the archive is and what was checked."
-    if again:
-        intro = (
-            "The receipt says what the archive is, what it was made from, and what was checked. "
-            "The script makes the archive again and compares it with the receipt, byte for byte."
-        )
-    st.markdown(intro)
-    st.info(receipt["reproducible"], icon=":material/replay:")
+def _receipt_and_scripts(package: Package, receipt: Receipt) -> None:
+    """Everything in one zip, the receipt, the script that makes the archive again."""
     with st.container(horizontal=True, key="export-papers"):
         _download(
             "Download everything",
@@ -123,7 +166,6 @@ def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
             "application/zip",
             "download-all",
             "folder_zip",
-            type=widgets.main_button(),
             help="One zip: the archive, its receipt, the script that makes it again, and the "
             "script that restores a step.",
         )
@@ -134,9 +176,10 @@ def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
             "application/json",
             "download-receipt",
             "receipt_long",
-            help="It is no signature: whoever changes the archive can write another receipt.",
+            help="What the archive is, what it was made from, and what was checked. It is no "
+            "signature: whoever changes the archive can write another receipt.",
         )
-        if again:
+        if receipt["of"] != "archive":
             _download(
                 "Script",
                 reproduce_script(receipt),
@@ -144,37 +187,48 @@ def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
                 "text/x-python",
                 "download-script",
                 "code",
-                help="Run it in the root of this project, beside the receipt. Exit code 0: the "
-                "same bytes. 1: other bytes, and a sentence says what differs.",
+                help="Makes the archive again and compares it with the receipt, byte for byte.",
             )
-    with st.container(border=True, key="export-receipt"):
+
+
+def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
+    """What the receipt says, and commands for what was downloaded, an installation first.
+
+    Args:
+        package: The archive; receipt: of it.
+        step: The one that was restored.
+        loading: Python that loads it into its model, if that is known.
+    """
+    with st.expander("What the receipt says", icon=":material/receipt_long:", key="export-receipt"):
         lines = (f"- **{what}:** {plain(value)}" for what, value in describe(receipt).items())
         st.markdown("\n".join(lines))
-    st.markdown("Inspect checks a receipt against its archive. So does the command line:")
-    command = f"python -m lcviz receipt {RECEIPT} {package.file}"
-    if again:
-        command += f"\n{reproduce_command(receipt)}  # makes the archive again"
-    st.code(command, language="bash", wrap_lines=True)
-    if again:
-        st.caption(
-            "Byte for byte on this machine and with these versions; elsewhere sums may come out in "
-            "another order, and the script says which versions differ."
+    st.subheader("Use it elsewhere", anchor=False)
+    without, project, check = st.tabs(["Without lcviz", "With lcviz", "Check the receipt"])
+    with without:
+        _code(install_command(receipt, ("numpy", "torch", "safetensors")), "bash")
+        _code(
+            "from safetensors.torch import load_file\n\n"
+            f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
+            "python",
         )
+    with project:
+        st.markdown("In this project's folder, beside the archive:")
+        _code(install_command(receipt), "bash")
+        if loading:
+            _code(loading, "python")
+        _code(
+            f"python -m codec verify {package.file}\n"
+            f"python -m codec restore {package.file} --step {step} -o step{step}.safetensors",
+            "bash",
+        )
+    with check:
+        st.markdown("In this project's folder, beside the archive and the receipt:")
+        _code(install_command(receipt), "bash")
+        _code(f"python -m lcviz receipt {RECEIPT} {package.file}", "bash")
+        if receipt["of"] != "archive":
+            st.markdown("Make the archive again; other versions may add in another order:")
+            _code(reproduce_command(receipt), "bash")
 
 
-def loading_code(package: Package, step: int) -> None:
-    """How to load what was downloaded, without the dashboard."""
-    st.markdown("On the command line: check every record, then write one step as a plain file.")
-    st.code(
-        f"python -m codec verify {package.file}\n"
-        f"python -m codec restore {package.file} --step {step} -o step{step}.safetensors",
-        language="bash",
-        wrap_lines=True,
-    )
-    st.markdown("The restored file loads without lcviz:")
-    st.code(
-        "from safetensors.torch import load_file\n\n"
-        f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
-        language="python",
-        wrap_lines=True,
-    )
+def _code(text: str, language: str) -> None:
+    st.code(text, language=language, wrap_lines=True)

@@ -73,10 +73,8 @@ class RequestedChain:
 def own_files() -> None:
     """All of it."""
     st.markdown(
-        "Open a series of checkpoints, or a single one. They are compressed into a chain step by "
-        "step, every restored step is compared with its original, and you can download the chain. "
-        "Or open a chain that you were given, as an .lcc.zip: *Export it as it is* takes any step "
-        "out of it as a plain file."
+        "Open checkpoints to compress them into a chain, compared step by step with the originals; "
+        "or a chain, .lcc.zip, to take any step out of it as a plain file."
     )
     own = opened_files()
     if own is None:
@@ -101,6 +99,8 @@ def own_files() -> None:
             _export_as_is(own, own.archive)
             return
     settings = _settings()
+    if settings is None:
+        return
     chain = _requested_chain(own, settings)
     asking: Asking[Compressed] = Asking(
         "export", chain.experiment, 1, partial(chain.work, own, settings)
@@ -160,23 +160,26 @@ def _row(file: OwnFile) -> dict[str, Any]:
     }
 
 
-def _settings() -> ChainSettings:
-    """The settings of the chain, as the visitor chooses them."""
+def _settings() -> ChainSettings | None:
+    """The settings of the chain, as the visitor chooses them; None if a number is wrong."""
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         kept, others = grid.cell(), grid.cell()
         with kept:
             coding = coding_form("export_", others=others)
         with others:
-            base_every = widgets.whole_number(
+            base_every = widgets.checked_number(
                 "Deltas between bases",
                 1,
                 1000,
                 1000,
+                1,
                 key="export_base",
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
             )
+    if coding is None or base_every is None:
+        return None
     return ChainSettings(coding, base_every)
 
 
@@ -210,14 +213,11 @@ def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     widgets.tables_toggle()
     try:
         package, receipt = _verified(own, file)
-        downloads.whole_chain(package, "the track that its own record describes")
-        restored = downloads.one_step(package)
-        downloads.step_file(restored)
+        restored = downloads.offer(package, receipt, "as their records describe them")
     except (RunError, FullError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
-    downloads.receipt_and_scripts(package, receipt)
-    downloads.loading_code(package, restored.step)
+    downloads.instructions(package, receipt, restored.step)
 
 
 def _verified(own: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:

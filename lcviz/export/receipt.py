@@ -31,12 +31,24 @@ from .archive import Package, digest_of
 
 VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
-PACKAGES = ("numpy", "torch", "numba", "safetensors", "scikit-learn")
+# That decide the bytes, or that the scripts and the check of a receipt need.
+PACKAGES = (
+    *("numpy", "torch", "numba", "safetensors", "xxhash", "blake3", "filelock", "tqdm"),
+    *("pandas", "scikit-learn"),
+)
 SOURCES = (codec, demo_models)  # the code that decides the bytes
 _TRAINING = "model data optimizer lr momentum batch_size seed interval"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
 _NONE = type(None)
-_SETTINGS = {"bits": (int, _NONE), "budget": (float, int, _NONE), "scope": (str,), "coder": (str,)}
+_SETTINGS = {
+    "bits": (int, _NONE),
+    "budget": (float, int, _NONE),
+    "tolerance": (float, int, _NONE),
+    "quantizer": (str,),
+    "scope": (str,),
+    "coder": (str,),
+}
+_OLDER = {"tolerance": None, "quantizer": "exponent"}  # what receipts did not say at first
 _SIZES = {
     "float32": "its steps in float32 take",
     "records": "its records take",
@@ -204,7 +216,8 @@ def _check_types(receipt: Receipt) -> None:
         for name, kind in kinds.items():
             typed(part[name], kind)
     right = [isinstance(track, str) and int(step) >= 0 for step, track in tracks.items()]
-    right += [type(receipt["settings"][name]) in kinds for name, kinds in _SETTINGS.items()]
+    settings = _OLDER | receipt["settings"]
+    right += [type(settings[name]) in kinds for name, kinds in _SETTINGS.items()]
     right += [bool(records), bool(tracks), Path(archive["file"]).name == archive["file"]]
     if not all(right):
         raise ValueError("a part is not what it should be")
@@ -297,16 +310,18 @@ def _problems_of_settings(
 
 def _settings_sentence(settings: Mapping[str, Any]) -> str:
     """In the code's own words, exact enough to be compared."""
-    bits, budget = settings["bits"], settings["budget"]
-    keep = "all buckets" if bits is None else f"{bits} bits"
-    if budget is not None:
-        keep = f"a budget of {budget!r}"
-    return f"{keep}, buckets over the {settings['scope']}, coder {settings['coder']}"
+    s = _OLDER | dict(settings)
+    keep = "all buckets" if s["bits"] is None else f"{s['bits']} bits"
+    for target in ("budget", "tolerance"):
+        if s[target] is not None:
+            keep = f"a {target} of {s[target]!r}"
+    levels = "buckets" if s["quantizer"] == "exponent" else f"{s['quantizer']} levels"
+    return f"{keep}, {levels} over the {s['scope']}, coder {s['coder']}"
 
 
 def describe(receipt: Receipt) -> dict[str, str]:
     """The receipt for people, without its lists: what -> in words."""
-    s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
+    s, sizes, on = _OLDER | receipt["settings"], receipt["sizes"], receipt["machine"]
     try:
         kept = Coding.from_header(s).describe()
     except SettingsError:  # anybody can write a receipt

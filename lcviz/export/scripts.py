@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import fields
 
 from codec import Coding
 
 from .archive import Package
-from .receipt import Receipt, dumped
+from .receipt import PACKAGES, Receipt, dumped
 
 REPRODUCE, RECEIPT, RESTORE = "reproduce.py", "receipt.json", "restore.py"
 _TRAINED = "model data optimizer lr momentum batch_size seed interval last_step"
@@ -28,6 +29,7 @@ _UNIX = 3
 
 _HEAD = '''"""@WHAT@
 
+    @INSTALL@
     @USAGE@
 
 Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
@@ -212,6 +214,7 @@ if __name__ == "__main__":
 
 _RESTORING = '''"""Restores a step of the archive beside this file as a plain .safetensors file.
 
+    @INSTALL@
     python restore.py [STEP]
 
 Run it where `codec` can be imported: in the root of the project. Exit code 0: done. 1: the archive
@@ -278,6 +281,7 @@ def reproduce_script(receipt: Receipt) -> str:
         _HEAD + body + _TAIL,
         IMPORTS=f"import {package}\n",
         CODING=", ".join(f"{name}={name.upper()}" for name in coding),
+        INSTALL=install_command(receipt),
         USAGE=reproduce_command(receipt),
         RECEIPT=RECEIPT,
         ARGUMENT=argument,
@@ -296,7 +300,23 @@ def reproduce_command(receipt: Receipt) -> str:
 def restore_script(receipt: Receipt) -> str:
     """The script that restores a step."""
     last = str(max(map(int, receipt["tracks"])))
-    return _filled(_RESTORING, LAST=last, ARCHIVE=repr(receipt["archive"]["file"]))
+    return _filled(
+        _RESTORING,
+        INSTALL=install_command(receipt),
+        LAST=last,
+        ARCHIVE=repr(receipt["archive"]["file"]),
+    )
+
+
+def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str:
+    """What installs packages in the receipt's versions; by default all that is needed with it."""
+    versions = receipt["versions"]
+    pins = (
+        f"{name}=={versions[name].partition('+')[0]}"  # torch's +cpu is no release of its own
+        for name in packages
+        if name in versions
+    )
+    return f"pip install {' '.join(pins)}"
 
 
 def _filled(template: str, **values: str) -> str:

@@ -1,4 +1,4 @@
-"""Glossary: every word of the scheme, and the pages that show it at work."""
+"""Glossary: every word of the scheme; of those asked or looked for, the pages that show them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from lcviz.ui.glossary import GROUPS, TERMS, Term
 
 def page() -> None:
     """The whole page."""
-    st.title("Glossary", anchor=False)
-    st.markdown(
-        "The words that the other pages use. Where one is underlined, rest the pointer on it to "
-        "see its meaning, or click it to come here."
-    )
+    with st.container(key="answer"):
+        st.title("Glossary", anchor=False)
+        query = st.text_input(
+            "Find a word",
+            key="glossary_find",
+            bind="query-params",
+            placeholder="Find a word, for instance: bucket",
+            icon=":material/search:",
+            label_visibility="collapsed",
+        )
     asked = st.query_params.get("term")
     if asked in TERMS:
         with st.container(border=True, key="glossary-asked"):
-            _show(TERMS[asked], "asked")
-    query = st.text_input(
-        "Find a word",
-        key="glossary_find",
-        bind="query-params",
-        placeholder="for instance: bucket",
-        icon=":material/search:",
-    )
+            _show(TERMS[asked])
+            _pages(TERMS[asked], "asked")
     words = query.casefold().split()
     n = 0
     for title, terms in GROUPS.items():
@@ -34,16 +33,22 @@ def page() -> None:
             continue
         n += len(found)
         st.subheader(title, anchor=False)
-        grid = st.grid(2, min_column_width=420, key=f"glossary-{title}")
+        grid = st.grid(3, min_column_width=360, key=f"glossary-{title}")
         for term in found:
             with grid.cell():
-                _show(term, "all")
+                _show(term)
+                if words:
+                    _pages(term, "found")
     if not n:
         st.info("No entry contains all of these words: try fewer or shorter ones.")
 
 
-def _show(term: Term, where: str) -> None:
+def _show(term: Term) -> None:
     st.markdown(f"**{term.name}**  \n{term.text}")
+
+
+def _pages(term: Term, where: str) -> None:
+    """Links to the pages that show it at work."""
     with st.container(horizontal=True, key=f"glossary-{where}-{term.name}"):
         for name in term.seen:
             st.page_link(navigation.page(name), width="content")

@@ -44,7 +44,7 @@ def page() -> None:
     """The whole page."""
     with st.container(key="answer"):
         st.title("Inspect a chain", anchor=False)
-    source = choose()
+        source = choose()
     if source is None:
         return
     if source == "compare":
@@ -205,7 +205,7 @@ def _cards(summary: Summary) -> None:
         (
             "Complete",
             "no" if summary.problems or lost else "yes",
-            f"{plural(lost, 'step')} lost" if lost else "every record there",
+            f"{plural(lost, 'step')} lost" if lost else None,
             "All files were read: each has the digest it gives and names the record before it. "
             "*Verify* also decodes them. Records missing at the very end go unnoticed.",
         ),

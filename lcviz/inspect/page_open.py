@@ -129,7 +129,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
         otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
         own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
         own = bool(own or st.query_params.get("inspect_path"))
-        label = "Open a path or an archive" + (" instead" if choice is not None else "")
+        label = "Open a path or archive" + (" instead" if choice is not None else "")
         where = st.expander(label, expanded=own, icon=":material/folder_open:", key="inspect-else")
         grid = where.grid(2, min_column_width=320, key="inspect-places")
         with grid.cell():

@@ -26,7 +26,6 @@ COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
     """The chosen step, or the newest."""
-    st.subheader("One step", anchor=False)
     step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
@@ -50,6 +49,17 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
         widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
+    with st.expander("Tensors and bits", icon=":material/data_array:", key="inspect-bits"):
+        _table(facts)
+        grid = st.grid(2, min_column_width=420)
+        with grid.cell():
+            _stream(facts)
+        with grid.cell():
+            _value(facts)
+
+
+def _table(facts: StepFacts) -> None:
+    """All tensors, in numbers."""
     table = tensors_table(facts)
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
@@ -59,12 +69,6 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
         ":small[Minimum to standard deviation: of what a restart gets. Bits: of the code words "
         f"alone.{shared}]"
     )
-    with st.expander("The bits of this step", icon=":material/data_array:", key="inspect-bits"):
-        grid = st.grid(2, min_column_width=420)
-        with grid.cell():
-            _stream(facts)
-        with grid.cell():
-            _value(facts)
 
 
 def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | None:
@@ -151,14 +155,17 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = widgets.whole_number(
+    index = widgets.checked_number(
         "Value",
         0,
         flat.size - 1,
         0,
+        1,
         key=f"inspect_value_{name}",
         text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
     )
+    if index is None:
+        return
     value = np.float32(flat[index])
     place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))
     f = fields(float(value))

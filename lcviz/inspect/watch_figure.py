@@ -8,20 +8,29 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from lcviz.lab.chain_summary import Point, Summary
-from lcviz.report.figure_parts import STEP, decades, label, line, step_range, thinned
+from lcviz.report.figure_parts import STEP, decades, shortened, thinned
 from lcviz.text import kept_text, nbytes_text, percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Panel, base_figure
+from lcviz.ui.charts import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    VERMILION,
+    Option,
+    Panel,
+    axis,
+    base_option,
+    plotted,
+)
 from lcviz.ui.coding_form import CODERS, SCOPES
 
 from .watch import Watched
 
-COLOURS, DASHES = (BLUE, VERMILION, GREEN, PURPLE), ("solid", "dash", "dot")
-SYMBOLS = ("circle", "square", "triangle-up")
+COLOURS, DASHES = (BLUE, VERMILION, GREEN, PURPLE), ("solid", "dashed", "dotted")
+SYMBOLS = ("circle", "rect", "triangle")
 MOST_LINES = len(COLOURS) * len(DASHES)  # no two are drawn alike
-MOST_POINTS = 2000  # of all lines together: they are sent with every new record
+MOST_POINTS = 2000  # of all lines together: they are sent at every tick
 FEW = 25  # points that are drawn one by one
 NAME_LENGTH = 30
-HEIGHT = 340  # pixels
 LEAST_GAP = 0.05  # seconds: below that, records were copied
 SKEW = 5.0  # seconds that a file server's clock may be ahead without a word
 BUSY_SECONDS = 60  # any training may pause this long between two records
@@ -32,11 +41,10 @@ MEASURES = {
     "times": "Times smaller so far",
 }
 _AXES = {
-    "share": "record, % of float32 (log)",
+    "share": "record, % of float32 (log scale)",
     "bytes": "bytes on disk",
     "times": "float32 bytes ÷ bytes on disk",
 }
-_HOVERS = {"share": "%{y:.3g} %", "bytes": "%{y:,} bytes", "times": "%{y:.4g} ×"}
 _VALUES: dict[str, Callable[[Point], float | None]] = {
     "share": lambda p: None if p.share is None else 100 * p.share,
     "bytes": lambda p: p.nbytes,
@@ -50,49 +58,67 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
 
     measure: one of MEASURES.
     """
-    drawn = [(run, points) for run in runs if (points := _points(run, measure))]
+    drawn = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
     if not drawn:
         return None
     if len(drawn) > MOST_LINES:  # those that grow now are among them
         drawn = sorted(drawn, key=lambda one: one[0].summary.stamp if one[0].summary else 0)
         drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
     most = max(MOST_POINTS // len(drawn), 2)
-    few = max(len(points) for _, points in drawn) <= FEW
-    names = [label(run.name, NAME_LENGTH) for run, _ in drawn]
+    few = max(len(line) for _, line in drawn) <= FEW
+    names = [shortened(run.name, NAME_LENGTH) for run, _ in drawn]
     if len(set(names)) < len(names):
-        names = [label(run.name) for run, _ in drawn]
-    # The legend grows upwards, three or more names in a row.
-    figure = base_figure(STEP, _AXES[measure], HEIGHT, l=84, t=24 + 20 * -(-len(drawn) // 3))
-    for name, (run, points) in zip(names, drawn):
+        names = [run.name for run, _ in drawn]
+    series = []
+    for name, (run, line) in zip(names, drawn):
+        colour = COLOURS[run.number % len(COLOURS)]
         style = run.number // len(COLOURS) % len(DASHES)
-        look = (COLOURS[run.number % len(COLOURS)], DASHES[style], SYMBOLS[style])
-        figure.add_trace(line(name, look, thinned(points, most), few, _HOVERS[measure]))
-    steps = [x for _, points in drawn for x, _ in points]
-    values = [y for _, points in drawn for _, y in points]
-    figure.update_xaxes(range=step_range(min(steps), max(steps)))
+        series.append(
+            {
+                "name": name,
+                "type": "line",
+                "symbol": SYMBOLS[style],
+                "symbolSize": 6,
+                "showSymbol": few,
+                "data": [[step, plotted(value, 4)] for step, value in thinned(line, most)],
+                "lineStyle": {"color": colour, "type": DASHES[style], "width": 2},
+                "itemStyle": {"color": colour},
+            }
+        )
+    steps = [x for _, line in drawn for x, _ in line]
+    values = [y for _, line in drawn for _, y in line]
+    scale: Option = {"min": 0}
     if measure == "share":
-        limits = decades(min(values), max(values))
-        figure.update_yaxes(type="log", range=limits, dtick=1, tickformat="~g")
-    else:
-        figure.update_yaxes(rangemode="tozero")
+        begin, end = decades(min(values), max(values))
+        scale = {"type": "log", "min": 10**begin, "max": 10**end}
+    limits = {"min": min(steps), "max": max(max(steps), min(steps) + 1), "minInterval": 1}
+    base = base_option()
+    option = base | {
+        "legend": base["legend"] | {"type": "scroll", "left": 8, "right": 8},
+        "tooltip": {"trigger": "axis", "confine": True},
+        "grid": [{"left": 84, "right": 24, "top": 44, "bottom": 48}],
+        "xAxis": axis(STEP, 28, **limits, axisLabel={"hideOverlap": True}),
+        "yAxis": axis(_AXES[measure], 66, **scale),
+        "series": series,
+    }
     return Panel(
         MEASURES[measure],
         _sentence([run for run, _ in drawn], runs, measure),
-        figure,
+        option,
         "A line for each run, by step.",
         lambda: _table(drawn, measure),
-        HEIGHT,
+        340,
     )
 
 
-def _points(run: Watched, measure: str) -> Line:
+def _line(run: Watched, measure: str) -> Line:
     points = run.summary.points if run.summary else ()
     found = ((p.step, _VALUES[measure](p)) for p in points)
     return [(step, value) for step, value in found if value is not None]
 
 
 def _table(drawn: Sequence[tuple[Watched, Line]], measure: str) -> pd.DataFrame:
-    rows = [(run.name, step, value) for run, points in drawn for step, value in points]
+    rows = [(run.name, step, value) for run, line in drawn for step, value in line]
     return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
+from codec import Coding
 from codec.inspect import (
     Arrays,
     Buckets,
@@ -39,7 +40,10 @@ class Alphabet:
     """The part of a delta that shares one code: the whole model, or one tensor.
 
     names: its tensors. n: elements. buckets: all of them, in promotion order, with the
-    levels that the record has. energy: float64 (b,), sum of squares of each bucket's members.
+    levels that the record has. Of a record in uniform steps each level is a bucket of its own, in
+    the order of their codes; then come the buckets of the changes that became 0.
+
+    energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
     encoded: as the record has it, with only the FIRST_WORDS of the payload. runlength_nbytes: bytes
@@ -75,9 +79,15 @@ class Alphabet:
         return self.encoded.table_nbytes
 
     @property
+    def uniform(self) -> bool:
+        """Whether the record's levels are multiples of one step size."""
+        return self.encoded.uniform
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the record's code words, table and levels."""
-        return coded_nbytes(self.encoded.payload_bits, self.table_nbytes, self.kept)
+        levels = self.encoded.stored_levels.size
+        return coded_nbytes(self.encoded.payload_bits, self.table_nbytes, levels)
 
     def counts(self, kept: int) -> NDArray[np.int64]:
         """int64 (k,): occurrences of each code with ``kept`` buckets; code 0 is zero."""
@@ -96,15 +106,14 @@ class BucketTotal:
 
 @dataclass(frozen=True)
 class Promotion:
-    """What one number of bits, or a budget, keeps and costs.
+    """What one number of bits, or another target, keeps and costs.
 
-    bits: x, None for every bucket. budget: the share of float32 that decides instead, or None.
-    buckets_kept of buckets: summed over alphabets. energy_share: kept part of the delta's sum
-    of squares. error: ||delta - quantized|| / ||delta||. sizes: with new code tables.
+    kept: x, None for every bucket; or settings with a budget or a tolerance. buckets_kept of
+    buckets: summed over alphabets. energy_share: kept part of the delta's sum of squares. error:
+    ||delta - quantized|| / ||delta||. sizes: with new code tables.
     """
 
-    bits: int | None
-    budget: float | None
+    kept: int | Coding | None
     buckets_kept: int
     buckets: int
     energy_share: float
@@ -139,9 +148,9 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         buckets = every.keeping(e.levels.size - 1)
         if step.coding.coder == "runlength":  # a new table would take what the last one saved
             new = e.saved_bits if e.cached else 8 * e.table_nbytes
-            runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
+            runlength = coded_nbytes(e.payload_bits + new, 0, e.stored_levels.size)
         else:
-            runlength = runlength_nbytes(own, buckets)
+            runlength = runlength_nbytes(own, buckets, uniform=e.uniform)
         names = tuple(t.name for t in group.tensors)
         start = replace(e, payload=e.payload[:FIRST_WORDS].copy())
         alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, start, runlength))
@@ -155,8 +164,10 @@ def _buckets(
     """Every bucket of a delta, their codes (n,), energy and residual.
 
     A budget may keep only the largest members of the first buckets. These and the remaining
-    members are separate rows then, in this order.
+    members are separate rows then, in this order. For uniform steps see `Alphabet`.
     """
+    if e.uniform:
+        return _steps(delta, e)
     stage = codec.quantize(delta)
     assert stage.buckets is not None, "quantize knows its buckets"
     kept = e.levels.size - 1
@@ -176,6 +187,43 @@ def _buckets(
     codes[...] = np.where(rest > 0, rest + np.uint16(len(large)), mine)
     energy, residual = (np.concatenate(pair) for pair in zip(one, other))
     return Buckets(**columns).keeping(None), codes, energy, residual
+
+
+def _steps(
+    delta: NDArray[np.float32], e: codec.Encoded
+) -> tuple[Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
+    """`_buckets` of uniform steps."""
+    codes, levels = codec.decode(e).codes.reshape(-1), e.levels.reshape(-1)
+    rest = np.where(codes > 0, np.float32(0), delta)
+    small = codec.quantize(rest).buckets
+    assert small is not None
+    small_codes, small_energy, small_residual = small.energies(rest)
+    own = levels[1:]
+    kept = Buckets(
+        exponent=np.frexp(np.abs(own))[1].astype(np.int16) - np.int16(1),
+        sign=(own < 0).astype(np.uint8),
+        min=own,
+        max=own,
+        count=np.bincount(codes, minlength=levels.size)[1:].astype(np.int64),
+        level=np.arange(1, levels.size, dtype=np.uint16),
+    )
+    off = (delta.astype(np.float64) - levels[codes]) ** 2
+    energy = np.bincount(codes, delta.astype(np.float64) ** 2, levels.size)[1:]
+    residual = np.bincount(codes, off, levels.size)[1:]
+    columns = {
+        f.name: np.concatenate((getattr(kept, f.name), getattr(small, f.name)))
+        for f in fields(Buckets)
+    }
+    every = empty_codes(delta.size, levels.size + len(small))
+    every[...] = codes
+    dropped = small_codes > 0
+    every[dropped] = small_codes[dropped].astype(np.uint16) + np.uint16(levels.size - 1)
+    return (
+        Buckets(**columns).keeping(None),
+        every,
+        np.concatenate((energy, small_energy)),
+        np.concatenate((residual, small_residual)),
+    )
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:
@@ -220,7 +268,9 @@ def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
 
 
 def promotions(
-    alphabets: Sequence[Alphabet], codes: Sequence[Codes] | None = None, budget: float | None = None
+    alphabets: Sequence[Alphabet],
+    codes: Sequence[Codes] | None = None,
+    own: Coding | None = None,
 ) -> tuple[Promotion, ...]:
     """What x = 1..8 and the exponent stage alone would keep and cost, for one delta.
 
@@ -228,7 +278,8 @@ def promotions(
         alphabets: of the delta.
         codes: of the exponent stage, from `dissect`. Without them run-length sizes are known only
             for what the record itself keeps.
-        budget: the one that chose the record's buckets, if any. They follow as a last promotion.
+        own: the record's settings. With a budget or a tolerance what they kept is one more, the
+            last promotion. It is the only one of a record in uniform steps: no x promotes these.
     """
     energy = sum(float(a.energy.sum()) for a in alphabets)
 
@@ -239,15 +290,14 @@ def promotions(
             return a.runlength_nbytes
         return None if codes is None else runlength_nbytes(codes[i], a.buckets.keeping(kept))
 
-    def promotion(bits: int | None, share: float | None, keep: Sequence[int]) -> Promotion:
+    def promotion(kept: int | Coding | None, keep: Sequence[int]) -> Promotion:
         pairs = list(zip(alphabets, keep))
         runs = [runlength(i, kept) for i, kept in enumerate(keep)]
         known = [nbytes for nbytes in runs if nbytes is not None]
         held = sum(float(a.energy[:k].sum()) for a, k in pairs)
         lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
         return Promotion(
-            bits,
-            share,
+            kept,
             sum(keep),
             sum(len(a.buckets) for a in alphabets),
             held / energy if energy else 1.0,
@@ -255,9 +305,13 @@ def promotions(
             new_sizes(alphabets, keep, sum(known) if len(known) == len(runs) else None),
         )
 
-    found = [promotion(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
-    if budget is not None:
-        found.append(promotion(None, budget, [a.kept for a in alphabets]))
+    by_steps = any(a.uniform for a in alphabets)
+    found = [
+        promotion(x, [n_kept(x, len(a.buckets)) for a in alphabets])
+        for x in (() if by_steps else EVERY_BITS)
+    ]
+    if own is not None and not own.by_bits:
+        found.append(promotion(own, [a.kept for a in alphabets]))
     return tuple(found)
 
 
@@ -280,7 +334,7 @@ def new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int
     counts = [a.counts(kept) for a, kept in zip(alphabets, keep)]
     return Sizes(
         runlength,
-        sum(huffman_nbytes(c) for c in counts),
+        sum(huffman_nbytes(c, 1 if a.uniform else None) for a, c in zip(alphabets, counts)),
         sum(huffman.entropy(c) for c in counts) / 8,
         sum(a.n for a in alphabets),
     )

@@ -59,7 +59,7 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
             found = True
             whole = sum(moment.arrays[name].size for name in step.non_finite)
             runs = (
-                runlength_nbytes(own, a.buckets.keeping(a.kept))
+                runlength_nbytes(own, a.buckets.keeping(a.kept), uniform=a.uniform)
                 for a, own in zip(alphabets, codes, strict=True)
             )
             yield Stages(
@@ -69,13 +69,18 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
                 4 * whole + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
                 4 * whole + sum(_fixed(a, a.kept, coding.bits) for a in alphabets),
-                4 * whole + sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
+                4 * whole + sum(_huffman(a) for a in alphabets),
                 4 * whole + sum(runs),
                 4 * whole + sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
             )
         tracker.commit(step)
     if not found:
         raise SettingsError("nothing here can be quantized: every change holds NaN or infinity")
+
+
+def _huffman(alphabet: Alphabet) -> int:
+    counts = alphabet.counts(alphabet.kept)
+    return huffman_nbytes(counts, 1 if alphabet.uniform else None)
 
 
 def _symbols(alphabet: Alphabet, kept: int) -> int:

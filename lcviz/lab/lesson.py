@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -43,13 +43,12 @@ def fields(value: float) -> Fields:
 
 
 @dataclass(frozen=True, eq=False)
-class CodeGroup:
-    """The numbers that share one code: of the whole model, or of one tensor.
+class Code:
+    """What the numbers share: buckets, levels and words.
 
-    name: of the tensor, or "" for all. n: elements. buckets: with the levels that the bits give.
+    n: how many numbers. buckets: with the levels that the bits give. bits: x, None for all.
     """
 
-    name: str
     n: int
     buckets: Buckets
     bits: int | None
@@ -105,12 +104,11 @@ class Number:
     """One number in every stage.
 
     track: the restart's. live: the model's. delta: live - track, in float32. bucket: its index in
-    the group's buckets, None for zero. after_e, after_p: delta after these stages. code: index into
-    the group's levels. word: the Huffman word. rebuilt: track + after_p, float32.
+    the code's buckets, None for zero. after_e, after_p: delta after these stages. code: index into
+    its levels. word: the Huffman word. rebuilt: track + after_p, float32.
     """
 
     name: str
-    group: CodeGroup
     track: float
     live: float
     delta: float
@@ -124,31 +122,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Lesson:
-    """The numbers, and the groups that they belong to."""
+    """The numbers, and the code that they share."""
 
     numbers: tuple[Number, ...]
-    groups: tuple[CodeGroup, ...]
-
-    @property
-    def stage_bits(self) -> StageBits:
-        """Of all groups."""
-        return StageBits(*map(sum, zip(*(g.stage_bits for g in self.groups))))
+    code: Code
 
 
-def lesson(
-    track: Sequence[float],
-    live: Sequence[float],
-    tensors: Sequence[str],
-    bits: int | None,
-    scope: str,
-) -> Lesson:
-    """Take a few numbers through the stages.
+def lesson(track: Sequence[float], live: Sequence[float], bits: int | None) -> Lesson:
+    """Take a few numbers through the stages, as one tensor.
 
     Args:
         track, live: float32 values.
-        tensors: the tensor of each number, for scope "tensor".
         bits: x of priority promotion; None keeps every bucket.
-        scope: "model" or "tensor".
 
     Raises:
         codec.SettingsError, NonFiniteError: as `codec.quantize`.
@@ -156,47 +141,31 @@ def lesson(
     before, after = (np.array(values, np.float32) for values in (track, live))
     with np.errstate(over="ignore", invalid="ignore"):
         delta = after - before
-    owners = list(tensors) if scope == "tensor" else [""] * len(tensors)
-    groups = {}
-    for name in dict.fromkeys(owners):
-        own = delta[[owner == name for owner in owners]]
-        buckets = codec.quantize(own, bits).buckets
-        assert buckets is not None, "quantize knows its buckets"
-        groups[name] = CodeGroup(name, own.size, buckets, bits)
-    numbers = _numbers(string.ascii_lowercase[: delta.size], owners, groups, before, after)
-    return Lesson(numbers, tuple(groups.values()))
+    buckets = codec.quantize(delta, bits).buckets
+    assert buckets is not None, "quantize knows its buckets"
+    code = Code(delta.size, buckets, bits)
+    names = string.ascii_lowercase[: delta.size]
+    numbers = (_number(code, *one) for one in zip(names, before, after, strict=True))
+    return Lesson(tuple(numbers), code)
 
 
-def _numbers(
-    names: Sequence[str],
-    owners: Sequence[str],
-    groups: Mapping[str, CodeGroup],
-    track: NDArray[np.float32],
-    live: NDArray[np.float32],
-) -> tuple[Number, ...]:
-    found = []
-    for name, owner, before, after in zip(names, owners, track, live, strict=True):
-        group, delta = groups[owner], after - before
-        i = bucket_of(group.buckets, float(delta))
-        code = 0 if i is None else int(group.buckets.level[i])
-        level = group.levels[code]
-        middle = 0.0 if i is None else group.buckets[i].representative
-        found.append(
-            Number(
-                name,
-                group,
-                float(before),
-                float(after),
-                float(delta),
-                i,
-                middle,
-                float(level),
-                code,
-                group.words[code],
-                float(before + level),
-            )
-        )
-    return tuple(found)
+def _number(code: Code, name: str, track: np.float32, live: np.float32) -> Number:
+    delta = live - track
+    i = bucket_of(code.buckets, float(delta))
+    symbol = 0 if i is None else int(code.buckets.level[i])
+    level = code.levels[symbol]
+    return Number(
+        name,
+        float(track),
+        float(live),
+        float(delta),
+        i,
+        0.0 if i is None else code.buckets[i].representative,
+        float(level),
+        symbol,
+        code.words[symbol],
+        float(track + level),
+    )
 
 
 def bucket_of(buckets: Buckets, delta: float) -> int | None:

@@ -1,7 +1,8 @@
 """What symbols cost: with the paper's Huffman code, with run-length Huffman, and Shannon's bound.
 
-A size is of code words, code table and levels (4 bytes each, without the zero). The record's header
-and the sizes of its streams are the same for both coders and not counted.
+A size is of code words, code table and levels (4 bytes each, without the zero; 4 bytes in all for
+uniform steps). The record's header and the sizes of its streams are the same for both coders and
+not counted.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Sizes:
         return nbytes / (4 * self.n) if self.n else 0.0
 
     def bits(self, nbytes: float) -> float:
-        """Bytes as bits a parameter."""
+        """Bytes as bits per parameter."""
         return 8 * nbytes / self.n if self.n else 0.0
 
 
@@ -60,21 +61,28 @@ def coded_nbytes(word_bits: int, table_nbytes: int, n_levels: int) -> int:
     return (word_bits + 7) // 8 + table_nbytes + 4 * n_levels
 
 
-def huffman_nbytes(counts: NDArray[np.int64]) -> int:
-    """Bytes with the paper's code and a new table. counts: int64 (k,), of each symbol."""
+def huffman_nbytes(counts: NDArray[np.int64], n_levels: int | None = None) -> int:
+    """Bytes with the paper's code and a new table.
+
+    counts: int64 (k,), of each symbol. n_levels: stored ones, without the zero; None for k - 1.
+    """
     lengths = huffman.code_lengths(counts)
     table = huffman.pack_lengths(lengths).size
-    return coded_nbytes(huffman.n_bits(counts, lengths), table, counts.size - 1)
+    levels = counts.size - 1 if n_levels is None else n_levels
+    return coded_nbytes(huffman.n_bits(counts, lengths), table, levels)
 
 
-def runlength_nbytes(codes: NDArray[np.unsignedinteger], buckets: Buckets) -> int:
+def runlength_nbytes(
+    codes: NDArray[np.unsignedinteger], buckets: Buckets, *, uniform: bool = False
+) -> int:
     """Bytes with run-length Huffman and a new table, by encoding.
 
     Args:
-        codes: (n,), of the exponent stage.
+        codes: (n,), of the exponent stage, or of uniform steps.
         buckets: of the delta; codes of those without a level count as zero.
+        uniform: whether the levels are multiples of one step size.
     """
     kept = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
-    quantized = codec.Quantized(kept, buckets.levels, codes.shape, None, buckets)
+    quantized = codec.Quantized(kept, buckets.levels, codes.shape, None, buckets, uniform)
     e = codec.encode(quantized, "runlength")
-    return coded_nbytes(e.payload_bits, e.table_nbytes, e.levels.size - 1)
+    return coded_nbytes(e.payload_bits, e.table_nbytes, e.stored_levels.size)

@@ -24,9 +24,9 @@ class TensorFacts:
     """One tensor at one step.
 
     dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole" or
-    "unchanged". changed: values whose level is not 0; None without codes. bits: a parameter, of the
-    code words that end in it (an equal share of them where they stand for several steps) or of the
-    values stored whole; None if it has no values. largest: magnitude of its largest level that
+    "unchanged". changed: values whose level is not 0; None without codes. bits: per parameter, of
+    the code words that end in it (an equal share of them where they stand for several steps) or of
+    the values stored whole; None if it has no values. largest: magnitude of its largest level that
     occurs. low, high, mean, std: of the finite values a restart gets; None if there are none or
     they are not real numbers. odd: how many values are not finite.
     """
@@ -108,7 +108,7 @@ def rebuild_step(
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
-    """Name -> values changed, bits a parameter, largest magnitude, of tensors with codes."""
+    """Name -> values changed, bits per parameter, largest magnitude, of tensors with codes."""
     e = group.encoded
     codes = codec.decode(e).codes
     levels = e.levels if column is None else e.levels[:, column]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.ui import follow_weight, picture, widgets
+from lcviz.ui import follow_weight, picture, recording, widgets
 from lcviz.ui.glossary import explained
 
+from .numbers import write_numbers
 from .page_numbers import choose_numbers, keep_numbers
 from .page_start import keep, start
 from .pictures import learn_picture
@@ -14,6 +15,8 @@ from .pictures import learn_picture
 
 def page() -> None:
     """The whole page."""
+    if (early := recording.learn_told()) is not None and (moved := keep(early)) is not None:
+        st.session_state["u"] = st.query_params["u"] = write_numbers(moved)
     pictures = st.container(key="learn")
     with st.container(border=True, key="lesson"):
         chosen = choose_numbers()

@@ -8,14 +8,13 @@ import numpy as np
 import streamlit as st
 
 import codec
-from lcviz.lab.lesson import pick_weights
+from lcviz.lab.lesson import lesson, pick_weights
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
 from lcviz.ui import session, widgets
 
 from .numbers import MOST, TRACK, TRAINED, read_pairs, write_numbers
 from .pictures import LETTERS
-from .values import lesson_of
 
 SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
 _HELD = "learn-run"  # in the session: the run's id and the checkpoint that is shown
@@ -77,7 +76,7 @@ def _of_reader() -> Numbers | None:
         )
     try:
         before, live = read_pairs(track, trained)
-        lesson_of(before, live, None)
+        lesson(before, live, None)
     except (ValueError, codec.LccError) as exc:
         st.error(f"These numbers cannot be used: {exc}.", icon=":material/error:")
         return None

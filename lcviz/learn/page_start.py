@@ -8,19 +8,21 @@ import streamlit as st
 
 from .pictures import BITS, LETTERS, Start
 from .questions import QUESTIONS
+from .values import FINEST
 
 _STATE = "learn_state"  # in the session: URL parameter -> text
 _X, _FOLLOW, _MERGES, _FOLDED = "learn_bits", "learn_follow", "learn_merges", "learn_folded"
+_FINE = "learn_tolerance"
 _ANSWERS = "learn_answers"  # picture-option, between commas; options count from 1
+_DEFAULTS = {_X: "2", _FOLLOW: "c", _MERGES: "0", _FOLDED: "0", _FINE: "8", _ANSWERS: ""}
 MOST = 99
 
 
 def start() -> Start:
     """From the session, else from the URL; what makes no sense is left out."""
-    names = (_X, _FOLLOW, _MERGES, _FOLDED, _ANSWERS)
     found = st.session_state.get(_STATE)
     if found is None:
-        found = {name: st.query_params[name] for name in names if name in st.query_params}
+        found = {name: st.query_params[name] for name in _DEFAULTS if name in st.query_params}
     _remember(found)
     x, followed = found.get(_X, "2"), found.get(_FOLLOW, "c")
     answers = dict(part.partition("-")[::2] for part in found.get(_ANSWERS, "").split(","))
@@ -29,6 +31,7 @@ def start() -> Start:
         followed=max(LETTERS.find(followed), 0) if len(followed) == 1 else 2,
         merges=_count(found.get(_MERGES, "")),
         folded=_count(found.get(_FOLDED, "")),
+        fine=min(_count(found.get(_FINE, _DEFAULTS[_FINE])), FINEST),
         answers={
             name: _count(answers[name]) - 1
             for name, question in QUESTIONS.items()
@@ -46,6 +49,7 @@ def keep(told: Any) -> list[float] | None:
             _FOLLOW: LETTERS[int(told["followed"])],
             _MERGES: str(int(told["merges"])),
             _FOLDED: str(int(told["folded"])),
+            _FINE: str(int(told["fine"])),
             _ANSWERS: ",".join(f"{name}-{int(at) + 1}" for name, at in answers.items()),
         }
     )
@@ -53,9 +57,8 @@ def keep(told: Any) -> list[float] | None:
 
 
 def _remember(found: dict[str, str]) -> None:
-    defaults = {_X: "2", _FOLLOW: "c", _MERGES: "0", _FOLDED: "0", _ANSWERS: ""}
     st.session_state[_STATE] = found
-    for name, default in defaults.items():
+    for name, default in _DEFAULTS.items():
         value = found.get(name, default)
         if value == default:
             st.query_params.pop(name, None)

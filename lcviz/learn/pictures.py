@@ -1,4 +1,4 @@
-"""Learn's six pictures: what they show, what they ask, and the values that they draw."""
+"""Learn's pictures: what they show, what they ask, and the values that they draw."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lcviz.lab.lesson import lesson
 from lcviz.ui.glossary import TERMS, address
 from lcviz.ui.picture import Picture
 
 from .questions import QUESTIONS
 from .runs import runs_values
-from .values import CHECKPOINTS, checkpoints_of, lesson_of, values_of
+from .values import CHECKPOINTS, FINEST, checkpoints_of, values_of
 
 BITS = (1, 2, 3, None)
 LETTERS = "abcdefghijklmnop"
 HEADING = "Learn: why is a checkpoint this small?"
 ABOUT = "Touch the pictures: all of them follow."
-SIX = {  # module -> title, about, what it shows, word of the glossary
+PICTURES = {  # module -> title, about, what it shows, word of the glossary
     "delta": (
         "δ",
         "only the difference",
@@ -58,7 +59,14 @@ SIX = {  # module -> title, about, what it shows, word of the glossary
         "The track follows the model from checkpoint to checkpoint.",
         "track",
     ),
+    "steps": (
+        "Beyond the paper",
+        "equal steps",
+        "Two number lines. Buckets grow with the change; steps are of one size.",
+        "uniform quantizer",
+    ),
 }
+BEYOND = {"steps"}
 
 
 @dataclass(frozen=True)
@@ -66,13 +74,14 @@ class Start:
     """What a reader has done.
 
     x: bits of P. followed: index of the number that all pictures mark. merges: joined tiles.
-    folded: runs. answers: picture -> index of the option.
+    folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index of the option.
     """
 
     x: int | None = 2
     followed: int = 2
     merges: int = 0
     folded: int = 0
+    fine: int = 8
     answers: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -85,7 +94,7 @@ def learn_picture(
     tables: bool = False,
     alone: bool = False,
 ) -> Picture:
-    """All six, with the ribbon above them.
+    """All of them, with the ribbon above them.
 
     Args:
         track, live: 2 to 16 float32 values each.
@@ -95,14 +104,14 @@ def learn_picture(
         alone: without a server; words are then not linked to the glossary.
     """
     lessons = [
-        {"x": x, "lesson": values_of(lesson_of(track, live, x))}
+        {"x": x, "lesson": values_of(lesson(track, live, x))}
         | {"checkpoints": checkpoints_of(track, live, x)}
         for x in BITS
     ]
     values = {
         "heading": HEADING,
         "about": ABOUT,
-        "pictures": [_one(i, name, alone) for i, name in enumerate(SIX, 1)],
+        "pictures": [_one(i, name, alone) for i, name in enumerate(PICTURES, 1)],
         "names": list(LETTERS[: len(live)]),
         "track": _as_float32(track),
         "live": _as_float32(live),
@@ -111,18 +120,27 @@ def learn_picture(
         "lessons": lessons,
         "runs": runs_values(),
         "checkpoints": CHECKPOINTS,
+        "finest": FINEST,
         "start": {
             "x": start.x,
             "followed": start.followed,
             "merges": start.merges,
             "folded": start.folded,
+            "fine": start.fine,
             "answers": dict(start.answers),
         },
         "tables": tables,
         "alone": alone,
     }
     shown = lessons[BITS.index(start.x)]
-    return Picture("learn", "Learn", ABOUT, "Six pictures.", values, partial(_table, shown))
+    return Picture(
+        "learn",
+        "Learn",
+        ABOUT,
+        "Six pictures, and one beyond the paper.",
+        values,
+        partial(_table, shown),
+    )
 
 
 def _as_float32(values: Sequence[float]) -> list[float]:
@@ -131,10 +149,11 @@ def _as_float32(values: Sequence[float]) -> list[float]:
 
 
 def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
-    title, about, text, word = SIX[name]
+    title, about, text, word = PICTURES[name]
     question = QUESTIONS[name]
     return {
         "picture": name,
+        "beyond": name in BEYOND,
         "number": number,
         "title": title,
         "about": about,

@@ -53,4 +53,10 @@ QUESTIONS = {
         1,
         "δ is the difference to the track, which still lacks the first 0.2.",
     ),
+    "steps": Question(
+        "Tolerance 0.1. How far can a restored weight be from the live one?",
+        ("0.05", "0.1", "any distance"),
+        1,
+        "Steps are twice the tolerance apart, and a number goes to the nearest.",
+    ),
 }

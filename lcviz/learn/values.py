@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
+import codec
 from lcviz.lab.lesson import Lesson, fields, huffman_merges, lesson
 
 CHECKPOINTS = 5
-
-
-def lesson_of(track: Sequence[float], live: Sequence[float], x: int | None) -> Lesson:
-    """All stages of these float32 values with x bits; None keeps every bucket."""
-    return lesson(track, live, [""] * len(live), x, "model")
+FINEST = 20  # quarter octaves
 
 
 def values_of(found: Lesson) -> dict[str, Any]:
@@ -22,12 +19,12 @@ def values_of(found: Lesson) -> dict[str, Any]:
 
     members: indices of numbers. bucket: index of a bucket, None for zero. code: of a symbol.
     """
-    (group,) = found.groups
-    members: list[list[int]] = [[] for _ in group.buckets]
+    code = found.code
+    members: list[list[int]] = [[] for _ in code.buckets]
     for i, number in enumerate(found.numbers):
         if number.bucket is not None:
             members[number.bucket].append(i)
-    bits = found.stage_bits
+    bits = code.stage_bits
     return {
         "numbers": [
             {
@@ -53,15 +50,37 @@ def values_of(found: Lesson) -> dict[str, Any]:
                 "members": own,
                 "kept": bool(b.level),
             }
-            for b, own in zip(group.buckets, members)
+            for b, own in zip(code.buckets, members)
         ],
         "symbols": [
             {"level": float(level), "count": int(count)}
-            for level, count in zip(group.levels, group.counts)
+            for level, count in zip(code.levels, code.counts)
         ],
-        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(group.counts.tolist())],
+        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(code.counts.tolist())],
         "bits": {"float32": bits.float32, "e": bits.e, "p": bits.p, "h": bits.h},
     }
+
+
+def steps_of(track: Sequence[float], live: Sequence[float], fine: int) -> dict[str, Any]:
+    """These float32 values in steps of one size, with the paper's coder.
+
+    fine: the tolerance is half the largest change, and halves with every four of it.
+
+    Returns:
+        The tolerance, the size of a step, how many steps each number goes, and the bits of all.
+    """
+    before, after = (np.array(values, np.float32) for values in (track, live))
+    tolerance = float(np.abs(after - before).max() or 1) / 2 ** (1 + fine / 4)
+    tracker = codec.Tracker({"w": before}, tolerance=tolerance, coder="huffman")
+    found = {"tolerance": tolerance, "size": 2 * tolerance, "codes": [0] * after.size, "bits": 0}
+    for group in tracker.step({"w": after}).groups:  # none if nothing has changed
+        codes, size = codec.decode(group.encoded).codes.tolist(), group.encoded.stored_levels
+        found |= {
+            "size": float(size[0]) if size.size else 2 * tolerance,
+            "codes": [(c + 1) // 2 if c % 2 else -(c // 2) for c in codes],
+            "bits": group.encoded.payload_bits,
+        }
+    return found
 
 
 def checkpoints_of(
@@ -89,7 +108,7 @@ def checkpoints_of(
     for step in range(1, steps + 1):
         begin = np.array(kept, np.float32) if step - 1 == restored else now
         now = begin + drift
-        numbers = lesson_of(kept, now.tolist(), x).numbers
+        numbers = lesson(kept, now.tolist(), x).numbers
         kept = [m.rebuilt for m in numbers]
         found.append({"live": now.tolist(), "track": kept, "written": [m.after_p for m in numbers]})
     return found

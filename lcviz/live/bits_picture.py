@@ -81,11 +81,16 @@ def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
     bits = word.word + word.rest
     if word.code == 0:
         return {"bits": bits, "sign": 2, "title": "no change"}
-    buckets = shown.alphabets[0].buckets
-    # Codes count the kept buckets in promotion order, from 1.
-    exponent, sign = int(buckets.exponent[word.code - 1]), int(buckets.sign[word.code - 1])
+    alphabet = shown.alphabets[0]
+    # Codes count the kept buckets in promotion order, or the steps 1, −1, 2, −2 …, from 1.
+    exponent, sign = (
+        int(a[word.code - 1]) for a in (alphabet.buckets.exponent, alphabet.buckets.sign)
+    )
+    value = exponent_text(exponent, sign)
+    if alphabet.uniform:
+        value = f"{'−' if sign else '+'}{plural((word.code + 1) // 2, 'step')}"
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
-    return {"bits": bits, "sign": sign, "title": f"{zeros}{exponent_text(exponent, sign)}"}
+    return {"bits": bits, "sign": sign, "title": f"{zeros}{value}"}
 
 
 def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:

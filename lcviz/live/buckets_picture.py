@@ -14,6 +14,8 @@ from lcviz.ui.picture import Picture
 from .shown_step import ShownStep
 
 SHOWN_BITS = (1, 2, 3, 4, None)
+STEPS = "steps"  # instead of bits: equal steps, at the same size
+OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in SHOWN_BITS), [STEPS, "steps"]]
 
 
 def buckets_picture(
@@ -45,7 +47,7 @@ def buckets_picture(
     return Picture(
         "buckets",
         "Buckets",
-        "by power of two",
+        "",
         _sentence(shown, whole),
         {
             "buckets": list(found.values()),
@@ -53,7 +55,7 @@ def buckets_picture(
             "largest": max((b["kept"] + b["rest"] for b in found.values()), default=1),
             "cut": shown.kept[0] if whole and found else None,
             "most": max((len(a.buckets) for a in shown.alphabets), default=0),
-            "options": [["all" if x is None else str(x)] * 2 for x in SHOWN_BITS],
+            "options": OPTIONS,
             "bits": "all" if bits is None else str(bits),
             "marked": list(marked) if marked else None,
         },

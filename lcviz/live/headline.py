@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
-from lcviz.text import nbytes_text
+from lcviz.lab.measures import lost_iterations
+from lcviz.lab.recovery.recovery import Outcome
+from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, Snapshot
+from lcviz.text import nbytes_text, plural
 from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep
@@ -39,3 +44,54 @@ def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
         },
         pd.DataFrame({"what": ["float32", "record"], "bytes": [full, nbytes]}),
     )
+
+
+def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) -> str:
+    """What the run does, in a few words.
+
+    stop_after: iterations in all. speed: most iterations per second, None for no limit.
+    """
+    text = f"iteration {snapshot.iteration} of {stop_after}"
+    if snapshot.status == PLAYING:
+        text += f", {min(snapshot.rate, speed or math.inf):.3g} per second"
+    end = {FINISHED: ", finished", KILLED: ", killed", RESTORING: ", killed, being restored"}
+    return text + end.get(snapshot.status, "")
+
+
+def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
+    """What a crash now would cost, or has cost, as a sentence without a full stop.
+
+    raced: how LC did in the race back from the newest crash, if it is over.
+    """
+    if snapshot.status not in DEAD:
+        return f"a crash now {describe_lost_work(snapshot)}"
+    if raced is None:
+        return f"this crash {describe_lost_work(snapshot)}"
+    more = "more than " if raced.capped else ""
+    text = f"{raced.rework:.3g}"
+    return f"the race: {more}{text} iteration{'' if text == '1' else 's'} lost"
+
+
+def describe_lost_work(snapshot: Snapshot) -> str:
+    """What a crash now would cost, in words."""
+    every = snapshot.measured
+    last = every[-1]
+    # Losses lag behind where there is no time to measure them. The newest known loss stands for
+    # what a checkpoint loses; iterations since the newest checkpoint come on top.
+    since = lost_iterations(
+        [c.step for c in every],
+        [loss_or_nan(c.live_loss) for c in every],
+        loss_or_nan(last.restored_loss),
+        last.step,
+    )
+    if since is None:
+        return f"loses the run: the model restored from step {last.step} has no finite loss"
+    n = since + snapshot.iteration - snapshot.newest.step
+    if n == 0:
+        return "repeats less than 1 iteration"
+    return f"repeats about {plural(n, 'iteration')}"
+
+
+def loss_or_nan(loss: float | None) -> float:
+    """A loss as a float; NaN if it was not measured."""
+    return math.nan if loss is None else loss

@@ -6,8 +6,7 @@ Its pictures keep their place from tick to tick.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from dataclasses import replace
 
 import streamlit as st
 
@@ -27,39 +26,50 @@ from lcviz.run.snapshot import (
     Status,
 )
 from lcviz.text import nbytes_text
-from lcviz.ui import follow_weight, recording, session, widgets
-from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider, training_of
+from lcviz.ui import follow_weight, recording, session, share, widgets
+from lcviz.ui.settings import (
+    Form,
+    chosen_speed,
+    describe,
+    settings_form,
+    speed_slider,
+    training_of,
+)
+from lcviz.ui.steering import Steering, keep_in_browser
 
-from .page_details import show_details
-from .page_kill import kill_button, poll_seconds, show_kill
+from .details.page import show_details
+from .page_kill import kill_button, poll_seconds
 from .page_pictures import show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
 _PROBLEM = "live-problem"  # in the session: when, and why a button could not do what it should
-Moment = tuple[RunSettings, Status | None]  # of the form, and of one's own run
+Moment = tuple[RunSettings | None, Status | None]  # of the form, and of one's own run
 
 
 def page() -> None:
     """The whole page."""
     with st.container(key="unseen"):  # the menu above says it, too
         st.title("LC-Checkpoint, live", anchor=False)
-    settings = settings_form()
+        keep_in_browser(session.steered())
+    form = settings_form()
     run = session.current_run()
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-            _keep((settings, None), _start_button(settings))
+            _keep((form.settings, None), _start_button(form))
             recording.label("This server trains its own example meanwhile.")
-        _show_problem((settings, None))
+        _show_problem((form.settings, None))
         recording.pictures()
         if not session.all_runs().prepared():
             session.rerun_with_example()
         return
     snapshot = run.snapshot()
-    now = settings, None if session.is_example(run) else snapshot.status
-    _keep(now, _controls(run, snapshot, settings))
+    now = form.settings, None if session.is_example(run) else snapshot.status
+    _keep(now, _controls(run, snapshot, form))
     _show_problem(now)
     poll = poll_seconds(run)
+    # A wrong field tries nothing on the step shown.
+    settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
     st.fragment(_watched, run_every=poll)(run, settings, poll, _drawn(snapshot))
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         follow_weight.choosers(run)
@@ -92,8 +102,6 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object)
         )
         return
     show_pictures(run, snapshot, settings)
-    if snapshot.kills:
-        show_kill(run, snapshot)
 
 
 def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
@@ -104,57 +112,79 @@ def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
     return *buttons, chosen_step(), follow_weight.chosen_bucket()
 
 
-def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> str | None:
+def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     """All buttons. Returns why one could not do what it should."""
-    playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
-    problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if session.is_example(run):
-            problem = _start_button(settings)
+            problem = _start_button(form)
             st.markdown(f"An example: {run.task.title}, trained on this server.", width="content")
-            return problem
-        label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
-        st.button(
-            label,
-            type=widgets.main_button(),
-            icon=f":material/{icon}:",
-            disabled=over,
-            key="pause" if playing else "play",  # a click that comes twice does the same twice
-            help="Key: space.",
-            on_click=_play_or_pause,
-            args=(run, not playing),  # as its label, whatever another tab has done since
-        )
-        st.button(
-            "Step",
-            icon=":material/skip_next:",
-            disabled=playing or over,
-            key="step",
-            help="Train up to the next checkpoint, then pause. Key: →.",
-            on_click=_step,
-            args=(run,),
-        )
-        problem = kill_button(run, snapshot)
-        if widgets.button(
-            "Reset",
-            icon=":material/restart_alt:",
-            key="reset",
-            help="Begin anew with the settings at the side; this run and its chain are "
-            "deleted. Export first what you want to keep.",
-        ):
-            problem = _create_run(settings, play=False, instead_of=run)
-        run.set_speed(SPEEDS[speed_slider()])
+        elif session.steered().allows(run):
+            problem = _steering(run, snapshot, form)
+        else:
+            st.markdown("You are watching. Only who began this run steers it.", width="content")
+            problem = _start_button(form, "Start your own")
+            share.popover(run)
     return problem
+
+
+def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
+    """The buttons of who may press them."""
+    playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
+    steering = session.steered()
+    label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
+    st.button(
+        label,
+        type=widgets.main_button(),
+        icon=f":material/{icon}:",
+        disabled=over,
+        key="pause" if playing else "play",
+        help="Key: space.",
+        on_click=_play_or_pause,
+        args=(steering, run, not playing),  # as its label, whatever another tab has done since
+    )
+    st.button(
+        "Step",
+        icon=":material/skip_next:",
+        disabled=playing or over,
+        key="step",
+        help="Train up to the next checkpoint, then pause. Key: →.",
+        on_click=_step,
+        args=(steering, run),
+    )
+    problem = kill_button(run, snapshot)
+    if widgets.button(
+        "Reset",
+        icon=":material/restart_alt:",
+        key="reset",
+        about=run.id,
+        disabled=bool(form.wrong),
+        help=form.correct_first
+        or "Begin anew with the settings at the side. This run and its chain are deleted: export "
+        "first what you want to keep.",
+    ):
+        problem = _create_run(form, play=False, instead_of=run)
+    share.popover(run)
+    _say_what_is_wrong(form)
+    speed_slider(run, steering)
+    return problem
+
+
+def _say_what_is_wrong(form: Form) -> None:
+    """Why no run can begin; the sidebar may be folded away."""
+    if form.wrong:
+        st.markdown(f":red[:material/error: {form.correct_first}]", width="content")
 
 
 def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     """The run's status, and what to do about it."""
     if session.is_example(run):
         return
+    mine = session.steered().allows(run)
     if snapshot.status == FAILED:
         _show_error(snapshot.message)
     elif snapshot.message and snapshot.status != KILLED:  # the report of the kill has its message
         st.info(snapshot.message, icon=":material/pause_circle:")
-    elif training_of(settings) != training_of(run.settings):
+    elif mine and training_of(settings) != training_of(run.settings):
         st.info("The settings at the side don't apply to this run: Reset begins a new one.")
 
 
@@ -174,46 +204,53 @@ def _show_error(problem: str) -> None:
     st.error(problem, icon=":material/error:")
 
 
-def _play_or_pause(run: Run, play: bool) -> None:
-    st.session_state.pop(_PROBLEM, None)
+def _play_or_pause(steering: Steering, run: Run, play: bool) -> None:
+    """A callback: it acts before it touches the session, where it may be interrupted."""
     if play:
-        run.play()
+        steering.of(run).play()
     else:
-        run.pause()
+        steering.of(run).pause()
         run.wait(PATIENCE)  # the iteration under way is shown, too
-
-
-def _step(run: Run) -> None:
     st.session_state.pop(_PROBLEM, None)
-    run.step()
+
+
+def _step(steering: Steering, run: Run) -> None:
+    """A callback, too."""
+    steering.of(run).step()
     run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
+    st.session_state.pop(_PROBLEM, None)
 
 
-def _start_button(settings: RunSettings) -> str | None:
+def _start_button(form: Form, label: str = "Start live training") -> str | None:
     """The button for a first run. Returns why the run cannot start, if it cannot."""
     wanted = widgets.button(
-        "Start live training",
+        label,
         type=widgets.main_button(),
         icon=":material/play_arrow:",
         key="start",
-        help="With the settings at the side.",
+        about=len(session.steered().keys),  # a second click does not begin a second run
+        disabled=bool(form.wrong),
+        help=form.correct_first or "With the settings at the side.",
     )
-    return _create_run(settings, play=True) if wanted else None
+    _say_what_is_wrong(form)
+    return _create_run(form, play=True) if wanted else None
 
 
-def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = None) -> str:
+def _create_run(form: Form, *, play: bool, instead_of: Run | None = None) -> str:
     """Make a run and show it. Returns why it cannot start; then nothing is lost."""
+    steering, runs, speed = session.steered(), session.all_runs(), chosen_speed()
+    settings = form.settings
+    assert settings is not None, "else the button is disabled"
     try:
-        if settings.folder:
-            session.check_may_read(Path(os.path.expanduser(settings.folder)))
-        run = session.all_runs().create(settings, instead_of)
+        run = runs.create(settings, instead_of and steering.of(instead_of))
     except (RunError, demo_models.DataError, codec.LccError) as exc:
         problem = f"This run cannot start. {str(exc).rstrip('.')}."
     else:
+        steering.begin(run)  # before anything that may be interrupted
+        run.set_speed(speed)
         if play:
             run.play()
         st.session_state.pop(_PROBLEM, None)
         follow_newest(True)
-        session.look_at(run)
         st.rerun()
     return problem

@@ -4,31 +4,64 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import streamlit as st
 
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Report
 from lcviz.lab.recovery.kill import SECONDS, Crash, OnDisk, Raced
+from lcviz.lab.recovery.recovery import Outcome
 from lcviz.recover.page_rework import nothing_saved
 from lcviz.run.run import Run
-from lcviz.run.snapshot import (
-    DEAD,
-    FAILED,
-    RESTORING,
-    Checkpoint,
-    Kill,
-    RunError,
-    RunSettings,
-    Snapshot,
-)
+from lcviz.run.snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Snapshot
+from lcviz.server.jobs import View
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.picture import Picture
 
-from .kill_figure import kill_panel, rework_table, verdict
+from .race_picture import race_picture
 
 PATIENCE = 0.4  # seconds that a click waits for a chain; a short one is read by then
-LOSSES = {"trend": "on the trend", "measured": "as measured"}
+RACE_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class RaceBack:
+    """The race back from the newest crash of a run.
+
+    crash: everything that decides it. asking: its job, and view: how far that is; None if there is
+    no time for a race. watching: whether this session follows it.
+    """
+
+    crash: Crash
+    asking: Asking[Raced] | None
+    view: View[Raced] | None
+    watching: bool
+
+    @property
+    def raced(self) -> Raced | None:
+        """Its result, once it is over."""
+        return self.view.found[0].value if self.view and self.view.found else None
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What each method has come to so far."""
+        if self.raced:
+            return self.raced.outcomes
+        return (self.view.so_far or ()) if self.view else ()
+
+    @property
+    def ours(self) -> Outcome | None:
+        """LC's outcome, once the race is over."""
+        return self.raced.outcomes[-1] if self.raced else None
+
+    @property
+    def picture(self) -> Picture | None:
+        """The race as far as it is, once a method runs."""
+        if not self.outcomes:
+            return None
+        return race_picture(self.outcomes, self.crash.fail_at, self.raced is not None)
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
@@ -38,13 +71,14 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
+        about=(run.id, len(snapshot.kills)),
         disabled=refused is not None,
         help=refused
-        or "A crash at this very moment: the run's thread ends, and the model and its optimizer "
-        "are gone from memory. The chain on disk stays. Then see what it cost.",
+        or "A crash at this very moment: the model and its optimizer are gone from memory. The "
+        "chain on disk stays.",
     ):
         try:
-            run.kill()
+            session.steered().of(run).kill()
         except RunError as exc:
             problem = str(exc)
         else:
@@ -65,50 +99,77 @@ def _why_not(snapshot: Snapshot) -> str | None:
 
 def poll_seconds(run: Run) -> float | None:
     """Seconds between looks at a run, and at the race that this session follows."""
-    asking = _asking(run, run.snapshot())
-    return session.POLL_SECONDS if asking and asking.watched else session.poll_interval(run)
+    snapshot = run.snapshot()
+    asking = _asking(_crash(run, snapshot), snapshot) if snapshot.kills else None
+    return RACE_POLL_SECONDS if asking and asking.watched else session.poll_interval(run)
 
 
-def show_kill(run: Run, snapshot: Snapshot) -> None:
-    """The newest crash of a killed run: what is gone, what is left, and the race."""
-    kill, dead = snapshot.kills[-1], snapshot.status in DEAD
-    with st.container(border=True, key="kill-report"):
-        title = "Killed at" if dead else "The crash at"
-        st.subheader(f"{title} iteration {kill.iteration}", anchor=False)
-        if dead:
-            st.markdown(_describe_kill(snapshot, kill, run.settings))
+def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
+    """The race back from the newest crash; None if there was none."""
+    if not snapshot.kills:
+        return None
+    crash = _crash(run, snapshot)
+    asking = _asking(crash, snapshot)
+    if asking is None:
+        return RaceBack(crash, None, None, False)
+    assert isinstance(asking.experiment, Crash), "nothing else is asked for here"
+    watching = asking.watched
+    return RaceBack(asking.experiment, asking, asking.look(watching), watching)
+
+
+def show_kill(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
+    """One row: what the newest crash took, going on, and the race."""
+    kill, mine = snapshot.kills[-1], session.steered().allows(run)
+    with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
+        lost, alive = _lost(snapshot, kill), snapshot.status not in DEAD
+        on = f" The run went on from step {kill.step}." if alive else ""
+        st.markdown(lost + on, help=_gone_and_left(snapshot, kill, run))
+        if not alive:
             _go_on(run, snapshot, kill)
+        if back.asking and back.view:
+            back.asking.controls(back.view, back.watching, _texts(back, kill, mine=mine), bar=False)
         else:
-            st.markdown(
-                f"The run went on from step {kill.step}, restored from its chain"
-                f"{_optimizer_reset(run.settings)}. The crash is marked on the loss curve."
-            )
-        asking = _asking(run, snapshot)
-        if asking is None:
-            st.info(_too_long(_crash(run, snapshot).shortest, kill), icon=":material/timer_off:")
-        else:
-            _race(asking, kill)
+            st.caption(_too_long(back.crash.shortest, kill), width="content")
+    if snapshot.status in DEAD and snapshot.message:
+        st.error(snapshot.message, icon=":material/error:")
+    if back.raced:
+        _show_warnings(back.raced)
 
 
-def _describe_kill(snapshot: Snapshot, kill: Kill, settings: RunSettings) -> str:
+def _lost(snapshot: Snapshot, kill: Kill) -> str:
+    """What the crash took, in a sentence."""
+    lost = [plural(kill.lost, "iteration")] if kill.lost else []
+    distance = snapshot.at(kill.step).distance
+    if not _left_out_before(snapshot, kill) and math.isfinite(distance):
+        lost.append(f"{percent_text(distance)} of the distance trained")
+    what = f"{enumerated(lost)} lost" if lost else "nothing lost"
+    return f"**Killed at iteration {kill.iteration}**: {what}."
+
+
+def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:
+    """Whether the run had resumed from this step: what it left out was gone already."""
+    survived = snapshot.kills[:-1]
+    return any(earlier.step == kill.step for earlier in survived)
+
+
+def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
     """What is gone and what is left, as two points of a list."""
-    again = kill.step in snapshot.resumed_at  # what it had left out was gone already
     gone, memory = ["the model"], ""
-    if _has_memory(settings):
+    if run.settings.optimizer == "adam" or run.settings.momentum > 0:
         gone.append("the optimizer's state")
-        memory = " It holds the model alone: if the run goes on, the optimizer's state is reset."
+        memory = " It holds the model alone: the optimizer's state is reset."
     if kill.lost:
         gone.append(f"the {plural(kill.lost, 'iteration')} trained since step {kill.step}")
     left_out = ""
-    if not again:
+    if not _left_out_before(snapshot, kill):
         gone.append(f"what the checkpoint of step {kill.step} had left out")
         left_out = _left_out(snapshot.at(kill.step))
     none = "" if kill.lost else " No iteration lost."
-    n, nbytes = len(snapshot.checkpoints), sum(c.nbytes for c in snapshot.checkpoints)
+    saved = [c for c in snapshot.checkpoints if c.step <= kill.step]
     return (
         f"- **Gone** from memory: {enumerated(gone)}{left_out}.{none}\n"
-        f"- **Left**: the chain on disk, {plural(n, 'record')}, {nbytes_text(nbytes)}, up to step "
-        f"{kill.step}. Nothing that was saved is lost.{memory}"
+        f"- **Left**: the chain on disk, {plural(len(saved), 'record')}, "
+        f"{nbytes_text(sum(c.nbytes for c in saved))}, up to step {kill.step}.{memory}"
     )
 
 
@@ -125,39 +186,20 @@ def _left_out(saved: Checkpoint) -> str:
     return f"{text} (loss: restored {restored}, live {live})"
 
 
-def _has_memory(settings: RunSettings) -> bool:
-    """Whether the optimizer has a state."""
-    return settings.optimizer == "adam" or settings.momentum > 0
-
-
-def _optimizer_reset(settings: RunSettings) -> str:
-    """That momentum or Adam's moments are not in the chain."""
-    if not _has_memory(settings):
-        return ""
-    what = "Adam's moments were" if settings.optimizer == "adam" else "momentum was"
-    return f"; {what} not in the chain and began at zero"
-
-
 def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
     if snapshot.status == RESTORING:
-        st.info(
-            f"Step {kill.step} is being restored: {plural(len(snapshot.checkpoints), 'record')} of "
-            "the chain are read one after the other. The training goes on by itself.",
-            icon=":material/hourglass_top:",
-        )
+        n = plural(len(snapshot.checkpoints), "record")
+        st.markdown(f"Restoring step {kill.step} from {n}…", width="content")
         return
-    if widgets.button(
+    if session.steered().allows(run) and widgets.button(
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",
-        help=f"Restores step {kill.step} from the chain and trains on from there with the same "
-        "batches; the chain goes on where it ended. The chain holds the model alone: the "
-        "optimizer's state is reset.",
+        help=f"Restores step {kill.step} from the chain and trains on with the same batches. The "
+        "chain holds the model alone: the optimizer's state is reset.",
     ):
-        run.go_on_beside(PATIENCE)
+        session.steered().of(run).go_on_beside(PATIENCE)
         st.rerun()
-    if snapshot.message:
-        st.error(snapshot.message, icon=":material/error:")
 
 
 def _crash(run: Run, snapshot: Snapshot) -> Crash:
@@ -176,59 +218,49 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
     )
 
 
-def _asking(run: Run, snapshot: Snapshot) -> Asking[Raced] | None:
-    """The race as a job; None if there was no crash, or no time for a race."""
-    if not snapshot.kills:
-        return None
-    crash = _crash(run, snapshot).capped(snapshot.kills[-1].pace)
-    return Asking("kill", crash, 1, functools.partial(_work, crash)) if crash else None
+def _asking(crash: Crash, snapshot: Snapshot) -> Asking[Raced] | None:
+    """The race as a job; None if there is no time for it."""
+    capped = crash.capped(snapshot.kills[-1].pace)
+    return Asking("kill", capped, 1, functools.partial(_work, capped)) if capped else None
 
 
-def _work(crash: Crash, _part: int, progress: Progress) -> Raced:
-    return crash.race(progress)
+def _work(crash: Crash, _part: int, report: Report) -> Raced:
+    return crash.race(report)
 
 
-def _race(asking: Asking[Raced], kill: Kill) -> None:
-    crash, watching = asking.experiment, asking.watched
-    assert isinstance(crash, Crash), "nothing else is asked for here"
-    view = asking.look(watching)
-    if not view.found and not watching:
-        st.markdown(_offer(crash, kill))
-    words = ControlTexts(
+def _texts(back: RaceBack, kill: Kill, *, mine: bool) -> ControlTexts:
+    assert back.view is not None
+    return ControlTexts(
         start="Race back",
         icon=":material/sprint:",
-        working=f"{crash.where(view.share)}.",
-        help="In the background: the run can go on meanwhile, and you can stop the race.",
+        working=f"{back.crash.where(back.view.share)}.",
+        help=_offer(back.crash, kill),
         stop_help="The race is given up; the run is not touched.",
+        wrong="" if mine else "You are watching: only who began this run starts its race.",
     )
-    asking.controls(view, watching, words)
-    if view.found:
-        _result(crash, view.found[0].value)
 
 
 def _offer(crash: Crash, kill: Kill) -> str:
     fewer = again = ""
     if crash.hurried:
-        fewer = f", few enough to take no more than {SECONDS / 60:.0f} minutes here"
+        fewer = f", few enough for {SECONDS / 60:.0f} minutes here"
     if crash.went_on:
         steps = enumerated([str(step) for step in sorted(crash.went_on)])
         again = f" It goes on from step {steps} as this run did."
     return (
-        "How much work did that cost? **LC** restores from the chain this run left. **Full**, "
-        "**SCAR** and **TOPN** get the same chance: the training is repeated from its seed with "
-        f"the same batches.{again} Each saves at the same steps, SCAR and TOPN with no more bytes "
-        f"a checkpoint than LC took on average, {percent_text(crash.share)} of float32. Then all "
-        f"four race back, for at most {crash.cap} iterations{fewer}. About "
-        f"{_duration(crash.seconds(kill.pace))} at most, measured by how fast the run was."
+        "How much work did that cost? **LC** restores from this run's chain. For **full**, "
+        "**SCAR** and **TOPN** the training is repeated from its seed with the same batches and "
+        f"saved at the same steps.{again} SCAR and TOPN get the bytes that LC took on average, "
+        f"{percent_text(crash.share)} of float32. Then all four race back, for at most "
+        f"{crash.cap} iterations{fewer}. About {_duration(crash.seconds(kill.pace))} at most, in "
+        "the background."
     )
 
 
 def _too_long(crash: Crash, kill: Kill) -> str:
     return (
-        f"A race back would repeat all {plural(crash.fail_at, 'iteration')} of this training: "
-        f"about {_duration(crash.seconds(kill.pace))} in all on this server. A race may take "
-        f"{SECONDS / 60:.0f} minutes. Kill a shorter or smaller run to see one, or look at "
-        "Recover; the run itself can go on from its checkpoint."
+        f"No race back: it would take about {_duration(crash.seconds(kill.pace))} here, more than "
+        f"{SECONDS / 60:.0f}."
     )
 
 
@@ -238,8 +270,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 
 
-def _result(crash: Crash, raced: Raced) -> None:
-    st.markdown(verdict(raced.outcomes))
+def _show_warnings(raced: Raced) -> None:
     if lost := nothing_saved(raced.outcomes):
         st.warning(lost, icon=":material/data_loss_prevention:")
     if not raced.alike:
@@ -248,23 +279,3 @@ def _result(crash: Crash, raced: Raced) -> None:
             "TOPN saved a slightly different training. Compare with care.",
             icon=":material/difference:",
         )
-    losses = widgets.choice(
-        "Loss",
-        list(LOSSES),
-        default="trend",
-        key="kill_loss",
-        format_func=LOSSES.__getitem__,
-        bind="query-params",
-        help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
-        "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
-    )
-    widgets.show(kill_panel(raced.outcomes, crash.fail_at, losses == "trend"), "kill")
-    st.table(rework_table(raced.outcomes), hide_index=True)
-    same = "reached the same bits as the killed one. It " if raced.alike else ""
-    st.caption(
-        f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own steps. "
-        "Every method holds the model alone, as the chain does: the optimizer's state is reset "
-        "for all of them. Distance: from the restored weights to those at the crash, as a share "
-        "of how far training had moved them from their start. This is one crash of one seed; "
-        "Recover has more."
-    )

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 import codec
 from codec import Coding
+from codec.inspect import Arrays
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Checkpoint, RunSettings, Snapshot
+from lcviz.run.snapshot import DEAD, Checkpoint, RunSettings, Snapshot
 from lcviz.text import kept_text
 from lcviz.ui import follow_weight, layout, picture
-from lcviz.ui.coding_form import chosen
+from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
 
 from .bits_picture import bits_picture
-from .buckets_picture import bits_that_keep, buckets_picture
+from .buckets_picture import STEPS, bits_that_keep, buckets_picture
 from .examples_picture import N, examples_picture
-from .headline import headline
+from .headline import describe_crash, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
-from .page_costs import describe_crash, describe_status, loss_or_nan
+from .page_kill import RaceBack, race_back, show_kill
 from .page_step_slider import look_into, step_slider
 from .shown_step import ShownStep, as_saved, cut, tried
+from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
 
 _CUT = "live-cut"  # in the session: (run, step, how many buckets a visitor keeps)
 _CHANGED = "live-changed"  # in the session: the form was set, but has not been drawn since
 _FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
+_METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 
@@ -39,6 +42,10 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     places = layout.live()
     with places["steps"]:
         viewed = step_slider(run, snapshot)
+    back = race_back(run, snapshot)
+    if back is not None:
+        with places["messages"]:
+            show_kill(run, snapshot, back)
     if viewed.kind == "base":
         places["messages"].info(
             "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
@@ -52,31 +59,45 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    for name, found in pictures(run, snapshot, shown).items():
+    every = pictures(run, snapshot, shown, back)
+    for name, found in every:  # each is drawn while the next is made
         with places[name]:
             if isinstance(found, str):
                 st.caption(found)
             else:
-                picture.show(found, name, _events(name, run, shown, settings.coding))
+                # Another module must not draw in the place of the one before it.
+                key = "equal-steps" if found.name == "steps" else name
+                picture.show(found, key, _events(name, run, shown, settings.coding))
 
 
-def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Picture | str]:
-    """All pictures of a step by name; a sentence where one cannot be drawn any more."""
+def pictures(
+    run: Run, snapshot: Snapshot, shown: ShownStep, back: RaceBack | None = None
+) -> Iterator[tuple[str, Picture | str]]:
+    """All pictures of a step by name; a sentence where one cannot be drawn any more.
+
+    back: the race from the newest crash. Until the run goes on, it stands where the loss does.
+    """
+    race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
     gone = f"The weights of step {shown.step} are no longer in memory: choose a later step."
     measured = snapshot.measured
     images = run.task.dataset.n_classes is not None
     side = run.task.dataset.held_out[0].shape[-1] if images else None
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
+    crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
-    return {
-        "headline": headline(shown, status, describe_crash(snapshot), own),
-        "weights": weights_picture(shown, _tensor(shown), side) if held else gone,
-        "buckets": buckets_picture(
-            shown, bits_that_keep(shown), follow_weight.marked(run, shown.checkpoint)
-        ),
-        "bits": bits_picture(shown),
-        "loss": loss_picture(
+    yield "headline", headline(shown, status, crash, own)
+    if any(a.uniform for a in shown.alphabets):
+        yield "buckets", steps_picture(shown)
+    else:
+        marked = follow_weight.marked(run, shown.checkpoint)
+        yield "buckets", buckets_picture(shown, bits_that_keep(shown), marked)
+    yield "bits", bits_picture(shown)
+    yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
+    yield (
+        "loss",
+        race
+        or loss_picture(
             [c.step for c in measured],
             [loss_or_nan(c.live_loss) for c in measured],
             [loss_or_nan(c.restored_loss) for c in measured],
@@ -84,8 +105,8 @@ def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Pictur
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
         ),
-        "examples": _examples(run, shown) if held else gone,
-    }
+    )
+    yield "examples", _examples(run, shown) if held else gone
 
 
 def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
@@ -95,7 +116,11 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
         st.session_state[_CUT] = run.id, shown.step, int(most)
 
     def choose(text: str) -> None:
-        _try(replace(form, bits=None if text == "all" else int(text), budget=None))
+        if text == STEPS:  # at the size of what is shown
+            share = shown.nbytes / shown.checkpoint.full_nbytes
+            _try(form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
+        else:
+            _try(form.keeping(None if text == "all" else int(text)))
 
     def mark(key: Sequence[int]) -> None:
         now = follow_weight.marked(run, shown.checkpoint)
@@ -159,6 +184,16 @@ def _examples(run: Run, shown: ShownStep) -> Picture:
     assert restored is not None
     assert states is not None
     task, c = run.task, shown.checkpoint
-    metric = task.probe_metric(restored)[1] if shown.trial else c.restored_metric
+    metric = _tried_metric(run, shown, restored) if shown.trial else c.restored_metric
     live, again = (task.predictions(N, state) for state in (states.live, restored))
     return examples_picture(task, live, again, c.live_metric, metric)
+
+
+def _tried_metric(run: Run, shown: ShownStep, restored: Arrays) -> float:
+    """The restored model's, which takes longer than all pictures: polls do not measure it again."""
+    sizes = tuple(a.encoded.stored_levels.tobytes() for a in shown.alphabets)
+    key = run.id, shown.step, shown.kept, shown.nbytes, sizes
+    held = st.session_state.get(_METRIC)
+    if held is None or held[0] != key:
+        held = st.session_state[_METRIC] = key, run.task.probe_metric(restored)[1]
+    return float(held[1])

@@ -102,9 +102,9 @@ def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
 def cut(shown: ShownStep, most: int) -> ShownStep | None:
     """The same delta with the largest buckets alone, so many of each alphabet.
 
-    None if its codes are no longer in memory.
+    None if its codes are no longer in memory, or if they are uniform steps.
     """
-    if shown.codes is None:
+    if shown.codes is None or any(a.uniform for a in shown.alphabets):
         return None
     alphabets, codes = shown.alphabets, shown.codes
     kept = tuple(min(most, len(a.buckets)) for a in alphabets)

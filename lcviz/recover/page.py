@@ -32,7 +32,7 @@ METHODS = {
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
     "TOPN": "The single weights that changed most, as many as fit, each with its place.",
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
-    "LC run-length": "Our addition: one code word for a run of zeros and the value after it.",
+    "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
 NAMES = (
     "LC is this codec, [[SCAR]] saves the blocks of weights that changed most, [[TOPN]] single "
@@ -99,7 +99,9 @@ def _label(shown: Shown, *, recording: bool) -> None:
         text = f":material/history: **Recorded** {recorded().day}, `{COMMAND}`: {text}"
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
-    st.markdown(explained(f":small[{text} {NAMES}]"), help=recorded().versions if recording else None)
+    st.markdown(
+        explained(f":small[{text} {NAMES}]"), help=recorded().versions if recording else None
+    )
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:

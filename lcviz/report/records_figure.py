@@ -13,7 +13,7 @@ from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_fi
 
 from .figure_parts import STEP, decades, step_range, thinned
 
-HEIGHT = 280  # pixels
+HEIGHT = 256  # pixels
 MAX_POINTS = 600  # of one kind: more than there are pixels would only slow every tick
 LOST = "cannot be used"
 MARKS = {
@@ -39,7 +39,7 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     by_mark: dict[str, list[RecordFacts]] = {mark: [] for mark in MARKS}
     for record in records:
         by_mark[_mark(record)].append(record)
-    figure = base_figure(STEP, "bytes on disk (log scale)", HEIGHT)
+    figure = base_figure(STEP, "bytes (log scale)", HEIGHT)
     for mark, marked in by_mark.items():
         if not marked:
             continue
@@ -69,20 +69,20 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
 
 
 def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:
-    total = sum(f.entry.nbytes for f in records)
-    text = f"{plural(len(records), 'record')}, {nbytes_text(total)}."
+    texts = []
     deltas = sorted(
         f.entry.nbytes for m, marked in by_mark.items() if m.startswith("delta") for f in marked
     )
     if deltas:
         median = nbytes_text(deltas[(len(deltas) - 1) // 2])
-        text += f" Deltas: {nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}, median {median}."
+        ends = f"{nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}"
+        texts.append(f"Deltas: {ends}, median {median}.")
     if needed := sum(f.tables for f in records):
         again = sum(f.again for f in records)
-        text += f" {again:,} of {plural(needed, 'code table')} reused."
+        texts.append(f"{again:,} of {plural(needed, 'code table')} reused.")
     if max(map(len, by_mark.values())) > MAX_POINTS:
-        text += f" Of each kind {MAX_POINTS} are drawn, evenly chosen."
-    return text
+        texts.append(f"Of each kind {MAX_POINTS} are drawn, evenly chosen.")
+    return " ".join(texts) or f"{plural(len(records), 'record')} without deltas."
 
 
 def records_table(records: Sequence[RecordFacts]) -> pd.DataFrame:

@@ -26,7 +26,7 @@ def tensors_table(facts: StepFacts) -> pd.DataFrame:
         "stored": lambda t: STORED[t.stored],
         "values": lambda t: t.n,
         "changed": lambda t: t.changed,
-        "bits a parameter": lambda t: _rounded(t.bits),
+        "bits per parameter": lambda t: _rounded(t.bits),
         "largest level": lambda t: _rounded(t.largest),
         "minimum": lambda t: _rounded(t.low),
         "maximum": lambda t: _rounded(t.high),
@@ -49,7 +49,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
     """
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     shown = coded[:MAX_TENSORS]
-    per = "bits a parameter" if facts.together == 1 else "bits a parameter and step"
+    per = "bits per parameter" if facts.together == 1 else "bits per parameter and step"
     names = [label(t.name, NAME_LENGTH) for t in shown]
     height = 18 * len(shown) + 80
     figure = base_figure("values changed, %", "", height, l=190, t=8)
@@ -90,7 +90,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
         f"What step {facts.step} changes in each tensor",
         _sentence(facts, coded),
         figure,
-        "Bars for each tensor: the share of its values that changed, and bits a parameter.",
+        "Bars for each tensor: the share of its values that changed, and bits per parameter.",
         tensors_table(facts),
         height,
     )
@@ -99,11 +99,10 @@ def tensor_bars(facts: StepFacts) -> Panel:
 def _sentence(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
     n, changed = sum(t.n for t in coded), sum(t.changed or 0 for t in coded)
     most = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
-    text = f"{changed:,} of {n:,} lossy values change in this step, "
-    text += percent_text(changed / max(n, 1))
+    text = f"{changed:,} of {n:,} lossy values change, {percent_text(changed / max(n, 1))}"
     if changed and len(coded) > 1:
         share = percent_text((most.changed or 0) / most.n)
-        text += f"; the largest share is that of {plain(most.name)}, {share}"
+        text += f"; most of all in {plain(most.name)}, {share}"
     text += "."
     if facts.together > 1:
         text += f" Its code words stand for {facts.together} steps at once; each step counts an "

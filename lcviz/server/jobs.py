@@ -20,7 +20,7 @@ import torch
 
 import codec
 import demo_models
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Report
 
 IDLE, WAITING, WORKING = "idle", "waiting", "working"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
@@ -30,7 +30,7 @@ MAX_WAITING = 6  # jobs behind the one that is being done
 MAX_KEPT = 200  # experiments whose parts are kept
 
 T = TypeVar("T")
-Work = Callable[[int, Progress], T]  # the number of a part, from 0 -> its result
+Work = Callable[[int, Report], T]  # the number of a part, from 0 -> its result
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,13 +56,15 @@ class View(Generic[T]):
 
     status: IDLE if nobody has asked for it. message: a sentence if it was stopped, the reason if it
     failed. found: the finished parts, from the first on. share: of the part under way, 0 to 1.
-    ahead: jobs that come before it. watchers: who wants it, with the one who looks.
+    so_far: what that part has reported. ahead: jobs that come before it. watchers: who wants it,
+    with the one who looks.
     """
 
     status: str
     message: str
     found: tuple[FinishedPart[T], ...]
     share: float = 0.0
+    so_far: Any = None
     ahead: int = 0
     watchers: int = 0
 
@@ -70,9 +72,10 @@ class View(Generic[T]):
 @dataclass
 class _QueuedJob:
     key: tuple[Hashable, int]
-    work: Callable[[int, Progress], Any]
+    work: Callable[[int, Report], Any]
     seen: dict[str, float] = field(default_factory=dict)  # who -> when, monotonic
     share: float = 0.0
+    so_far: Any = None
 
 
 class Jobs(Generic[T]):
@@ -137,7 +140,7 @@ class Jobs(Generic[T]):
                     if not job.seen:
                         break  # it is about to stop
                     status = WAITING if ahead else WORKING
-                    return View(status, "", found, job.share, ahead, len(job.seen))
+                    return View(status, "", found, job.share, job.so_far, ahead, len(job.seen))
             status, message = self._ended.get(key, (IDLE, ""))
             return View(status, message, found)
 
@@ -225,25 +228,25 @@ class Jobs(Generic[T]):
     def _do(self, job: _QueuedJob) -> None:
         experiment, parts = job.key
 
-        def progress(done: int, total: int) -> None:
+        def report(done: int, total: int, so_far: Any = None, /) -> None:
             with self._condition:
                 self._sweep()
                 if not job.seen:
                     raise _Stopped
-                job.share = done / total
+                job.share, job.so_far = done / total, so_far
 
         while True:
             with self._condition:
                 part = len(self._kept.get(experiment, ()))
             if part >= parts:
                 return
-            progress(0, 1)
-            value = job.work(part, progress)
+            report(0, 1)
+            value = job.work(part, report)
             with self._condition:
                 self._kept.setdefault(experiment, []).append(FinishedPart(value, time.time()))
                 while len(self._kept) > MAX_KEPT:
                     self._kept.pop(next(iter(self._kept)), None)
-                job.share = 0.0
+                job.share, job.so_far = 0.0, None
                 self._condition.notify_all()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hmac
 import secrets
 import shutil
 import sys
 import threading
+from collections.abc import Iterable
 
 import codec
 from lcviz.run.run import Run
@@ -32,6 +34,7 @@ class Runs:
         sys.setswitchinterval(SWITCH_SECONDS)
         self._folder = TempFolder("runs")
         self._runs: dict[str, Run] = {}
+        self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._creating = threading.Lock()  # another one: making a run can take seconds
         self._making_example = threading.Lock()
@@ -77,6 +80,22 @@ class Runs:
         """The run with that id, None if this server does not have it."""
         with self._lock:
             return self._runs.get(run_id or "")
+
+    def key(self, run: Run) -> str:
+        """The secret that opens a run's controls."""
+        return hmac.digest(self._secret, run.id.encode(), "sha256").hex()[:32]
+
+    def opened_by(self, run: Run, keys: Iterable[str]) -> bool:
+        """Whether one of the keys opens the run's controls; the example is nobody's."""
+        own = self.key(run).encode()
+        opened = [hmac.compare_digest(own, key.encode()) for key in keys]
+        return any(opened) and run.id != EXAMPLE_ID
+
+    def steered(self, run: Run, keys: Iterable[str]) -> Run:
+        """The run, for whoever may steer it. Raises RunError for everybody else."""
+        if not self.opened_by(run, keys):
+            raise RunError("You are watching this run. Only who began it can steer it.")
+        return run
 
     def example(self) -> Run:
         """The finished short run that every page starts with; trained on first use."""

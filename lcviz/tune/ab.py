@@ -80,7 +80,7 @@ class Side:
 
     @property
     def bits(self) -> float:
-        """Bits a parameter of the newest record."""
+        """Bits per parameter of the newest record."""
         return 8 * self.newest.nbytes / self.n
 
     @property

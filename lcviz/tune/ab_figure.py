@@ -35,7 +35,7 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
             _more(a.mean_nbytes, b.mean_nbytes),
         ),
         (
-            "bits a parameter, newest record",
+            "bits per parameter, newest record",
             lambda s: f"{s.bits:.3f}",
             f"{_signed(b.bits - a.bits, '.3f')} bits",
         ),

@@ -162,5 +162,5 @@ def _sentence(tried: Tried, marked: Mapping[str, Coding]) -> str:
         text += "No distance is finite."
     else:
         text += f"Nearest: {percent_text(tried[near].distance)}, {near.describe()}."
-    budgets = [who for who, v in marked.items() if v.budget is not None]
-    return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")
+    others = [who for who, v in marked.items() if not v.by_bits]
+    return text + (f" Not marked, as no x decides: {enumerated(others)}." if others else "")

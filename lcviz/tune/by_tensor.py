@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from .ab import RunState
 class Cell:
     """One tensor with one setting.
 
-    bits: a parameter: of the code words that end in it, and its share of levels, code table and
+    bits: per parameter: of the code words that end in it, and its share of levels, code table and
     sizes of streams, which tensors of one alphabet share by their values. error: ||delta -
     quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values that
     keep what the track has: those whose change is dropped, and those without any.
@@ -52,9 +52,9 @@ class ByTensor:
 
 
 def choices_in_columns(choice: Coding) -> tuple[Coding, ...]:
-    """A choice with every number of bits, and itself if it has a budget instead."""
-    columns = tuple(replace(choice, bits=x, budget=None) for x in EVERY_BITS)
-    return columns if choice.budget is None else (*columns, choice)
+    """A choice with every number of bits, and itself if bits do not decide."""
+    columns = tuple(choice.keeping(x) for x in EVERY_BITS)
+    return columns if choice.by_bits else (*columns, choice)
 
 
 def by_tensor(

@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from codec import Coding
 from lcviz.report.figure_parts import label
-from lcviz.text import kept_name
+from lcviz.text import kept_name, kept_text
 from lcviz.ui.charts import CIVIDIS, VERMILION, Panel, base_figure, plotted
 
 from .by_tensor import ByTensor, Cell
 
 MEASURES = {
-    "bits": "bits a parameter",
+    "bits": "bits per parameter",
     "error": "relative error ‖δ − q‖ / ‖δ‖",
     "zeros": "values left as they were, %",
 }
@@ -33,7 +33,7 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
-    columns = [kept_name(v.bits, v.budget) for v in found.choices]
+    columns = [kept_name(v) for v in found.choices]
     numbers = [
         [None if cell is None else value(cell, measure) for cell in found.rows[name]]
         for name in names
@@ -148,7 +148,7 @@ def _text(number: float | None, measure: str) -> str:
 
 def _x_name(own: Coding) -> str:
     text = "x bits for priority promotion"
-    return text if own.budget is None else f"{text}, and the budget"
+    return text if own.by_bits else f"{text}, and {kept_text(own)}"
 
 
 def _sentence(found: ByTensor, own: Coding, measure: str, names: list[str]) -> str:

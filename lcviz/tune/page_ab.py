@@ -42,9 +42,7 @@ class Compared:
 def section() -> None:
     """The whole section."""
     st.markdown(
-        explained(
-            "A and B save **the same checkpoints**, each with a [[track]] of its own."
-        )
+        explained("A and B save **the same checkpoints**, each with a [[track]] of its own.")
     )
     follow_run(_both)
 
@@ -52,6 +50,8 @@ def section() -> None:
 def _both(run: Run, snapshot: Snapshot) -> None:
     pictures = st.container()
     chosen = both()
+    if chosen is None:
+        return
     asked = run.id, chosen["A"], chosen["B"]
     shown: Compared | None = st.session_state.get(_SHOWN)
     with pictures:

@@ -50,7 +50,7 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
     full = delta.layout.nbytes
     _pick(found, full)
     place = st.container(border=True, key="tune-all-settings")
-    marked = {RUN: run.settings.coding} | both()
+    marked = {RUN: run.settings.coding} | (both() or {})
     with place:
         widgets.show(all_settings_panel(found, full, marked), _PANEL, _clicked)
         st.caption(

@@ -20,7 +20,7 @@ from .page_run import GONE, NewestDelta, follow_run, shown_delta
 
 _FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
 MEASURE_HELP = (
-    "Bits a parameter: of the code words that end in a tensor, and its share of levels and code "
+    "Bits per parameter: of the code words that end in a tensor, and its share of levels and code "
     "table, which tensors coded together share by their values. Relative error: of this delta, 1 "
     "if all of it is dropped. Left as they were: values that keep what the track has, because "
     "their change was dropped or there was none."
@@ -47,6 +47,8 @@ def _by_tensor(run: Run, snapshot: Snapshot) -> None:
         st.info(GONE)
         return
     sides = both()
+    if sides is None:
+        return
     try:
         found = {who: _found(delta, choice) for who, choice in sides.items()}
     except codec.LccError as exc:

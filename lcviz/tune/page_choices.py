@@ -10,10 +10,10 @@ from lcviz.ui.coding_form import chosen, coding_form
 DEFAULTS = {"A": Coding(2), "B": Coding(3)}
 
 
-def both() -> dict[str, Coding]:
-    """ "A" and "B" as they are chosen now."""
+def both() -> dict[str, Coding] | None:
+    """ "A" and "B" as they are chosen now; None if a number of them is wrong."""
     grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
-    found = {}
+    found: dict[str, Coding | None] = {}
     for who, default in DEFAULTS.items():
         with grid.cell():
             st.markdown(f"**{who}**")
@@ -21,7 +21,8 @@ def both() -> dict[str, Coding]:
             number = st.container()
             with row:
                 found[who] = coding_form(_prefix(who), default, number)
-    return found
+    right = {who: coding for who, coding in found.items() if coding is not None}
+    return right if len(right) == len(found) else None
 
 
 def put(who: str, choice: Coding) -> None:

@@ -1,6 +1,7 @@
 """The widgets that choose how deltas are coded. Each is bound to the URL.
 
-A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, coder or scope.
+A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, tolerance, quantizer,
+coder or scope.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from codec import Coding, inspect
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.text import CODER_NAMES, kept_name
 
-from .widgets import choice
+from .widgets import checked_number, choice
 
 DEFAULT = Coding()
 # The texts on the screen stand in the URL too: shared links have them.
-KEEP = {"bits": "Bits x", "budget": "Budget"}
+# The labels of two fields.
+BUDGET, TOLERANCE = "Budget, % of float32", "Tolerance"
+KEEP = {"bits": "Bits x", "budget": "Budget", "tolerance": "Tolerance"}
+QUANTIZERS = {"uniform": "equal steps", "exponent": "powers of two"}
+LEAST_BUDGET = 0.005
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 CODERS = {name: title.removesuffix(" Huffman") for name, title in CODER_NAMES.items()}  # short
 Container = AbstractContextManager[Any]
 _IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-_CODER_HELP = "How the kept values become bits. The restored weights are the same. " + " ".join(
+_CODER_HELP = "Changes the size, not the restored weights. " + " ".join(
     f"{coder.title}: {coder.summary}" for coder in inspect.CODERS.values()
 )
 
@@ -33,8 +38,8 @@ def coding_form(
     default: Coding = DEFAULT,
     number: Container | None = None,
     others: Container | None = None,
-) -> Coding:
-    """What a visitor chooses.
+) -> Coding | None:
+    """What a visitor chooses; None if a number is wrong.
 
     Args:
         prefix: of the widgets' keys.
@@ -42,34 +47,51 @@ def coding_form(
         number: the container of bits or budget; by default the one that is open now.
         others: that of the coder and the scope.
     """
-    bits, budget = None, None
+    bits, budget, tolerance, quantizer = None, None, None, None
     keep = choice(
         "Keep",
         KEEP,
         default="bits",
         key=f"{prefix}keep",
         persist_state="session",
-        help="Priority promotion keeps the buckets of largest magnitude. Bits x: always 2ˣ − 1 "
-        "buckets, of any size. Budget: as many as fit into so many bytes, so all checkpoints have "
-        "about the same size.",
+        help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Budget: what fits into so many "
+        "bytes. Tolerance: no restored value is further off.",
     )
     with number or nullcontext():
         if keep == "bits":
             bits = bits_slider(f"{prefix}bits", default.bits)
+        elif keep == "tolerance":
+            tolerance = checked_number(
+                TOLERANCE,
+                1e-9,
+                10.0,
+                1e-3,
+                1e-4,
+                key=f"{prefix}tolerance",
+                text="The furthest a restored value may be from the live one. The size follows.",
+                persist_state="session",
+            )
         else:
-            percent = st.number_input(
-                "Budget, % of float32",
-                0.5,
+            percent = checked_number(
+                BUDGET,
+                100 * LEAST_BUDGET,
                 50.0,
                 5.0,
                 0.5,
-                format="%g",
                 key=f"{prefix}budget",
-                help="Of a whole record with its header, against the same state in float32. A "
-                "small model needs more: a header takes about 250 bytes.",
-                **_IN_URL,
+                text="Of a whole record against the same state in float32. A header alone takes "
+                "about 250 bytes.",
+                persist_state="session",
             )
-            budget = percent / 100
+            budget = None if percent is None else percent / 100
+            quantizer = choice(
+                "Levels",
+                QUANTIZERS,
+                default="uniform",
+                key=f"{prefix}quantizer",
+                persist_state="session",
+                help="Equal steps come closer at the same size; powers of two are the paper's.",
+            )
     with others or nullcontext():
         coder = choice(
             "Coder",
@@ -85,10 +107,12 @@ def coding_form(
             default=default.scope,
             key=f"{prefix}scope",
             persist_state="session",
-            help="One set of buckets for all parameters, as in the paper, or one for each tensor, "
-            "which follows small tensors more closely and takes a little more space.",
+            help="One set for all parameters, as in the paper, or one for each tensor: closer in "
+            "small tensors, a little larger.",
         )
-    return Coding(bits, scope, coder, budget)
+    if keep != "bits" and budget is None and tolerance is None:
+        return None
+    return Coding(bits, scope, coder, budget, tolerance, quantizer)
 
 
 def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
@@ -99,8 +123,7 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
         default,
         format_func=kept_name,
         key=key,
-        help="Keeps the 2ˣ − 1 buckets of largest magnitude and sets all other changes to 0. "
-        "“all” keeps every bucket: the exponent stage alone.",
+        help="Keeps the 2ˣ − 1 buckets of largest magnitude; “all”: the exponent stage alone.",
         **_IN_URL,
     )
     return bits
@@ -108,14 +131,24 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
 
 def chosen(coding: Coding) -> dict[str, Any]:
     """The values of the form's widgets for this choice, by their keys without the prefix."""
-    keep = "bits" if coding.budget is None else "budget"
-    number = coding.bits if coding.budget is None else 100 * coding.budget
-    return {"keep": keep, keep: number, "coder": coding.coder, "scope": coding.scope}
+    keep = _keep(coding)
+    values: dict[str, Any] = {"keep": keep, "coder": coding.coder, "scope": coding.scope}
+    if coding.budget is not None:
+        return values | {keep: 100 * coding.budget, "quantizer": coding.quantizer}
+    return values | {keep: coding.tolerance or coding.bits}
 
 
 def in_url(coding: Coding) -> dict[str, str]:
     """The same as parameters of the URL."""
-    keep = "bits" if coding.budget is None else "budget"
-    number = kept_name(coding.bits, coding.budget).removesuffix(" %")
+    keep, number = _keep(coding), kept_name(coding).removesuffix(" %").removeprefix("±")
     coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
-    return {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
+    values = {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
+    if coding.budget is not None:
+        values["quantizer"] = QUANTIZERS[coding.quantizer or "uniform"]
+    return values
+
+
+def _keep(coding: Coding) -> str:
+    if coding.tolerance is not None:
+        return "tolerance"
+    return "bits" if coding.budget is None else "budget"

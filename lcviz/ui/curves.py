@@ -34,7 +34,7 @@ def size_curve(
     share = np.round(100 * np.asarray(nbytes) / np.asarray(full), 3).tolist()
     lines: Lines = {
         "record on disk": (GREEN, "solid", share[1:]),
-        "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
+        "1 bit per parameter": (GREY, "dashed", [3.125] * len(share[1:])),
     }
     if budget is not None:
         most = np.round(100 * np.asarray(allowed) / np.asarray(full), 3).tolist()

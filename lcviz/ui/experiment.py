@@ -107,11 +107,19 @@ class Asking(Generic[T]):
         """The job as it is; watching keeps it going."""
         return session.all_jobs().look(*self.key, self._who() if watching else None)
 
-    def controls(self, view: View[T], watching: bool, words: ControlTexts) -> None:
-        """The button that starts or stops it, how far it is, and how it ended."""
+    def controls(
+        self, view: View[T], watching: bool, words: ControlTexts, *, bar: bool = True
+    ) -> None:
+        """The button that starts or stops it, how far it is, and how it ended.
+
+        bar: whether a bar shows how far it is, too.
+        """
         done, problem = len(view.found), None
         with st.container(
-            horizontal=True, vertical_alignment="center", key=f"{self.name}-controls"
+            horizontal=True,
+            vertical_alignment="center",
+            key=f"{self.name}-controls",
+            width="stretch" if bar else "content",
         ):
             if watching:
                 if widgets.button(
@@ -137,7 +145,7 @@ class Asking(Generic[T]):
                     problem = self._ask()
             elif words.done:
                 st.markdown(words.done, width="content")
-        if watching and view.status != WAITING:
+        if bar and watching and view.status != WAITING:
             st.progress((done + view.share) / self.parts)
         if problem:
             st.error(problem, icon=":material/hourglass_disabled:")

@@ -1,4 +1,4 @@
-"""The words of the scheme, each explained in a sentence or two, and links to them.
+"""The words of the scheme, each explained in one sentence, and links to them.
 
 A text for the screen marks a word with double brackets: "sorted into [[buckets|bucket]]" shows
 "buckets" as a link to the glossary whose tooltip explains "bucket".
@@ -16,112 +16,96 @@ _MARKED = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]")
 _TEXT = """
 # Saving a training
 checkpoint: live, recover
-  A copy of the model's parameters, saved so that training can go on after a crash.
+  A copy of the parameters, saved to continue training after a crash.
 parameter (weight): inspect
-  One of the numbers that training changes, also called a weight; here a float32 of 32 bits. A
-  tensor is an array of them.
+  A number that training changes, here a float32 of 32 bits; a tensor is an array of them.
 u: learn
-  The live model: the values of all parameters now.
+  The live model: all parameters now.
 track: learn, live
-  ũ, what a restart would load: the base and all deltas after it, added up. Encoder and decoder
-  keep the same one, to the last bit.
+  ũ, what a restart would load: the base plus all deltas after it.
 delta (δ): learn, live
-  δ = u − ũ, what has to be saved: the difference between the live model and the track, not
-  between two live models. What is left out stays in the next δ.
+  δ = u − ũ: what has to be saved; what is left out stays in the next δ.
 step: live, inspect
-  The number that a checkpoint is saved under; here the training iteration it was saved after.
+  The number of a checkpoint, here the iteration after which it was saved.
 iteration: live
   One update of the parameters from one batch of examples.
 interval: live, recover
-  Iterations between two checkpoints. What was trained since the last one is lost in a crash.
+  Iterations between two checkpoints; a crash loses those since the last one.
 # From δ to bits
 exponent: learn
-  A float32 is (−1)ˢ · m · 2ᵉ with the sign s, the mantissa m from 1 to 2, and the exponent e: it
-  says between which powers of two the number lies.
+  e in (−1)ˢ · m · 2ᵉ, as a float32 is stored: its magnitude lies between 2ᵉ and 2ᵉ⁺¹.
 mantissa: learn
-  The part m of (−1)ˢ · m · 2ᵉ, from 1 to 2: 23 bits of a float32, most of its cost.
+  m in (−1)ˢ · m · 2ᵉ, from 1 to 2: 23 bits of a float32.
 bucket: learn, live
-  All values of δ with the same sign and the same exponent, as +2⁻⁷: those from 2⁻⁷ to 2⁻⁶. The
-  exponent stage, E, replaces each by the middle of its bucket.
+  All values of δ with one sign and one exponent; +2⁻⁷ holds those from 2⁻⁷ to 2⁻⁶.
 level: learn, live
-  The one value that all members of a bucket become: half of the sum of the smallest and the
-  largest member. A dropped bucket's level is 0.
+  What all values of a bucket become: ½ (smallest + largest), or 0 if it is dropped.
 priority promotion (promotion): learn, live, tune
-  P: with x bits for each value only 2ˣ − 1 buckets are kept, those of largest magnitude; all
-  other values become 0 and stay in the next δ.
+  P: x bits keep the 2ˣ − 1 buckets of largest magnitude; all other values become 0.
 bits x (x bits): learn, tune
-  Bits of each value after priority promotion and before the Huffman stage, enough for 2ˣ − 1
-  buckets and zero.
+  Bits of a value before the Huffman stage, enough for 2ˣ − 1 buckets and zero.
+uniform quantizer (uniform steps, equal steps, uniform): learn, live, tune
+  Beyond the paper: a change becomes a whole number of steps of one size.
+dead zone: learn, live
+  In equal steps, the changes below about half a step, which become 0 and stay in the next δ.
 budget: live, tune
-  Instead of x: the bytes that a checkpoint may take, as a share of float32. As many buckets are
-  kept as fit.
+  The share of float32 that a checkpoint may take, instead of x.
+tolerance: learn, live, tune
+  The furthest that a restored value may be from the live one, instead of x.
 scope: live, tune
-  Whether buckets are chosen and coded over the whole model, or for each tensor by itself.
+  Whether the whole model shares its buckets, or each tensor has its own.
 symbol: learn
   What a code word stands for: the index of a level, 0 for zero.
 code word: learn, inspect
-  The bits that stand for a symbol. Frequent symbols have short ones, and no code word starts with
-  another one.
+  The bits of a symbol; frequent ones are short, and none starts with another.
 Huffman code (Huffman): learn, live
-  H: the code with the shortest words on average, made from how often each symbol occurs (Huffman
-  1952). A symbol takes at least 1 bit.
+  H: the shortest code of single symbols, at least 1 bit each (Huffman 1952).
 run-length coder (run-length Huffman, run-length): live, inspect
-  Our addition to the paper: one code word for a run of zeros together with the value after it, so
-  a zero can cost far less than 1 bit.
+  Beyond the paper: one code word for a run of zeros and the value after it.
 token: live, inspect
-  What the run-length coder gives one code word: a run of zeros and the level that ends it.
+  What the run-length coder gives one code word: zeros and the level that ends them.
 extra bits: live, inspect
-  Bits after a code word that several lengths of a run share; they say which length it is.
+  Bits after a code word that say which of several run lengths it is.
 escape: live
-  The code word for tokens that are too rare to have their own; the run and the level follow it.
+  The code word for tokens too rare to have their own; run and level follow it.
 code table: live, inspect
-  The lengths of all code words, which a decoder needs. If a new table costs more than it saves,
-  the last one is reused.
+  The lengths of all code words; the last table is reused where that costs less.
 entropy: learn, live
-  Shannon's bound: the fewest bits that any code of single symbols can take, from how often each
-  occurs. A code of runs can take fewer.
-bits per parameter (bits a parameter): live, tune, inspect
-  Bits of a checkpoint, or of a part of it, divided by the number of parameters; float32 has 32.
+  −Σ p · log₂ p, Shannon's bound: no code of single symbols takes fewer bits.
+bits per parameter: live, tune, inspect
+  Bits of a checkpoint ÷ number of parameters; float32 has 32.
 # What it costs, and what it keeps
 relative distance (distance): live, tune
-  ‖ũ − u‖ / ‖u − u₀‖: how far the restored parameters are from the live ones, as a share of the
-  distance that training has covered from its start u₀.
+  ‖ũ − u‖ / ‖u − u₀‖: the error of a restore, as a share of the distance trained from u₀.
 share of energy (energy): live
   The part of ‖δ‖², the sum of squares, in the kept buckets.
 loss: live
-  How wrong the model is on held-out examples: cross-entropy in nats for classifiers, mean squared
-  error for ratings. Lower is better.
+  How wrong the model is on held-out examples; lower is better.
 rework: recover, tune
-  Iterations that a restored training needs until its loss is back where it was just before the
-  crash.
+  Iterations that a restored training needs to regain the loss before the crash.
 seed: live, recover
-  The number that determines all randomness of a training. The same seed and settings give the
-  same states, and the same bytes of chain on one machine.
+  The number behind all randomness: the same seed and settings give the same bytes on one machine.
 full checkpoint: recover
-  Every parameter as it is, 4 bytes each: all sizes here are compared with it.
+  Every parameter as it is, 4 bytes each.
 SCAR: recover
-  Another way to save less (Qiao et al., ICML 2019): it saves exactly the blocks of parameters
-  that have changed most since they were last saved; all others keep their saved values.
+  Saves the blocks of parameters that changed most, exactly (Qiao et al., ICML 2019).
 TOPN: recover
-  Saves exactly the single parameters that have changed most, as many as fit; all others keep
-  their saved values.
+  Saves the single parameters that changed most, exactly, as many as fit.
 # On disk
 chain: inspect, export
-  A base and the deltas after it, one record each, in a directory run.lcc. Any step is restored
-  from the base before it and the deltas in between.
+  A base and the deltas after it, one record each, in a directory run.lcc.
 record: inspect
-  One file of a chain, with its checksums: a base, a delta, or several merged deltas.
+  One file of a chain, with checksums: a base, a delta, or several merged deltas.
 base: inspect
-  A record that holds every value exactly and needs no record before it.
+  A record of all values, exact, that needs no other.
 archive: export, inspect
   A whole chain in one file, .lcc.zip.
 digest: inspect, export
-  A short fingerprint of bytes. A record has its own and that of its parent: a damaged or foreign
-  file is noticed.
+  A short fingerprint of bytes: a damaged or foreign file is noticed.
 payload: inspect
   The part of a record that holds the code words.
 merged record (merged): recover, inspect
-  Many deltas in one file: fewer files to read, and fewer old steps.
+  Many deltas in one file: fewer files, and fewer old steps.
 asynchronous saving (asynchronous): recover
   Training only waits until the state is copied; another process encodes and writes it.
 """

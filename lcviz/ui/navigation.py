@@ -20,12 +20,18 @@ PAGES = {  # folder of lcviz/, whose page.py has the function `page` -> title, i
 FIRST = "live"  # where visitors land
 
 
-def page(name: str) -> StreamlitPage:
-    """The page of that name, to link to or to run. Raises KeyError if there is none."""
+def page(name: str, instead: Callable[[str], None] | None = None) -> StreamlitPage:
+    """The page of that name, to link to or to run. Raises KeyError if there is none.
+
+    instead: draws something else as this page, of its name.
+    """
     title, icon = PAGES[name]
 
     def run() -> None:
-        script(name)()
+        if instead is None:
+            script(name)()
+        else:
+            instead(name)
 
     icon = f":material/{icon}:"
     return st.Page(run, title=title, icon=icon, url_path=name, default=name == FIRST)

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.text import enumerated, loss_text, plural
 
-from .charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Option, Panel, base_option, plotted
+from .charts import (
+    BLUE,
+    FIGURE_DASHES,
+    FIGURE_SYMBOLS,
+    GREEN,
+    GREY,
+    PURPLE,
+    VERMILION,
+    base_figure,
+    plotted,
+)
 
 # Of each method: colour, symbol, dash. Grey is the training that goes on undisturbed.
 STYLES = {
@@ -23,8 +34,6 @@ STYLES = {
     "LC": (BLUE, "diamond", "solid"),
 }
 Points = list[tuple[float, float]]  # iterations after the failure, loss
-_DOTS = "path://M0,8L4,8L4,10L0,10ZM7,8L11,8L11,10L7,10ZM14,8L18,8L18,10L14,10Z"
-_DASH = "path://M0,8L18,8L18,10L0,10Z"
 
 
 @dataclass(frozen=True)
@@ -92,82 +101,47 @@ def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
     return whole, None if capped else whole[-1][0]
 
 
-def race_picture(
-    ways: Ways, words: RaceWords, at: int, title: str, names: Mapping[str, str], back: str, alt: str
-) -> Panel:
-    """The race as a panel.
+def race_figure(
+    ways: Ways, words: RaceWords, at: int, height: int, names: Mapping[str, str] | None = None
+) -> go.Figure:
+    """The lines of a race; each ends where its loss is back.
 
-    at: the iteration of the failure. names: of the methods in the legend. back: label of the line
-    at the loss before the failure.
+    at: the iteration of the failure. height: in pixels. names: of the methods in the legend, where
+    they differ from their own.
     """
-    mark = [
-        {
-            "yAxis": plotted(ways.level),
-            "label": {"formatter": back, "position": "end", "lineHeight": 14},
-        }
-    ]
-    legend: list[Option] = [{"name": words.calm, "icon": _DOTS}]
-    series = [_line(words.calm, (GREY, "none", "dotted"), ways.calm)]
-    if words.before:
-        legend.insert(0, {"name": words.before, "icon": _DASH})
-        series.insert(0, _line(words.before, (GREY, "none", "solid"), ways.before))
-        mark.append({"xAxis": 0, "label": {"formatter": words.event, "position": "end"}})
-    series[0]["markLine"] = {
-        "symbol": "none",
-        "silent": True,
-        "lineStyle": {"color": GREY, "type": "dashed"},
-        "data": mark,
-    }
-    series += [_line(names[name], STYLES[name], points) for name, points in ways.lines.items()]
-    legend += [{"name": names[name]} for name in ways.lines]
-    option = base_option() | {
-        "tooltip": {"show": False},
-        "legend": base_option()["legend"] | {"data": legend},
-        "grid": [{"left": 72, "right": 84, "top": 84 if words.before else 64, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": f"iterations after the {words.event} (at iteration {at})",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": ways.before[0][0] if ways.before else 0,
-            "max": ways.calm[-1][0],
-        },
-        "yAxis": {
-            "type": "value",
-            "name": "loss on held-out examples",
-            "nameLocation": "middle",
-            "nameGap": 52,
-            "scale": True,
-        },
-        "series": series,
-    }
-    return Panel(
-        f"{title}, {'on the trend' if ways.smooth else 'as measured'}",
-        race_sentence(ways, words),
-        option,
-        alt,
-        race_table(ways, words),
-        420 if words.before else 380,
+    x = f"iterations after the {words.event} (at iteration {at})"
+    figure = base_figure(x, "loss on held-out examples", height)
+    last = ways.calm[-1][0]
+    figure.update_xaxes(range=[ways.before[0][0] if words.before else -0.02 * last, last])
+    figure.add_hline(
+        ways.level,
+        line={"color": GREY, "dash": "dash", "width": 1},
+        annotation={"text": f"before the {words.event}", "xanchor": "right", "x": 1},
     )
+    if words.before:
+        figure.add_vline(0, line={"color": GREY, "dash": "dash", "width": 1})
+        figure.add_trace(_line(words.before, GREY, "solid", None, ways.before))
+    figure.add_trace(_line(words.calm, GREY, "dot", None, ways.calm))
+    for name, points in ways.lines.items():
+        colour, symbol, dash = STYLES[name]
+        shown = (names or {}).get(name, name)
+        figure.add_trace(_line(shown, colour, FIGURE_DASHES[dash], FIGURE_SYMBOLS[symbol], points))
+    return figure
 
 
-def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, float]]) -> Option:
+def _line(name: str, colour: str, dash: str, symbol: str | None, points: Points) -> go.Scatter:
     """A line whose first and last points are marked."""
-    colour, symbol, dash = style
-    data = []
-    for i, (x, y) in enumerate(points):
-        marked = i in (0, len(points) - 1)
-        data.append({"value": [round(x, 4), plotted(y)], "symbolSize": 9 if marked else 0})
-    return {
-        "name": name,
-        "type": "line",
-        "symbol": symbol,
-        "showSymbol": symbol != "none",
-        "showAllSymbol": True,
-        "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "type": dash, "width": 2},
-        "data": data,
-    }
+    last = len(points) - 1
+    sizes = [10 if symbol and i in (0, last) else 0 for i in range(len(points))]
+    return go.Scatter(
+        name=name,
+        x=[round(x, 4) for x, _ in points],
+        y=[plotted(y) for _, y in points],
+        mode="lines+markers" if symbol else "lines",
+        line={"color": colour, "dash": dash, "width": 2},
+        marker={"symbol": symbol, "size": sizes, "color": colour, "opacity": 1},
+        hovertemplate="%{y:.4f}",
+    )
 
 
 def race_sentence(ways: Ways, words: RaceWords) -> str:

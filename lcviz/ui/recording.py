@@ -1,6 +1,6 @@
-"""The recorded example: what Live shows while a new server still prepares its own.
+"""The recording: what a new server shows while it still prepares its own example.
 
-`python -m lcviz.live.record` writes it. It is drawn with the pictures of the page itself.
+`python -m lcviz.record` writes it. It is drawn with the pictures of the pages themselves.
 """
 
 from __future__ import annotations
@@ -15,14 +15,30 @@ import streamlit as st
 from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
+TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
 
 
-def show() -> None:
+def show_live() -> None:
     """The whole page, while nothing can be pressed yet."""
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         st.button("Start live training", icon=":material/play_arrow:", disabled=True, key="wait")
         label("The server is starting.")
     pictures()
+
+
+def show_learn() -> None:
+    """Learn's pictures of ten numbers: the page keeps them, and what was done in them."""
+
+    def told(what: Any) -> None:
+        st.session_state[TOLD] = what
+
+    with st.container(key="learn"):
+        picture.mount(_read()["learn"], "learn", {"told": told})
+
+
+def learn_told() -> Any | None:
+    """What a reader has done in Learn's recorded pictures, once."""
+    return st.session_state.pop(TOLD, None)
 
 
 def label(more: str) -> None:
@@ -31,7 +47,7 @@ def label(more: str) -> None:
 
 
 def pictures() -> None:
-    """Draw its pictures."""
+    """Draw Live's pictures."""
     places = layout.live()
     for name, data in _read()["pictures"].items():
         with places[name]:

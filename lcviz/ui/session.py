@@ -1,7 +1,7 @@
 """What this visitor sees: the run that the pages show, kept in the URL, and this server's parts.
 
 The run's id is in the URL, so a reload or a second tab finds the same run, and two people with
-different links do not meet.
+different links do not meet. Who may steer it: see `steering`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from lcviz.server.allowed_paths import FOLDERS, check_within
 from lcviz.server.jobs import Jobs
 from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
+
+from . import steering
+from .steering import Steering
 
 POLL_SECONDS = 1.0
 LATER_POLL_SECONDS = 2.0  # a look takes about 0.1 s from a training on the same machine
@@ -60,6 +63,10 @@ def current_run() -> Run | None:
     None while a new server still trains its example, see `await_example`. None with an error on the
     page if it cannot train it.
     """
+    own = steered()
+    if own.begun is not None:
+        remember(_RUN, own.begun.id)
+        own.begun = None
     run_id = remembered(_RUN)
     run = all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
@@ -106,8 +113,14 @@ def rerun_with_example() -> None:
     st.fragment(look, run_every=STARTING_POLL_SECONDS)()
 
 
+def steered() -> Steering:
+    """The runs that this session may steer."""
+    return steering.of_session(all_runs())
+
+
 def look_at(run: Run) -> None:
     """Make this session and its URL show a run."""
+    steering.take_key(steered(), run)
     remember(_RUN, None if is_example(run) else run.id)
 
 

@@ -5,18 +5,29 @@ Each is bound to the URL: a link opens the page with the same choices.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from codec import Coding
+from codec.errors import SourceError
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
+from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
+from lcviz.text import enumerated, plain
 
-from .coding_form import coding_form
-from .widgets import choice, whole_number
+from . import session, widgets
+from .coding_form import BUDGET, TOLERANCE, coding_form
+from .steering import Steering
 
+FOLDER, LEARNING_RATE, INTERVAL = (
+    "Folder with the files",
+    "Learning rate",
+    "Save every … iterations",
+)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
@@ -24,54 +35,69 @@ _IN_URL: dict[str, Any] = {"bind": "query-params"}
 _IN_SESSION: dict[str, Any] = _IN_URL | {"persist_state": "session"}
 
 
-def settings_form() -> RunSettings:
+@dataclass(frozen=True)
+class Form:
+    """What the sidebar says.
+
+    settings: for the next run; None if a field is wrong. coding: the same of its fields alone.
+    wrong: the labels of wrong fields.
+    """
+
+    settings: RunSettings | None
+    coding: Coding | None
+    wrong: tuple[str, ...]
+
+    @property
+    def correct_first(self) -> str:
+        """What to do before a run can begin; "" if that is nothing."""
+        return f"Correct at the side: {enumerated(self.wrong)}." if self.wrong else ""
+
+
+def settings_form() -> Form:
     """The choices for the next run, in the sidebar."""
     with st.sidebar:
         st.subheader("Training")
         card = _model()
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
-        batch_size = whole_number(
-            "Batch size",
-            1,
-            1_000_000,
-            card.batch_size,
-            key=f"batch_{card.name}",
-            text="Examples per iteration.",
+        batch_size = widgets.checked_number(
+            "Batch size", 1, 1_000_000, card.batch_size, 1, key=f"batch_{card.name}"
         )
-        stop_after = whole_number(
-            "Iterations",
-            1,
-            20_000,
-            RunSettings.stop_after,
-            key="iterations",
-            text="The run ends after so many.",
+        stop_after = widgets.checked_number(
+            "Iterations", 1, 20_000, RunSettings.stop_after, 1, key="iterations"
         )
         same = "The same seed and settings give the same run, byte for byte."
-        seed = whole_number("Seed", 0, 2**31, 0, key="seed", text=same)
+        seed = widgets.checked_number("Seed", 0, 2**31, 0, 1, key="seed", text=same)
         st.subheader("Checkpoints")
-        interval = whole_number(
-            "Save every … iterations",
-            1,
-            1000,
-            RunSettings.interval,
-            key="interval",
-            text="1 saves after each one.",
-        )
+        interval = _interval(stop_after)
         coding = coding_form()
-        losses = choice(
+        losses = widgets.choice(
             "Measure losses",
             LOSSES,
             default=LOSS_SHARE,
             key="losses",
-            help="A loss is measured on up to 256 held-out examples, which takes as long as some "
-            "iterations of training. A pause always measures the newest checkpoint.",
+            help="On up to 256 held-out examples: as slow as some iterations. A pause always "
+            "measures the newest checkpoint.",
             **_IN_URL,
         )
-    return RunSettings(
+    fields = {
+        FOLDER: folder,
+        LEARNING_RATE: lr,
+        "Batch size": batch_size,
+        "Iterations": stop_after,
+        "Seed": seed,
+        INTERVAL: interval,
+        TOLERANCE if st.session_state.get("keep") == "tolerance" else BUDGET: coding,
+    }
+    wrong = tuple(label for label, value in fields.items() if value is None)
+    if folder is None or lr is None or batch_size is None or stop_after is None:
+        return Form(None, coding, wrong)
+    if seed is None or interval is None or coding is None:
+        return Form(None, coding, wrong)
+    settings = RunSettings(
         model=card.name,
         data=data,
-        folder=folder,
+        folder=folder or None,
         optimizer=optimizer,
         lr=lr,
         momentum=momentum,
@@ -82,6 +108,15 @@ def settings_form() -> RunSettings:
         stop_after=stop_after,
         loss_share=losses,
     )
+    return Form(settings, coding, ())
+
+
+def _interval(stop_after: int | None) -> int | None:
+    interval = widgets.checked_number(INTERVAL, 1, 1000, RunSettings.interval, 1, key="interval")
+    if interval and stop_after and interval > stop_after:
+        widgets.wrong(f"At most {stop_after}, the iterations of the run: else nothing is saved.")
+        return None
+    return interval
 
 
 SPEEDS = {  # on the slider -> most iterations per second
@@ -95,19 +130,29 @@ SPEEDS = {  # on the slider -> most iterations per second
 SPEED = "10/s"
 
 
-def speed_slider() -> str:
-    """How fast the run trains: a key of SPEEDS."""
-    speed: str = st.select_slider(
+def chosen_speed() -> float | None:
+    """Most iterations per second of a new run, as the slider or the URL says; None for no limit."""
+    speed = st.session_state.get("speed", st.query_params.get("speed"))
+    return SPEEDS.get(speed, SPEEDS[SPEED])
+
+
+def speed_slider(run: Run, steering: Steering) -> None:
+    """How fast the run trains: the slider shows the run's own speed, and sets it."""
+    now = next((name for name, rate in SPEEDS.items() if rate == run.speed), "full")
+    if st.session_state.get("speed") == steering.speed:  # not moved here, maybe in another tab
+        st.session_state["speed"] = now
+    chosen = st.select_slider(
         "Speed",
         list(SPEEDS),
-        SPEED,
         key="speed",
         label_visibility="collapsed",
         width=200,
         help="Iterations per second. Full: as fast as this server trains.",
         **_IN_SESSION,
     )
-    return speed
+    if chosen != now:
+        steering.of(run).set_speed(SPEEDS[chosen])
+    steering.speed = chosen
 
 
 def training_of(settings: RunSettings) -> RunSettings:
@@ -133,35 +178,52 @@ def _model() -> ModelCard:
         list(MODELS).index(RunSettings.model),
         key="model",
         format_func=lambda m: MODELS[m].title,
+        help=" ".join(f"**{m.title}**: {m.sentence}" for m in MODELS.values()),
         **_IN_URL,
     )
     card = MODELS[name]
-    st.caption(f"{card.sentence} Parameters: {card.parameters}.")
+    st.caption(f"Parameters: {card.parameters}")
     return card
 
 
 def _data(card: ModelCard) -> tuple[str, str | None]:
+    """The data, and the folder with their files: "" for none, None if it is wrong."""
     data = st.selectbox(
         "Data",
         list(card.data),
         key=f"data_{card.name}",
         format_func=lambda d: DATASETS[d].title,
+        help=" ".join(f"**{DATASETS[d].title}**: {DATASETS[d].sentence}" for d in card.data),
         **_IN_URL,
     )
-    st.caption(DATASETS[data].sentence)
     if not DATASETS[data].needs_folder:
-        return data, None
+        return data, ""
     folder = st.text_input(
-        "Folder with the files",
+        FOLDER,
         key="folder",
         placeholder=f"or set {FOLDER_VARIABLE}",
-        help=f"On the server. It needs: {', '.join(DATASETS[data].files)}.",
+        help=f"On the server, with {', '.join(DATASETS[data].files)}.",
         **_IN_SESSION,
-    )
-    return data, folder or None
+    ).strip()
+    if why := _why_not(folder):
+        widgets.wrong(plain(why))
+        return data, None
+    return data, folder
 
 
-def _optimizer(card: ModelCard) -> tuple[str, float, float]:
+def _why_not(folder: str) -> str:
+    """Why this folder cannot be read; "" if it can."""
+    if not folder:
+        return "" if os.environ.get(FOLDER_VARIABLE) else "Enter a folder."
+    place = os.path.expanduser(folder)
+    try:
+        session.check_may_read(Path(place))
+    except SourceError as exc:
+        return f"{exc}."
+    return "" if os.path.isdir(place) else f"Folder not found: {folder}"
+
+
+def _optimizer(card: ModelCard) -> tuple[str, float | None, float]:
     optimizer = st.selectbox(
         "Optimizer",
         list(card.optimizers),
@@ -170,16 +232,9 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
         **_IN_URL,
     )
     default_lr, momentum = card.optimizers[optimizer]
-    lr = st.number_input(
-        "Learning rate",
-        1e-6,
-        1e9,
-        default_lr,
-        default_lr / 5,
-        format="%g",
-        key=f"lr_{card.name}_{optimizer}",
-        **_IN_URL,
+    lr = widgets.checked_number(
+        LEARNING_RATE, 1e-6, 1e9, default_lr, default_lr / 5, key=f"lr_{card.name}_{optimizer}"
     )
     if optimizer == "sgd":
         momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", **_IN_URL)
-    return optimizer, float(lr), momentum
+    return optimizer, lr, momentum

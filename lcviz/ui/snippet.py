@@ -10,8 +10,8 @@ def in_a_loop(setting: Setting) -> str:
 
     It names every setting: the codec's defaults may change.
     """
-    settings = setting.coding.header()
-    del settings["budget" if setting.coding.budget is None else "bits"]
+    of, settings = setting.coding, setting.coding.header()
+    settings = {k: v for k, v in settings.items() if v is not None or (k == "bits" and of.by_bits)}
     coding = ", ".join(f"{name}={value!r}" for name, value in settings.items()).replace("'", '"')
     save = 'checkpoints.save(step, {"model": model.state_dict()})'
     if setting.interval > 1:

@@ -77,19 +77,21 @@ def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) ->
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
 
 
-def button(label: str, *, key: str, disabled: bool = False, **how: Any) -> bool:
-    """A button in a part of the page that polls: True once for each click. how: as for st.button.
+def button(
+    label: str, *, key: str, about: object = None, disabled: bool = False, **how: Any
+) -> bool:
+    """A button that counts each click once, whatever interrupts the run that the click began.
 
-    A poll can interrupt the run of the script that a click began, before that run is here. A
-    callback comes first, and the click that it notes waits for the next run.
+    about: what it changes, as it is now; a click that was meant for something else does not count.
+    how: as for st.button.
     """
-    noted = f"{key}-clicked"
-
-    def note() -> None:
-        st.session_state[noted] = True
-
-    st.button(label, key=key, disabled=disabled, on_click=note, **how)
-    return bool(st.session_state.pop(noted, False)) and not disabled
+    clicks: list[object] = st.session_state.setdefault(f"{key}-clicks", [])
+    # A callback comes before the page. This one does not touch the session: where another rerun
+    # waits, that would end it there, and the click would be lost.
+    st.button(label, key=key, disabled=disabled, on_click=clicks.append, args=(about,), **how)
+    clicked = about in clicks and not disabled
+    clicks.clear()
+    return clicked
 
 
 def main_button() -> Literal["primary", "secondary"]:
@@ -100,39 +102,38 @@ def main_button() -> Literal["primary", "secondary"]:
     return "secondary" if st.context.theme.type == "dark" else "primary"
 
 
-def whole_number(
-    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
-) -> int:
-    """A whole number from low to high, bound to the URL; value: the default. text: the help."""
-    try:
-        number = st.number_input(
-            label, low, high, value, step, key=key, help=text, bind="query-params"
-        )
-    except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
-        number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
-    return int(number)
-
-
 def checked_number(
-    label: str, low: N, high: N, value: N, step: N, *, key: str, text: str | None = None
+    label: str,
+    low: N,
+    high: N,
+    value: N,
+    step: N,
+    *,
+    key: str,
+    text: str | None = None,
+    **how: Any,
 ) -> N | None:
     """A number from low to high, bound to the URL; None, and why below it, if it is none of these.
 
-    For what must not go on with an old number: `whole_number` keeps what was there before when
-    somebody types one out of range. All numbers are of one type, int or float.
+    All numbers are of one type, int or float. value: the default. text: the help. how: as for
+    st.number_input.
     """
-    how: dict[str, Any] = {"value": value, "step": step, "help": text, "bind": "query-params"}
-    how |= {} if isinstance(value, int) else {"format": "%g"}
-    try:
-        found = st.number_input(label, key=key, **how)
-    except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
-        found = None
-    if found is not None and low <= found <= high:
+    # The widget itself has no limits: it would keep an old number for one that is out of range. A
+    # float is never cut to a whole number.
+    how = {"format": "%g", "bind": "query-params"} | how
+    found = st.number_input(label, value=float(value), step=float(step), key=key, help=text, **how)
+    whole = isinstance(value, int)
+    if found is not None and low <= found <= high and not (whole and found % 1):
         number: N = type(value)(found)
         return number
-    what = "whole number" if isinstance(value, int) else "number"
-    st.markdown(f":red[:material/error: A {what} from {low:,g} to {high:,g}.]")
+    bounds = (f"{bound:,}" if whole else f"{bound:g}" for bound in (low, high))
+    wrong(f"Enter a {'whole ' if whole else ''}number from {' to '.join(bounds)}.")
     return None
+
+
+def wrong(why: str) -> None:
+    """What is wrong with the field above."""
+    st.markdown(f":red[:material/error: {why}]")
 
 
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:

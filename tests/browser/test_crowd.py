@@ -77,6 +77,7 @@ def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Serv
     full = "The line of waiting experiments is full: this server's limit is 0."
     expect(late.page.get_by_text(full)).to_be_visible()
     late.page.goto(f"{small.url}/inspect")
+    late.page.get_by_text("Open a path or archive").click()
     large = {"name": "large.zip", "mimeType": "application/zip", "buffer": bytes(2**20 + 1)}
     late.page.locator(".st-key-inspect-where input[type=file]").set_input_files(large)
     expect(late.page.get_by_text("File must be 1.0MB or smaller.")).to_be_visible()

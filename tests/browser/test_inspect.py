@@ -28,6 +28,8 @@ def save(path: Path, first: int, last: int) -> Path:
 def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     visitor = tab(**options).open("/inspect")
     visitor.expecting(visitor.page.get_by_text("Exponents over time")).to_be_visible()
+    visitor.page.get_by_text("Open a path or archive").click()
+    visitor.settled()
     if path is not None:
         box = visitor.page.get_by_role("textbox", name="Path on this machine")
         box.fill(str(path))
@@ -44,20 +46,20 @@ def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) ->
     visitor.expecting(steps).to_contain_text("0 to 5")
     slider = page.get_by_role("slider", name="Step")
     slider.press("ArrowLeft")
-    visitor.expecting(page.get_by_text("What step 4 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"inspect_path=.*inspect_step=4"))
 
     save(path, 6, 8)  # the page finds out by itself
     visitor.expecting(steps).to_contain_text("0 to 8")
-    visitor.expecting(page.get_by_text("What step 4 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
     page.get_by_role("button", name="Go on below with the newest").click()
     visitor.expecting(slider).to_have_attribute("max", "8")
-    visitor.expecting(page.get_by_text("What step 4 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
 
     page.get_by_text("Follow the newest step").click()
-    visitor.expecting(page.get_by_text("What step 8 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 8 changes").first).to_be_visible()
     save(path, 9, 9)
-    visitor.expecting(page.get_by_text("What step 9 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 9 changes").first).to_be_visible()
 
     page.get_by_role("button", name="Verify", exact=True).click()
     visitor.expecting(page.get_by_text("Verified: 10 records")).to_be_visible()
@@ -73,12 +75,12 @@ def test_an_upload(tab: MakeTab, tmp_path: Path) -> None:
     chooser = page.locator(".st-key-inspect-where input[type=file]")
     chooser.set_input_files(tmp_path / "mine.lcc.zip")
     visitor.expecting(page.get_by_text("the uploaded archive mine.lcc.zip")).to_be_visible()
-    visitor.expecting(page.get_by_text("What step 3 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     # To another page and back: it is still there, and can be closed.
     page.get_by_role("link", name="Export").click()
-    visitor.expecting(page.get_by_text("Load it elsewhere")).to_be_visible()
+    visitor.expecting(page.get_by_text("Use it elsewhere")).to_be_visible()
     page.get_by_role("link", name="Inspect").click()
-    visitor.expecting(page.get_by_text("What step 3 changes")).to_be_visible()
+    visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     page.get_by_role("button", name="Close the upload").click()
     visitor.expecting(page.get_by_text("the chain of the example run")).to_be_visible()
     chooser.set_input_files(tmp_path / "evil.zip")

@@ -17,30 +17,37 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     kill = page.get_by_role("button", name="Kill it now")
     expecting(kill).to_be_enabled()
     kill.click()
-    dead = page.get_by_role("heading", name=re.compile(r"Killed at iteration \d+"))
+    dead = page.get_by_text(re.compile(r"^Killed at iteration \d+"))
     expecting(dead).to_be_visible()
     for name in ("Kill it now", "Play", "Step"):
         expecting(page.get_by_role("button", name=name, exact=True)).to_be_disabled()
-    iteration = re.sub(r"\D", "", dead.inner_text())
+    iteration = re.search(r"iteration (\d+)", dead.inner_text())[1]
     other = tab(color_scheme="dark", width=800).open(f"/?run={visitor.run_id}")
     expecting(other.page.get_by_text(f"Killed at iteration {iteration}")).to_be_visible()
 
     page.get_by_role("button", name="Race back").click()
-    chart = page.locator(".st-key-panel-kill").get_by_role("img").locator("svg").first
-    expecting(chart).to_be_visible()
-    for name in ("before the crash", "did not crash", "crash"):
-        expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
+    race = page.locator("[data-picture=curves]")
+    expecting(race.get_by_text("Race back")).to_be_visible()  # while it runs
     for name in ("full", "SCAR", "TOPN", "LC"):
-        expecting(chart.get_by_text(re.compile(rf"^{name} \("))).to_have_count(1)
+        expecting(race.get_by_text(re.compile(rf"^{name} (> )?[\d.]+$"))).to_have_count(1)
+    expecting(race).to_contain_text(re.compile("wins|are level|Nobody wins"))
+    headline = page.locator("[data-picture=headline]")
+    expecting(headline).to_contain_text("the race: ")
+
+    page.get_by_text("Details", exact=True).click()
+    chart = page.locator(".st-key-panel-kill .js-plotly-plot")
+    expecting(chart).to_be_visible()
+    for name in ("before the crash", "did not crash"):
+        expecting(chart.get_by_text(name, exact=True).last).to_be_visible()
     expecting(page.get_by_role("row").filter(has_text="LC")).to_have_count(1)
     page.get_by_role("radio", name="as measured").press("Space")
     expecting(page.get_by_text("loss around the crash, as measured")).to_be_visible()
     expecting(page).to_have_url(re.compile("kill_loss=as"))
     visitor.check_fits()
-    visitor.check_accessible(".st-key-panel-kill svg")
+    visitor.check_accessible(".st-key-panel-kill .main-svg")
     page.get_by_role("button", name="Go on from the checkpoint").click()
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
-    expecting(page.get_by_text(f"The crash at iteration {iteration}")).to_be_visible()
+    expecting(page.get_by_text("The run went on from step")).to_be_visible()
     loss = page.locator("[data-picture=curves]")
     expecting(loss.get_by_text(f"killed at {iteration}", exact=True)).to_have_count(1)
     page.get_by_role("button", name="Pause").click()

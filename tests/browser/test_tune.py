@@ -81,7 +81,7 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
     expecting(kept).to_contain_text("+12 buckets")
     expecting(page).to_have_url(re.compile("tune_b_bits=4"))
     page.locator(".st-key-tune_b_coder").get_by_role("radio", name="Huffman (paper)").press("Space")
-    size = table.get_by_role("row").filter(has_text="bits a parameter")
+    size = table.get_by_role("row").filter(has_text="bits per parameter")
     expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
     expecting(kept).to_contain_text("+12 buckets")  # the coder decides about bytes alone
     for key in ("ab-sizes", "ab-distances"):

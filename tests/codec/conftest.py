@@ -26,7 +26,7 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}')
 IN_LINE = (
     *("format", "kind", "step", "run", "parent", "track"),
-    *("bits", "budget", "scope", "coder", "digest"),
+    *("bits", "budget", "tolerance", "quantizer", "scope", "coder", "digest"),
 )
 
 Arrays = dict[str, np.ndarray]
@@ -119,15 +119,24 @@ def line_of(metadata: dict[str, Any]) -> str:
     """Its words, whatever they are, and room for a digest."""
     words = [metadata[name] for name in ("format", "kind", "step", "run", "parent", "track")]
     if metadata["kind"] != "base":
-        keep = metadata.get("bits") if metadata.get("budget") is None else metadata["budget"]
-        words += ["all" if keep is None else keep, metadata.get("scope"), metadata.get("coder")]
+        words += [_keep(metadata), metadata.get("scope"), metadata.get("coder")]
     said = ("-" if word is None else str(word) for word in words)
     return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in said), "0" * 32))
 
 
+def _keep(metadata: dict[str, Any]) -> Any:
+    if metadata.get("tolerance") is not None:
+        return f"tolerance:{metadata['tolerance']}"
+    if metadata.get("budget") is not None:
+        prefix = "uniform:" if metadata.get("quantizer") == "uniform" else ""
+        return f"{prefix}{metadata['budget']}"
+    return "all" if metadata.get("bits") is None else metadata["bits"]
+
+
 @pytest.fixture(scope="session")
 def apart() -> Callable[..., list[dict[str, Any]]]:
-    """The alphabets in an array "coded" of one stream each, for together to put together.
+    """The alphabets in an array "coded" of one stream each, for together to put together; in
+    uniform steps the only level is the step size.
 
     columns: steps of the layer of each alphabet, 1 where there are none. streams: how many an
     alphabet has.
@@ -141,7 +150,8 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
             row = struct.unpack_from("<HBBH", words[:2].tobytes())
             head = -(-(6 + row[3]) // 4)
             m = columns[len(found)] if columns else 1
-            ends = np.cumsum([head, streams if row[1] else 0, (row[0] - 1) * m])
+            n_levels = min(row[0] - 2**15 - 1, 1) if row[0] >= 2**15 else (row[0] - 1) * m
+            ends = np.cumsum([head, streams if row[1] else 0, n_levels])
             own, levels, payload = (words[b:e].copy() for b, e in zip(ends, [*ends[1:], None]))
             n = int(((own.astype(np.int64) + 31) // 32).sum())
             table = np.frombuffer(words[:head].tobytes()[6 : 6 + row[3]], np.uint8)

@@ -9,6 +9,8 @@ a new version number.
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
 edits.lcc/                     values that grow: edits, single numbers, and one record of version 1
+steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
+                               finite, budgets; merged records, and a base with a wide table
 bad/*.safetensors              one broken record per fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import shutil
 import struct
 import sys
@@ -42,14 +45,15 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 def main() -> None:
     """Write everything anew."""
     run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
-    edits = HERE / "edits.lcc"
-    for folder in (run, tokens, edits, bad):
+    edits, steps = HERE / "edits.lcc", HERE / "steps.lcc"
+    for folder in (run, tokens, edits, steps, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
     write_run(run)
     write_tokens(tokens)
     write_edits(edits)
-    for path in (run, tokens, edits):
+    write_steps(steps)
+    for path in (run, tokens, edits, steps):
         (path / ".lock").unlink()
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -64,6 +68,20 @@ def main() -> None:
     put("longer", delta + b"\0")
     put("version", forge(delta, {"format": 2}))  # without need
     put("version-3", forge(delta, {"format": 3}))
+    put("version-4", forge(delta, {"format": 4}))
+    by_steps, newest = {"format": 3} | STEPS, {"format": 3}
+    put("version-2-steps", forge(delta, {"format": 2} | STEPS))
+    put("version-1-row", forge(delta, arrays=steps_coded(10)))
+    put("malformed-tolerance", forge(delta, by_steps | {"tolerance": 1e-40}))
+    put("malformed-steps", forge(delta, by_steps | {"tolerance": None, "budget": 1.5}))
+    put("steps-levels", forge(delta, newest, steps_coded(0)))
+    put("steps-none", forge(delta, newest, steps_coded(10, size=0.0)))
+    put("steps-negative", forge(delta, newest, steps_coded(10, size=-0.25)))
+    put("steps-nan", forge(delta, newest, steps_coded(10, size=np.nan)))
+    put("steps-beyond", forge(delta, newest, steps_coded(10, size=1e38)))
+    put("steps-table", forge(delta, newest, steps_coded(4097)))
+    put("steps-symbol", forge(delta, newest, steps_escaped(3, 4)))
+    put("steps-sent", forge(base, newest | {"sent": [["", 2048, 2, 2]]}, {"sent": packed(1, 1)}))
     put("version-1-edit", forge(delta, arrays={"values": text("0 =0 0 1 1\n")}))
     put("edit-number", forge(delta, {"format": 2}, {"values": text("0 =0 00 1 1\n")}))
     put("edit-early", forge(delta, {"format": 2}, {"values": text("0 =0 0 2 1\n")}))
@@ -129,7 +147,8 @@ def write_tokens(path: Path) -> None:
     with codec.Checkpointer(path, bits=2, scope="tensor") as checkpoints:
         for step, state in enumerate(first):
             checkpoints.save(step, state)
-    with codec.Checkpointer(path, coder="huffman", budget=0.95, resume=True) as checkpoints:
+    exponent = {"budget": 0.95, "quantizer": "exponent"}
+    with codec.Checkpointer(path, coder="huffman", **exponent, resume=True) as checkpoints:
         checkpoints.save(len(first), last)
 
 
@@ -138,6 +157,46 @@ def write_edits(path: Path) -> None:
     with codec.Checkpointer(path) as checkpoints:
         for step, state in enumerate(growing_states()):
             checkpoints.save(step, state)
+
+
+def write_steps(path: Path) -> None:
+    """Each kind of target, with either coder; two merged records, and a base in between."""
+    policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
+    told = iter(enumerate(moving_states()))
+
+    def save(n: int, scope: str = "tensor", **settings: Any) -> None:
+        kinds = {"scope": scope, "policy": policy, "resume": True}
+        with codec.Checkpointer(path, **settings, **kinds) as checkpoints:
+            for step, state in itertools.islice(told, n):
+                checkpoints.save(step, state)
+
+    save(3)
+    codec.merge(path, 2)
+    save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
+    codec.compact(path)
+    save(3, coder="huffman", tolerance=1e-3)  # wide codes, each with its word
+    save(2, budget=0.4)
+    save(2, "model", budget=0.9, coder="huffman")
+    codec.merge(path, 2)
+    save(2, "model", budget=0.4)
+    save(4, tolerance=0.01)
+    codec.merge(path, 2)  # the last two in one layer, for they change the same values
+
+
+def moving_states() -> list[dict[str, Any]]:
+    """w, far: values that move by magnitudes of many octaves; head: in eighths; one NaN."""
+    i = np.arange(400)
+    w, far, head = np.zeros(400, np.float32), np.zeros(40, np.float32), np.zeros(24, np.float32)
+    found = []
+    for step in range(19):
+        found.append({"model": {"w": w, "far": far, "head": head}, "n": step})
+        moved = (i * (37 + step) % 101 - 50) * (i * (11 + step) % 7 < 4) / 512
+        moved = moved * (1 + (i * 13 % 31) / 32) if step < 15 else (i % 4 == 0) / 4
+        w = w + moved.astype(np.float32)
+        far = far + (moved[::10] * 3).astype(np.float32)
+        head = head + (moved[:24] > 0).astype(np.float32) / 8
+        far[0] = np.nan if step == 3 else far[1]
+    return found
 
 
 def growing_states() -> list[dict[str, Any]]:
@@ -202,6 +261,25 @@ def coded(
             )
         )
     }
+
+
+STEPS = {"bits": None, "tolerance": 0.01, "quantizer": "uniform"}
+
+
+def steps_coded(levels: int, size: float = 0.25) -> dict[str, np.ndarray]:
+    """The codes of the paper's delta, as steps of this size."""
+    words = coded()["coded"]
+    words = np.concatenate((words[:3], np.array([size], np.float32).view(np.uint32), words[6:]))
+    words[0] += 2**15 + levels - 4
+    return {"coded": words}
+
+
+def steps_escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
+    """`escaped`, in steps."""
+    words = escaped(kind, symbol)["coded"]
+    words = np.concatenate((words[:3], np.array([0.25], np.float32).view(np.uint32), words[6:]))
+    words[0] += 2**15
+    return {"coded": words}
 
 
 def packed(*lengths: int) -> np.ndarray:

@@ -221,12 +221,14 @@ def make_case() -> Callable[..., Case]:
         coder: str = "runlength",
         budget: float | None = None,
         steps: int = 1,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
     ) -> Case:
         rng = np.random.default_rng(seed)
         shapes = {"wide": (40, 50), "bias": (30,), "still": (5, 5), "tiny": (3,)}
         scales = {"wide": 0.01, "bias": 3.0, "still": 0.0, "tiny": 1.0} | (scale or {})
         after = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
-        tracker = codec.Tracker(after, bits, scope, coder, budget)
+        tracker = codec.Tracker(after, bits, scope, coder, budget, tolerance, quantizer)
         for _ in range(steps):
             before = {name: array.copy() for name, array in tracker.state.items()}
             after = dict(after)
@@ -323,7 +325,12 @@ def seeds() -> list[tuple[Outcome, ...]]:
             _outcome(Method("full"), seed, 0.0, (0.0,)),
             _outcome(Method("scar", 0.05), seed, 1.4 + seed, (0.3, 0.25, 0.15)),
             _outcome(Method("topn", 0.05), seed, 4.0, (3.0,) * 5),
-            _outcome(lc(Coding(budget=0.05, coder="huffman")), seed, 0.4, (0.1, 0.05)),
+            _outcome(
+                lc(Coding(budget=0.05, coder="huffman", quantizer="exponent")),
+                seed,
+                0.4,
+                (0.1, 0.05),
+            ),
             _outcome(lc(Coding(budget=0.05)), seed, 0.0, (0.0,)),
         )
         for seed in (0, 1)
@@ -420,7 +427,8 @@ class Page:
     @property
     def pictures(self) -> set[str]:
         """Keys of all pictures of our own."""
-        return {e.proto.id.rpartition("-picture-")[2] for e in self.at.get("bidi_component")}
+        ids = [e.proto.id for e in self.at.get("bidi_component")]
+        return {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
 
     def chart(self, key: str) -> dict[str, Any]:
         """The option of the ECharts panel of that key."""
@@ -499,12 +507,18 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 @pytest.fixture
 def live(server: None) -> Callable[..., Page]:
-    """The Live page with its details at full speed: live(model="lenet5", bits="3")."""
+    """The Live page with its details at full speed: live(model="lenet5", bits="3").
 
-    def open_page(**parameters: str) -> Page:
+    steers: whether the link to a run is the one of who began it.
+    """
+
+    def open_page(*, steers: bool = True, **parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)
         for name, value in ({"details": "true", "speed": "full"} | parameters).items():
             at.query_params[name] = value
+        run = session.all_runs().get(parameters.get("run"))
+        if steers and run is not None:
+            at.query_params["steer"] = session.all_runs().key(run)
         return Page(at).run()
 
     return open_page

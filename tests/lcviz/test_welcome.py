@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz import welcome
-from lcviz.live.record import recorded
+from lcviz.record import recorded
 from lcviz.ui import navigation, recording
 
 
@@ -18,6 +18,7 @@ def test_the_recording_is_the_example(compiled: None) -> None:
     """Trained again it has the same pictures; other processors round losses otherwise."""
     found, now = json.loads(recording.FILE.read_text()), recorded()
     assert found["title"] == now["title"]
+    assert found["learn"] == json.loads(json.dumps(now["learn"])), "run python -m lcviz.record"
     assert found["pictures"].keys() == now["pictures"].keys()
     then, again = found["pictures"], now["pictures"]
     for name in then:
@@ -49,16 +50,21 @@ def test_nothing_heavy_is_imported_for_it() -> None:
 def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def script(name: str) -> None:
         from lcviz import welcome
-        from lcviz.ui import navigation
 
-        welcome.show(navigation.PAGES[name][0])
+        welcome.show(name)
 
     monkeypatch.setattr(welcome, "loaded", lambda: False)
     page = AppTest.from_function(script, args=(name,), default_timeout=60).run()
     assert not page.exception
     pictures = [json.loads(e.proto.json) for e in page.get("bidi_component")]
+    found = json.loads(recording.FILE.read_text())
     if name == "live":
-        assert pictures == list(json.loads(recording.FILE.read_text())["pictures"].values())
+        assert {p["picture"]: p for p in pictures} == {
+            p["picture"]: p for p in found["pictures"].values()
+        }
+        assert len(pictures) == len(found["pictures"])
         assert page.button[0].disabled
+    elif name == "learn":
+        assert pictures == [found["learn"]]
     else:
         assert page.info[0].value.startswith("The server has just started")

@@ -8,11 +8,13 @@ Reading order:
     failures      recovery, repeated
     costs         overhead
     tuning        tune
+    frontier      frontier
 """
 
 from .base import Experiment
 from .costs import Overhead
 from .failures import Recovery, Repeated
+from .frontier import Frontier
 from .stages import Breakdown, RemovedBucket
 from .tuning import Tune
 
@@ -23,6 +25,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Repeated(),
     Overhead(),
     Tune(),
+    Frontier(),
 )
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -10,6 +10,7 @@ from typing import Any
 from codec import Coding
 from codec.bench.markdown import table
 from lcviz.lab.intervals import mean
+from lcviz.lab.progress import counted
 from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at
 from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
 from lcviz.lab.recovery.recovery import Protocol as Failure
@@ -60,7 +61,8 @@ class Recovery(Experiment):
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
         methods += [lc(Coding(bits)) for bits in (2, 3)]
-        outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
+        of = workload_of(options, model)
+        outcomes = fail_and_recover(of, seed, methods, failure, counted(tell))
         told = about(options, model, seed) | {"cap": options.cap}
         return [told | _row(outcome) for outcome in outcomes]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.inspect import CODERS, SCOPES
+from codec.inspect import CODERS, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.progress import part
+from lcviz.lab.progress import counted, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
@@ -71,6 +71,7 @@ class Tune(Experiment):
             ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
             ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
             ("--coders", some_of(tuple(CODERS)), CODERS, "C,…", "to try"),
+            ("--quantizers", some_of(QUANTIZERS), QUANTIZERS, "Q,…", "of budgets, to try"),
             ("--intervals", listed(whole(1)), INTERVALS, "K,…", "between checkpoints, to try"),
         ):
             argument(parser, flag, read, list(default), metavar, text)
@@ -85,9 +86,8 @@ class Tune(Experiment):
         model, seed = trial
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
-        tried = settings(
-            options.bits, options.budgets, options.scopes, options.coders, options.intervals
-        )
+        o = options
+        tried = settings(o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers)
         series, parts = series_of(options, model, seed), 1 + options.check
         found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}
@@ -155,7 +155,7 @@ def _checked(
             seed + FRESH + i,
             [lc(setting.coding)],
             failure,
-            part(tell, 1 + i, 1 + options.check),
+            counted(part(tell, 1 + i, 1 + options.check)),
         )
         reached = {"size": outcome.share, "distance": outcome.distance, "rework": outcome.rework}[
             target

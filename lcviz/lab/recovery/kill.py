@@ -18,7 +18,7 @@ import codec
 from codec.errors import StepNotFoundError
 from codec.inspect import Track, layout_of, to_arrays
 from demo_models import Training
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Report
 from lcviz.lab.workload import Workload
 
 from .methods import Method
@@ -127,8 +127,8 @@ class Crash:
         """The protocol of `fail_and_recover`."""
         return Protocol(self.fail_at, self.interval, self.cap, optimizer=False, before=BEFORE)
 
-    def race(self, progress: Progress) -> Raced:
-        """Repeat, restore, race. Raises demo_models.DataError, codec.LccError."""
+    def race(self, report: Report) -> Raced:
+        """Repeat, restore, race; report: as in `fail_and_recover`, which says what is raised."""
         alike = False
 
         def after(iteration: int, training: Training) -> None:
@@ -139,7 +139,7 @@ class Crash:
                 alike = fingerprint(training.state()["model"]) == self.died_as
 
         found = fail_and_recover(
-            self.workload, self.seed, self.methods, self.protocol, progress, after
+            self.workload, self.seed, self.methods, self.protocol, report, after
         )
         return Raced(tuple(found), alike)
 

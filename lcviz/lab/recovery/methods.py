@@ -66,7 +66,14 @@ class Method:
         """What a table calls it, without its share."""
         if self.coding is None:
             return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
-        keeps = "" if self.share is not None else f", {self.coding.bits or 'all'} bits"
+        coding = self.coding
+        if coding.tolerance is not None:
+            keeps = f", tolerance {coding.tolerance:g}"
+        elif coding.budget is None:
+            keeps = f", {coding.bits or 'all'} bits"
+        else:  # the paper's coder goes with its buckets, run lengths with equal steps
+            paper = coding.coder == "huffman"
+            keeps = "" if coding.uniform != paper else ", steps" if coding.uniform else ", buckets"
         scope = ", per tensor" if self.coding.scope == "tensor" else ""
         return f"LC {CODERS[self.coding.coder].short}{keeps}{scope}"
 
@@ -81,9 +88,9 @@ def lc(coding: Coding) -> Method:
 
 
 def methods_at(share: float) -> tuple[Method, ...]:
-    """SCAR, TOPN, LC with the paper's coder and LC run-length, at one share of float32."""
-    paper, ours = (lc(Coding(budget=share, coder=coder)) for coder in ("huffman", "runlength"))
-    return Method("scar", share), Method("topn", share), paper, ours
+    """SCAR, TOPN, the paper's LC and ours, in equal steps, at one share of float32."""
+    paper = Coding(budget=share, coder="huffman", quantizer="exponent")
+    return Method("scar", share), Method("topn", share), lc(paper), lc(Coding(budget=share))
 
 
 class _Chain:

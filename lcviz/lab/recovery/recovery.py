@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import numpy as np
 from codec.inspect import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Training
 from lcviz.lab.measures import crossing, distance, smoothed
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Progress, Report, unreported
 from lcviz.lab.workload import Workload
 
 from .methods import Method, Saver
@@ -97,11 +97,12 @@ class Race:
 class Outcome:
     """What one method made of one failure.
 
-    rework: iterations, on the trend; the protocol's cap if capped. rework_raw: whole iterations
-    until the loss itself is at or below that before the failure, without any smoothing; the cap
-    at most. loss_before, loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0||
-    of the model. nbytes: of a checkpoint after the first, on disk, the mean. share: of the float32
-    size. save_seconds: of one save, median; seconds: of an iteration of training, median. race: the
+    rework: iterations, on the trend; if capped as many as were tried, which is the protocol's cap
+    once the race is over. rework_raw: whole iterations until the loss itself is at or below that
+    before the failure, without any smoothing; as many as were tried if it never was. loss_before,
+    loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0|| of the model. nbytes:
+    of a checkpoint after the first, on disk, the mean. share: of the float32 size. save_seconds: of
+    one save, median; seconds: of an iteration of training, median. race: the
     losses that rework was counted on.
     """
 
@@ -124,13 +125,27 @@ class Outcome:
         """Whether the loss itself was not back when the cap was reached."""
         return not any(loss <= self.loss_before for loss in self.race.restored)
 
+    def after(self, restored: Sequence[float]) -> Outcome:
+        """The same with these losses of the restored training."""
+        excess = [loss - calm for loss, calm in zip(restored, self.race.undisturbed)]
+        rework = crossing(self.race.trend, excess)
+        raw = [r for r, loss in enumerate(restored) if loss <= self.loss_before]
+        tried = len(restored) - 1
+        return replace(
+            self,
+            rework=tried if rework is None else rework,
+            capped=rework is None,
+            rework_raw=raw[0] if raw else tried,
+            race=replace(self.race, restored=tuple(restored)),
+        )
+
 
 def fail_and_recover(
     workload: Workload,
     seed: int,
     methods: Sequence[Method],
     protocol: Protocol,
-    progress: Progress = lambda _done, _total: None,
+    report: Report = unreported,
     after: Callable[[int, Training], None] = lambda _iteration, _training: None,
 ) -> list[Outcome]:
     """One training, one failure, and what each method makes of it.
@@ -139,8 +154,9 @@ def fail_and_recover(
         workload, seed: what is trained.
         methods: ways to save, each given the same states.
         protocol: when the training fails, and how rework is counted.
-        progress: called with iterations done and in all, see `Protocol.iterations`. An exception
-            from it ends the experiment and leaves no file behind.
+        report: called with iterations done and in all, see `Protocol.iterations`, and with the
+            outcomes so far, a tuple; the last may be one whose race is under way. An exception from
+            it ends the experiment and leaves no file behind.
         after: called with the iteration and the training once each iteration up to the failure is
             trained and saved; the training goes on from what it loads.
 
@@ -154,6 +170,7 @@ def fail_and_recover(
     start = _model(training.state())
     losses = {0: training.task.probe_loss()}
     seconds: list[float] = []
+    found: list[Outcome] = []
 
     def iterate(iteration: int) -> None:
         nonlocal done
@@ -161,7 +178,7 @@ def fail_and_recover(
         training.iterate(iteration)
         seconds.append(time.perf_counter() - began)
         done += 1
-        progress(min(done, total), total)
+        report(min(done, total), total, tuple(found))
 
     def state() -> Mapping[str, Any]:
         whole = training.state()
@@ -198,27 +215,17 @@ def fail_and_recover(
     told = range(max(p.fail_at - p.before, 0), p.fail_at + 1) if p.before else range(0)
     undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
     moved = distance(end, start)
-    found = []
     for i, (method, saved, own, its) in enumerate(zip(methods, restored, sizes, spent)):
         done = sum(plan[: 2 + i])
-        progress(done, total)
+        report(done, total, tuple(found))
         training.load(saved)
         race = [training.task.probe_loss()]
-        excess = [race[0] - losses[p.fail_at]]
-        while (rework := crossing(trend, excess)) is None and len(excess) <= p.cap:
-            iterate(p.fail_at + len(excess))
-            race.append(training.task.probe_loss())
-            excess.append(race[-1] - losses[p.fail_at + len(excess)])
-        while min(race) > losses[p.fail_at] and len(race) <= p.cap:
-            iterate(p.fail_at + len(race))
-            race.append(training.task.probe_loss())
-        raw = [r for r, loss in enumerate(race) if loss <= losses[p.fail_at]]
-        outcome = Outcome(
+        untried = Outcome(
             method,
             seed,
-            p.cap if rework is None else rework,
-            rework is None,
-            raw[0] if raw else p.cap,
+            0,
+            True,
+            0,
             losses[p.fail_at],
             race[0],
             distance(_model(saved), end) / moved if moved else 0.0,
@@ -229,13 +236,17 @@ def fail_and_recover(
             Race(
                 undisturbed,
                 tuple(trend),
-                tuple(race),
+                (),
                 tuple(losses[t] for t in told),
                 tuple(whole[t - first] for t in told),
             ),
         )
-        found.append(outcome)
-    progress(total, total)
+        found.append(untried.after(race))
+        while (found[-1].capped or found[-1].capped_raw) and len(race) <= p.cap:
+            iterate(p.fail_at + len(race))
+            race.append(training.task.probe_loss())
+            found[-1] = untried.after(race)
+    report(total, total, tuple(found))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import codec
 from lcviz.lab.intervals import Mean, mean
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Progress, counted
 from lcviz.lab.workload import workload
 
 from .methods import Method, methods_at
@@ -35,9 +35,8 @@ class CrashExperiment:
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
         codec.warm_up()  # no save is timed with its compilation
-        return tuple(
-            fail_and_recover(workload(self.model), seed, self.methods, self.protocol, progress)
-        )
+        of, report = workload(self.model), counted(progress)
+        return tuple(fail_and_recover(of, seed, self.methods, self.protocol, report))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codec import Coding
-from codec.inspect import CODERS, SCOPES
+from codec.inspect import CODERS, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES
@@ -85,10 +85,12 @@ def settings(
     scopes: Sequence[str] = SCOPES,
     coders: Sequence[str] = tuple(CODERS),
     intervals: Sequence[int] = INTERVALS,
+    quantizers: Sequence[str] = QUANTIZERS,
 ) -> list[Setting]:
-    """Every combination; a budget stands instead of bits."""
-    keeps = [(x, None) for x in bits] + [(None, share) for share in budgets]
+    """Every combination; a budget stands instead of bits, with each quantizer."""
+    targets = [Coding(x) for x in bits]
+    targets += [Coding(budget=b, quantizer=q) for b, q in product(budgets, quantizers)]
     return [
-        Setting(Coding(x, scope, coder, share), interval)
-        for (x, share), scope, coder, interval in product(keeps, scopes, coders, intervals)
+        Setting(replace(target, scope=scope, coder=coder), interval)
+        for target, scope, coder, interval in product(targets, scopes, coders, intervals)
     ]

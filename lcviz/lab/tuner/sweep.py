@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lcviz.lab.progress import Progress
 from lcviz.lab.series import OwnSeries, Series, TrainedSeries
@@ -44,11 +45,14 @@ class Sweep:
         """The settings."""
         if self.wide:
             return settings()
+        few: dict[str, Any] = {
+            "bits": (1, 2, 3, 4, None),
+            "coders": ("runlength",),
+            "quantizers": ("uniform",),
+        }
         if self.run is not None:
-            return settings((1, 2, 3, 4, None), (0.02, 0.05), ("model",), ("runlength",))
-        return settings(
-            (1, 2, 3, 4, None), (0.02, 0.05, 0.1), coders=("runlength",), intervals=(1, 2, 5)
-        )
+            return settings(budgets=(0.02, 0.05), scopes=("model",), **few)
+        return settings(budgets=(0.02, 0.05, 0.1), intervals=(1, 2, 5), **few)
 
     @property
     def series(self) -> Series:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codec.errors import SettingsError
@@ -82,14 +82,12 @@ def choose(
         )
         because += _exact(nearest) + _left_out(candidates, n_tried)
         return Tuned(tuple(candidates), frontier, None, because)
+    best = min(meeting, key=_order(target))
+    why = f"writes the fewest bytes for every {unit}"
     if target == "size":
-        best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
         why = "restores closest to what was trained"
         if best.rework_bound is not None and math.isfinite(best.rework_bound):
             why = "has the least rework, in 95 of 100 cases"
-    else:
-        best = min(meeting, key=lambda c: (c.rate, *c.costs))
-        why = f"writes the fewest bytes for every {unit}"
     rework = ""
     if best.rework:
         rework = f", mean rework {best.rework.value:.2f} iterations"
@@ -102,8 +100,18 @@ def choose(
         f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
         f"{best.distance.value:.3f}{rework}."
     )
+    others = [c for c in meeting if c.setting.coding.uniform != best.setting.coding.uniform]
+    if others:
+        because += _rival(min(others, key=_order(target)), unit)
     because += _exact(best) + _left_out(candidates, n_tried)
     return Tuned(tuple(candidates), frontier, best, because)
+
+
+def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:
+    """What settings that meet the target are sorted by."""
+    if target == "size":
+        return lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate)
+    return lambda c: (c.rate, *c.costs)
 
 
 def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
@@ -122,6 +130,18 @@ def _beats(one: Candidate, other: Candidate) -> bool:
     """Whether one is better somewhere, and nowhere worse."""
     pairs = list(zip(one.costs, other.costs, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _rival(other: Candidate, unit: str) -> str:
+    """The best with the other quantizer."""
+    kind = "equal steps" if other.setting.coding.uniform else "exponent buckets"
+    rework = ""
+    if other.rework and math.isfinite(other.rework.value):
+        rework = f", rework {other.rework.value:.2f}"
+    return (
+        f" The best with {kind}, {other.setting.text(unit)}: {_percent(other.rate)}, "
+        f"distance {other.distance.value:.3f}{rework}."
+    )
 
 
 def _exact(candidate: Candidate) -> str:

@@ -1,21 +1,29 @@
 // The exponent buckets of a delta: positive ones above, negative ones below, the largest left.
 // What is kept is solid; the cut between kept and postponed can be dragged.
 
-const HALF = 76; // pixels, of the longest bar
+const HALF = 68; // pixels, of the longest bar
 const TOP = 24;
 
 export default function (component) {
-  const { data, setTriggerValue } = component;
+  const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
-  if (data.options.length)
-    choices(controls, "Bits x", data.options, data.bits, (bits) => setTriggerValue("bits", bits), "x =");
   let svg = body.querySelector("svg");
   if (!svg) {
     svg = make("svg", { role: "presentation" }, make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
     body.append(svg);
   }
-  if (!body.dragging) body.cut = data.cut;
-  fitted(body, (width) => drawAll(svg, body, data, width, setTriggerValue));
+  body.again = () => {
+    const now = withExpected(body, data);
+    if (!body.dragging) body.cut = now.cut;
+    if (now.options.length) choices(controls, "Bits x", now.options, now.bits, choose, "x =");
+    fitted(body, (width) => drawAll(svg, body, now, width, send));
+  };
+  const choose = (bits) => {
+    send("bits", bits);
+    const cut = bits === "all" ? data.most : Math.min(2 ** bits - 1, data.most);
+    expect(body, data.cut === null || Number.isNaN(cut) ? { bits } : { bits, cut });
+  };
+  body.again();
 }
 
 function drawAll(svg, body, data, width, send) {
@@ -45,7 +53,8 @@ function drawAll(svg, body, data, width, send) {
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(long(kept)) });
-      const marked = data.marked && data.marked[0] === bar.exponent && data.marked[1] === bar.sign;
+      const key = [bar.exponent, bar.sign];
+      const marked = String(data.marked) === String(key);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
       const words = kept && step > 19 ? grouped(kept) : marked ? (bar.sign ? "▲" : "▼") : "";
       label.textContent = words;
@@ -53,7 +62,11 @@ function drawAll(svg, body, data, width, send) {
       title.textContent =
         `${bar.sign ? "−" : "+"}${power(bar.exponent)}: ${grouped(bar.kept + bar.rest)} values, ` +
         (rest && kept ? `${grouped(kept)} kept` : kept ? "kept" : "postponed");
-      group.onclick = () => !body.moved && send("mark", [bar.exponent, bar.sign]);
+      group.onclick = () => {
+        if (body.moved) return;
+        send("mark", key);
+        expect(body, { marked: marked ? null : key });
+      };
       set(group, { style: "cursor: pointer" });
     },
   );
@@ -106,14 +119,14 @@ function drawCut(group, svg, body, data, room, send) {
   const order = [...data.buckets].sort((a, b) => a.rank - b.rank);
   const moveTo = (cut, done) => {
     cut = Math.min(Math.max(cut, 0), data.most);
-    if (cut !== body.cut) {
+    if (cut !== body.cut || done) {
       body.cut = cut;
-      body.draw(width);
+      expect(body, { cut });
     }
     clearTimeout(body.later);
     const tell = () => send("cut", body.cut);
     if (done) tell();
-    else body.later = setTimeout(tell, 120);
+    else body.later = setTimeout(tell, 50);
   };
   handle.onkeydown = (event) => {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];

@@ -64,6 +64,26 @@ function frame({ data, parentElement }) {
   return { figure, controls, body: figure.querySelector(".body") };
 }
 
+const ANSWER = 2000; // milliseconds until what was asked for and did not come is taken back
+
+/** Show some values as they will be once the server has answered. body.again() draws anew. */
+function expect(body, values) {
+  body.expected = { ...body.expected, ...values };
+  clearTimeout(body.patience);
+  body.patience = setTimeout(() => {
+    body.expected = {};
+    body.again();
+  }, ANSWER);
+  body.again();
+}
+
+/** The data with what is still expected of it: other changes may come before the answer. */
+function withExpected(body, data) {
+  const same = (name) => JSON.stringify(body.expected[name]) === JSON.stringify(data[name]);
+  for (const name of Object.keys(body.expected ?? {})) if (same(name)) delete body.expected[name];
+  return { ...data, ...body.expected };
+}
+
 /** Buttons of which one is pressed. options: [value, text]; choose(value) on a click. */
 function choices(parent, label, options, chosen, choose, prefix = "") {
   let group = parent.querySelector(`[aria-label="${label}"]`);

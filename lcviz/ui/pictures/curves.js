@@ -31,15 +31,18 @@ function drawAll(svg, data, width, send) {
   const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - RIGHT);
   const y = (value) => 8 + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 14);
   const [grid, marks, lines, names, hover] = svg.children;
+  const rules = [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)).map((value) => ({ value }));
+  if (data.level) rules.push({ value: data.level.y, text: data.level.text });
   each(
     grid,
-    [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)),
+    rules,
     (_, i) => i,
-    () => make("g", {}, make("line", { stroke: "var(--line)" }), make("text", { class: "faint", "text-anchor": "end" })),
-    (g, value) => {
-      set(g.children[0], { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) });
-      set(g.children[1], { x: LEFT - 6, y: y(value) + 4 });
-      g.children[1].textContent = digits(value);
+    () => make("g", {}, make("line"), make("text", { class: "faint" })),
+    (g, { value, text }) => {
+      const [rule, said] = g.children;
+      set(rule, { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
+      set(said, text ? { x: width - RIGHT, y: y(value) - 4, "text-anchor": "end" } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
+      said.textContent = text ?? digits(value);
     },
   );
   each(
@@ -76,18 +79,22 @@ function drawAll(svg, data, width, send) {
   );
   const ends = data.lines
     .map((line) => ({ line, i: line.y.findLastIndex((v) => v !== null) }))
-    .filter(({ i }) => i >= 0)
-    .map(({ line, i }) => ({ line, at: x(line.x[i]), y: y(line.y[i]) }))
+    .filter(({ line, i }) => i >= 0 && line.label !== "")
+    .map(({ line, i }) => ({ line, at: x(line.x[i]), dot: y(line.y[i]), y: y(line.y[i]) }))
     .sort((a, b) => a.y - b.y);
   ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + 13 : 10)));
+  ends.toReversed().forEach((end, i, all) => (end.y = Math.min(end.y, i ? all[i - 1].y - 13 : height - BOTTOM - 6)));
   each(
     names,
     ends,
     (end) => end.line.name,
-    () => make("text", { style: "font-weight: 600" }),
-    (text, end) => {
-      text.textContent = end.line.name;
-      set(text, { x: Math.min(end.at + 6, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; fill: color-mix(in srgb, ${COLOURS[end.line.colour]} 75%, var(--ink))` });
+    () => make("g", {}, make("circle"), make("text")),
+    (group, end) => {
+      const [dot, text] = group.children;
+      const colour = COLOURS[end.line.colour];
+      set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
+      text.textContent = end.line.label ?? end.line.name;
+      set(text, { x: Math.min(end.at + 7, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
     },
   );
   point(svg, hover, data, { x, y, width, height, x0, x1 }, send);
@@ -99,7 +106,8 @@ function point(svg, hover, data, { x, y, width, height, x0, x1 }, send) {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) * width) / box.width;
     const step = x0 + ((at - LEFT) / (width - LEFT - RIGHT)) * (x1 - x0);
-    return data.lines[0].x.reduce((best, s) => (Math.abs(s - step) < Math.abs(best - step) ? s : best), data.lines[0].x[0]);
+    const every = data.lines.flatMap((line) => line.x);
+    return every.reduce((best, s) => (Math.abs(s - step) < Math.abs(best - step) ? s : best), every[0]);
   };
   svg.onpointermove = (event) => {
     const step = nearest(event);

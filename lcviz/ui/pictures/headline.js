@@ -47,7 +47,7 @@ function press(event) {
 const STYLE = `
   figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
   figure b { font-size: 22px; white-space: nowrap; }
-  .bar { flex: 1 1 8rem; max-width: 22rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
+  .bar { flex: 1 1 3rem; max-width: 22rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
   .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }

@@ -1,5 +1,5 @@
-// Learn's six pictures and the ribbon above them. They share one state; whatever is touched, all
-// of them follow at once, and the server is told afterwards.
+// Learn's pictures and the ribbon above them. They share one state; whatever is touched, all of
+// them follow at once, and the server is told afterwards.
 
 const PARTS = {
   delta: [drawDelta, tellDelta, tableDelta],
@@ -8,6 +8,7 @@ const PARTS = {
   tree: [drawTree, tellTree, tableTree],
   runs: [drawRuns, tellRuns, tableRuns],
   restart: [drawRestart, tellRestart, tableRestart],
+  steps: [drawSteps, tellSteps, tableSteps],
 };
 const PATIENCE = 250; // milliseconds without a change before the server is told
 
@@ -58,10 +59,10 @@ function newPage(root) {
   page.tell = () => {
     clearTimeout(page.later);
     page.later = setTimeout(() => {
-      const { x, followed, merges, folded, answers } = page.state;
+      const { x, followed, merges, folded, fine, answers } = page.state;
       const moved = JSON.stringify(page.live) !== page.given;
       if (moved) page.told.push(JSON.stringify(page.live));
-      page.send("told", { x, followed, merges, folded, answers, live: moved ? page.live : null });
+      page.send("told", { x, followed, merges, folded, fine, answers, live: moved ? page.live : null });
     }, PATIENCE);
   };
   return page;
@@ -104,6 +105,7 @@ function compute(page) {
     page.picked = null;
     page.hint = "";
   }
+  page.steps = stepsOf(data.track, live, state.fine);
   page.checkpoints =
     state.restored === null && given ? given.checkpoints : checkpointsOf(data.track, live, state.x, data.checkpoints, state.restored);
 }
@@ -125,6 +127,7 @@ function drawPage(page, root) {
     (card, picture) => {
       const [draw, tell, table] = PARTS[picture.picture];
       const { figure, controls, body } = frame({ data: { ...picture, text: tell(page) }, parentElement: card.children[0] });
+      set(card, { class: picture.beyond ? "card beyond" : "card" });
       set(figure, { "aria-label": `${picture.title}. ${picture.text} ${tell(page)}` });
       drawTerm(figure.querySelector("figcaption b"), picture);
       draw(page, body, controls);
@@ -194,6 +197,7 @@ const STYLE = `
   .ribbon b { white-space: nowrap; }
   .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, max(330px, 32%)), 1fr)); gap: 0.6rem; }
   .card { border: 1px solid var(--line); border-radius: 10px; padding: 0.3rem 0.8rem 0.5rem; min-width: 0; display: flex; flex-direction: column; }
+  .card.beyond { grid-column: 1 / -1; }
   .card > :first-child { flex: 1; }
   .card p.text { min-height: 2.7em; }
   figcaption { min-height: 1.9rem; }

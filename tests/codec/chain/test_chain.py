@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import runpy
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from codec.errors import (
     TrackDigestError,
     VanishedError,
 )
+from codec.record import merged
 from codec.record import record as records
 from codec.scheme.coding import Coding
 from codec.scheme.track import digest_sums
@@ -92,7 +94,10 @@ def test_golden_chain_of_tokens(golden: Path) -> None:
     report = codec.verify(path)
     assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
     deltas = [p.delta for p in codec.Chain(path).replay() if p.delta]
-    runlength, huffman = Coding(2, "tensor", "runlength"), Coding(None, "model", "huffman", 0.95)
+    runlength, huffman = (
+        Coding(2, "tensor", "runlength"),
+        Coding(None, "model", "huffman", 0.95, quantizer="exponent"),
+    )
     assert [d.coding for d in deltas] == [runlength] * 3 + [huffman]
     cached = [[(g.tensors[0].name, g.encoded.cached) for g in d.groups] for d in deltas]
     assert cached == [[("w", False), ("v", False)], [("w", True)], [("w", True)], [("w", False)]]
@@ -101,6 +106,53 @@ def test_golden_chain_of_tokens(golden: Path) -> None:
         assert state["n"] == step
         assert np.isnan(state["v"]).sum() == (step == 2)
         assert state["v"][1:].tolist() == [step / 2] * 15
+
+
+def test_golden_chain_of_steps(golden: Path) -> None:
+    """Uniform steps of every kind: see what each record and alphabet is there for."""
+    path = golden / "steps.lcc"
+    report = codec.verify(path)
+    assert (report.ok, report.steps) == (True, tuple(range(19)))
+    chain = codec.Chain(path)
+    formats = [(e.step, e.kind, chain.read(e).metadata["format"]) for e in chain.entries]
+    assert formats == [
+        (0, "base", 1),
+        (2, "merged", 3),  # by its alphabets: the settings are bits
+        (4, "merged", 3),
+        (5, "delta", 3),
+        (5, "base", 3),  # for its table has so many symbols
+        (7, "merged", 3),
+        (8, "delta", 3),
+        (10, "merged", 3),
+        (12, "merged", 3),
+        (14, "merged", 3),
+        (16, "merged", 3),
+        (18, "merged", 3),
+    ]
+    layout, entries = chain.at(0).track.layout, {(e.step, e.kind): e for e in chain.entries}
+    first, wide, *_, last = (
+        merged.merged_of(chain.read(e), layout).layers for e in chain.entries if e.kind == "merged"
+    )
+    groups = first[0].groups
+    names = [[(t.name, t.family) for t in g.tensors] for g in groups]
+    targets = [("model/far", "tolerance=0.002"), ("model/head", "bits=all")]
+    assert names == [[("model/w", "")], *([target] for target in targets)]
+    assert [g.encoded.uniform for g in groups] == [False, True, False]
+    assert max(g.encoded.k for layer in wide for g in layer.groups) > 4096
+    assert [g.encoded.columns for layer in last for g in layer.groups] == [2, 2, 2]
+    base = chain.read(entries[5, "base"])
+    sent = {name: (n, classes) for name, n, classes, _ in base.metadata["sent"]}
+    assert sent[""] == (2047, 2)
+    make = runpy.run_path(str(golden / "make_golden.py"))
+    for step, state in enumerate(make["moving_states"]()):
+        restored = codec.restore(path, step)
+        far, meant = restored["model"]["far"], state["model"]["far"]
+        assert np.isnan(far).tolist() == np.isnan(meant).tolist() == [step == 4] + [False] * 39
+        assert np.nanmax(np.abs(far.astype(np.float64) - meant)) <= 0.002
+        assert restored["n"] == step
+        worst = [0.0, *[np.inf] * 2, *[1e-5] * 3, *[1e-3] * 3, *[np.inf] * 6, *[0.01] * 4][step]
+        error = np.abs(restored["model"]["w"].astype(np.float64) - state["model"]["w"]).max()
+        assert error <= worst
 
 
 def test_replay(run: Path) -> None:

@@ -35,6 +35,7 @@ from codec.errors import (
     VersionError,
 )
 from codec.record import container, merged
+from codec.scheme.coding import Coding
 from codec.storage import directory as storage
 from codec.storage.source import Entry
 
@@ -143,7 +144,9 @@ def killed_after_removing(n: int) -> Iterator[None]:
 
 # Merging
 
-SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.3}]
+SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)]
+SETTINGS += [{"budget": 0.3, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
+SETTINGS += [{"tolerance": t} for t in (0.1, 1e-5)]
 
 
 @pytest.mark.parametrize(("coder", "scope"), [("runlength", "model"), ("huffman", "tensor")])
@@ -372,38 +375,34 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
 def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
     """Only deltas of equal settings are merged; a merged record says which they are."""
     path = tmp_path / "run.lcc"
-    states = jumping_states(12)
+    states = jumping_states(18)
     ways: list[dict[str, Any]] = [
         {"bits": 2},
         {"bits": 3},
         {"bits": 3, "scope": "tensor"},
         {"budget": 0.5},
+        {"budget": 0.5, "quantizer": "exponent"},
+        {"tolerance": 0.1},
+        {"tolerance": 0.2},
         {"bits": 2},
         {"bits": 2, "coder": "huffman"},
     ]
     for i, way in enumerate(ways):
         write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
-    write(path, states[:1], 12, bits=1)
+    write(path, states[:1], 18, bits=1)
     before = all_steps(path)
     codec.merge(path, 8)
-    assert names(path) == ["0b", "10d", "20-30m", "40-50m", "60-70m", "80-90m", "100-110m", "120d"]
+    merged = [f"{10 * i}-{10 * i + 10}m" for i in range(2, 18, 2)]
+    assert names(path) == ["0b", "10d", *merged, "180d"]
     assert all_steps(path) == before
     one = codec.Chain(path)
-    found = [
-        tuple(one.read(e).metadata[key] for key in ("bits", "scope", "coder", "budget"))
-        for e in one.entries
-        if e.kind == "merged"
-    ]
-    assert found == [
-        (3, "model", "runlength", None),
-        (3, "tensor", "runlength", None),
-        (None, "model", "runlength", 0.5),
-        (2, "model", "runlength", None),
-        (2, "model", "huffman", None),
-    ]
+    found = [Coding.from_header(one.read(e).metadata) for e in one.entries if e.kind == "merged"]
+    assert found == [Coding(**way) for way in ways[1:]]
 
 
-@pytest.mark.parametrize("setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}], ids=str)
+@pytest.mark.parametrize(
+    "setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}], ids=str
+)
 @pytest.mark.parametrize("how", ["merge", "compact", "both"])
 def test_resume_goes_on_with_the_same_bytes(
     tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str
@@ -850,7 +849,7 @@ def test_what_a_newer_version_wrote_is_not_damaged(
     write(path, jumping_states(8), base_every=5)
     record = path / "00000020.delta.safetensors"
     metadata, arrays = parts_of(record.read_bytes())
-    record.write_bytes(forge(metadata | {"format": 3}, arrays))
+    record.write_bytes(forge(metadata | {"format": 4}, arrays))
     before = files(path)
     with pytest.raises(VersionError, match=r"^00000020\.delta"):
         codec.merge(path, 2)

@@ -219,6 +219,31 @@ def test_compress(tmp_path: Path, capsys: Capture) -> None:
     assert torch.equal(codec.restore(run)["model"]["w"], torch.load(paths[9])["model"]["w"])
 
 
+@pytest.mark.parametrize(
+    ("target", "most"),
+    [
+        (["--tolerance", "0.001"], 0.001),
+        (["--policy", "model/w=tolerance=0.01"], 0.01),
+        (["--budget", "0.1", "--policy", "model/w=tolerance=0.02"], 0.02),
+        (["--budget", "0.1"], None),
+        (["--budget", "0.1", "--quantizer", "exponent"], None),
+    ],
+)
+def test_compress_in_steps(
+    tmp_path: Path, capsys: Capture, target: list[str], most: float | None
+) -> None:
+    paths, run = series(tmp_path, 4), tmp_path / "run.lcc"
+    assert main(["compress", *map(str, paths), "-o", str(run), *target]) == 0
+    capsys.readouterr()
+    for step, path in zip(range(0, 40, 10), paths):
+        found, meant = codec.restore(run, step)["model"]["w"], torch.load(path)["model"]["w"]
+        assert most is None or (found.double() - meant.double()).abs().max() <= most
+    (group,) = next(p.delta for p in codec.Chain(run).replay() if p.delta).groups
+    assert group.encoded.uniform == ("exponent" not in target)
+    assert main(["info", str(run), "--json"]) == 0
+    assert main(["verify", str(run)]) == 0
+
+
 def test_what_cannot_be_compressed(tmp_path: Path, capsys: Capture) -> None:
     """What came before the file that cannot be read is there."""
     paths, run = series(tmp_path, 3), tmp_path / "run.lcc"
@@ -228,7 +253,16 @@ def test_what_cannot_be_compressed(tmp_path: Path, capsys: Capture) -> None:
     assert f"{paths[1]}: " in error
     assert "--resume" in error
     assert codec.Chain(run).steps == (0,)
-    for wrong in (["--policy", "model"], ["--bits", "9"], ["--policy", "model/*=tight"]):
+    for wrong in (
+        ["--policy", "model"],
+        ["--bits", "9"],
+        ["--policy", "model/*=tight"],
+        ["--policy", "model/*=tolerance=0"],
+        ["--tolerance", "0"],
+        ["--tolerance", "0.1", "--budget", "0.1"],
+        ["--tolerance", "0.1", "--quantizer", "exponent"],
+        ["--quantizer", "uniform"],
+    ):
         other = ["compress", str(paths[0]), "-o", str(tmp_path / "x.lcc"), *wrong]
         assert main(other) == 2
         assert "error: " in capsys.readouterr().err

@@ -177,6 +177,30 @@ def test_settings(tmp_path: Path) -> None:
     assert not torch.equal(found[MOMENT], tensors_of(state)[MOMENT])
 
 
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_tolerances(tmp_path: Path, scope: str) -> None:
+    """Of all lossy tensors, and one for a name: every loaded value is so near."""
+    policy = {f"*{HALF}": "tolerance=1e-4"}
+    writer = ChainWriter(scope=scope, tolerance=0.02, policy=policy)
+    errors = []
+    for seed in (1, 2, 3):
+        state = state_of(seed)
+        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        found, live = (tensors_of(s) for s in (load(tmp_path / f"{seed}"), state))
+        off = [(found[k].double() - live[k].double()).abs().max() for k in (WEIGHT, HALF)]
+        errors.append([float(x) for x in off])
+        assert torch.equal(found[MOMENT], live[MOMENT])  # exact
+    assert errors[0] == [0, 0]
+    half = 2**-7  # the track is near; the tensor itself is bfloat16
+    for weight, own in errors[1:]:
+        assert 0.015 < weight <= 0.02
+        assert own <= 1e-4 + half
+    with pytest.raises(codec.SettingsError, match="the largest error"):
+        ChainWriter(tolerance=0)
+    with pytest.raises(codec.SettingsError, match="the largest error"):
+        ChainWriter(policy={"*": "tolerance=-1"})
+
+
 @pytest.mark.parametrize("at", ["records", "metadata", "names"])
 def test_a_failed_save_changes_nothing(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

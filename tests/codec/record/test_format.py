@@ -30,11 +30,12 @@ from codec.record import alphabets as coded_of
 from codec.record import container as container_of
 from codec.record import merged
 from codec.record import record as records
-from codec.record.header import DIGEST, FORMAT, NEWEST
+from codec.record.header import DIGEST, FORMATS
 from codec.record.record import Place
-from codec.scheme import huffman, runlength
+from codec.scheme import huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.scheme.stream import MAX_UNIFORM
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
@@ -80,8 +81,18 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
     newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
-    assert metadata["format"] == ("2" if newer else "1")
+    if is_newest(metadata):
+        assert metadata["format"] == "3"
+    elif metadata["format"] != "3":  # else it has an alphabet in uniform steps
+        assert metadata["format"] == ("2" if newer else "1")
     return metadata, arrays
+
+
+def is_newest(metadata: dict[str, Any]) -> bool:
+    """Whether a record is of version 3 whatever its alphabets are."""
+    return ":" in metadata.get("keep", "") or any(
+        symbols > 510 for _, symbols, *_ in metadata.get("sent", [])
+    )
 
 
 def said(line: str) -> dict[str, Any]:
@@ -91,13 +102,16 @@ def said(line: str) -> dict[str, Any]:
     if words[1] != "base":
         names += ["keep", "scope", "coder"]
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
-    assert metadata["format"] in ("1", "2")
+    assert metadata["format"] in ("1", "2", "3")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
     keep = metadata.get("keep", "all")
-    assert keep in ["1", "2", "3", "4", "5", "6", "7", "8", "all"] or (
-        0 < float(keep) <= 1 and repr(float(keep)) == keep
-    )
+    if keep not in ["1", "2", "3", "4", "5", "6", "7", "8", "all"]:
+        kind, number = re.fullmatch(r"(?:(uniform|tolerance):)?([0-9.e+-]+)", keep).groups()  # type: ignore[union-attr]
+        assert repr(float(number)) == number
+        most = (2.0**128 - 2.0**104) / 4
+        within = (2.0**-126, most) if kind == "tolerance" else (5e-324, 1)
+        assert within[0] <= float(number) <= within[1]
     return metadata
 
 
@@ -241,6 +255,24 @@ def from_tokens(
     return codes
 
 
+def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
+    """Code lengths of a table, at most 4,096."""
+    with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
+    assert 1 <= classes <= 84
+    assert 1 + with_tokens * classes <= 4096
+    return 1 + with_tokens * classes
+
+
+def multiples(size: float, k: int) -> list[float]:
+    """Levels of uniform steps, as doubles that are float32 numbers."""
+    assert size > 0
+    levels = [0.0]
+    for code in range(1, k):
+        q = (code + 1) // 2 if code % 2 else -((code + 1) // 2)
+        levels += struct.unpack("<f", struct.pack("<f", q * size))
+    return levels
+
+
 def identity(metadata: dict[str, Any]) -> str:
     return metadata.get("replaces") or metadata["digest"]
 
@@ -249,7 +281,8 @@ def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any
     """The code tables that a base or merged record tells of."""
     found, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
     for name, symbols, classes, nbytes in metadata.get("sent", []):
-        words = code_words(code_lengths(packed[:nbytes], 1 + symbols * classes))
+        assert 1 <= symbols <= (510 if metadata["format"] < "3" else 4095)
+        words = code_words(code_lengths(packed[:nbytes], n_lengths(symbols, classes, False)))
         found[name], packed = (classes, words, symbols + 1), packed[nbytes:]
     assert packed == b""
     return found
@@ -285,7 +318,7 @@ class Reader:
             assert told == sorted(set(told))
             assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
         words = Words(arrays.get("coded"))
-        number = 0
+        number, before = 0, self.met["by steps"]
         for layer in layers:
             steps = layer["steps"]
             non_finite = layer.get("non_finite", [])
@@ -308,6 +341,8 @@ class Reader:
         words.finish()
         if merged:
             self.tables = sent_last(metadata, arrays)
+        by_steps = self.met["by steps"] > before
+        assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
         self.parent = identity(metadata)
 
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
@@ -327,13 +362,25 @@ class Reader:
         name = group[0][0 if metadata["scope"] == "tensor" else 2]
         table = coded.table(nbytes)
         free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
-        assert 1 <= k <= (511 if free else 2 ** int(metadata["keep"]))
+        most = 511 if free else 2 ** int(metadata["keep"])
+        by_steps = k >= 32768
+        if by_steps:
+            assert (metadata["format"], m) == ("3", 1)
+            k, most = k - 32768, 32767
+            self.met["by steps"] += 1
+        assert 1 <= k <= most
+        self.met["levels"] = max(self.met["levels"], k)
         n = sum(math.prod(shape) for _, shape, _ in group)
         assert 1 <= units <= 32
         e = 65536 * units
         streams = coded.take("I", math.ceil(n / e) if classes else 0)
-        own = coded.take("f", (k - 1) * m)
-        levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+        if by_steps:
+            size = coded.take("f", 1)[0] if k > 1 else 1.0
+            levels = [[level] for level in multiples(size, k)]
+        else:
+            own = coded.take("f", (k - 1) * m)
+            levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+        assert all(math.isfinite(level) for row in levels for level in row)
         self.met["groups"] += 1
         if classes == 0:
             assert (k in (1, 2), nbytes) == (True, 0)
@@ -341,8 +388,9 @@ class Reader:
             yield levels, [k - 1] * n
             return
         if nbytes:
-            words = code_words(code_lengths(table, 1 + (k - 1) * classes))
+            words = code_words(code_lengths(table, n_lengths(k - 1, classes, by_steps)))
             self.tables[name] = (classes, words, k)
+            self.met["short table"] += classes > 2 and (k - 1) * classes > 4095
         sent, words, k_then = self.tables[name]
         assert sent == classes
         self.met["cached"] += nbytes == 0
@@ -527,6 +575,43 @@ def test_example_of_tokens() -> None:
     assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
 
 
+def test_example_of_uniform_steps() -> None:
+    """Written by the codec, and read by the decoder above."""
+    (block,) = re.findall(r"```steps\n(.*?)```", TEXT, re.DOTALL)
+    told = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
+    hexadecimal = re.findall(r"^((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:   .*)?$", block, re.MULTILINE)
+    data = bytes.fromhex("".join(hexadecimal))
+    (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
+    changes = [float(x.replace("−", "-")) for x in shown.split()]
+    tracker = codec.Tracker({"w": np.zeros(16, np.float32)}, coder="huffman", tolerance=0.05)
+    delta = tracker.step({"w": np.array(changes, np.float32)})
+    assert coded_of.join(delta.groups)["coded"].tobytes() == data
+    words = Words(("U32", [len(data) // 4], data))
+    assert words.row() == (32768 + 10, 1, 1, 4)
+    lengths = code_lengths(words.table(4), 10)
+    assert lengths == [int(n) for n in told["lengths"].split()]
+    assert words.take("I", 1) == [34]
+    assert "streams: 34 bits" in block
+    (size,) = words.take("f", 1)
+    assert (f"step size: {size:.7f}" in block, f"{size:.6f}…" in TEXT) == (True, True)
+    codes = plain(Bits(words.bytes(8), 34), code_words(lengths), 16)
+    words.finish()
+    assert codes == [int(c) for c in told["codes"].split()]
+    levels = multiples(size, 10)
+    assert [round(levels[c] / size) for c in codes] == [int(q) for q in told["q"].split()]
+    assert [levels[c] for c in codes] == tracker.state["w"].tolist()
+    assert max(abs(levels[c] - x) for c, x in zip(codes, changes)) <= 0.05
+
+
+@given(st.integers(1, 2**31 - 1), st.integers(1, MAX_UNIFORM))
+def test_levels_are_multiples(bits: int, k: int) -> None:
+    """Of any step size: those of the text are the codec's, subnormal ones too."""
+    (size,) = np.array([bits], np.uint32).view(np.float32)
+    if not np.isfinite(size * np.float64(MAX_UNIFORM)) or size > 1e34:
+        size = np.float32(1e-45)
+    assert uniform.levels_of(size, k).tolist() == multiples(float(size), k)
+
+
 @given(st.binary(max_size=12), st.integers(0, 40))
 @tried(b"\x00", 3)  # eight zeros: a length of 0
 @tried(b"\x01\x00", 3)
@@ -596,6 +681,15 @@ def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
     assert reader.met["edits"] > 2
 
 
+def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
+    met = agreement_on_disk(golden / "steps.lcc")
+    assert min(met[what] for what in ("by steps", "cached", "escape", "plain", "exact")) > 0
+    assert met["by steps"] < met["groups"]
+    assert met["columns"] > 1
+    last = read(golden / "steps.lcc", 5)
+    assert last.met["levels"] == 0  # a base holds the step
+
+
 def test_examples_of_edits_and_numbers() -> None:
     shown = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
     assert len(shown) == 2
@@ -656,7 +750,11 @@ def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
 
 
 coders, scopes = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
-BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.2}])
+BITS = st.sampled_from(
+    [{"bits": b} for b in (None, 1, 2, 3, 8)]
+    + [{"budget": 0.2, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
+    + [{"tolerance": t} for t in (1e-3, 3e-5)]
+)
 
 
 @settings(max_examples=40)
@@ -670,7 +768,7 @@ def test_independent_decoder_agrees(
     broken: str | None,
 ) -> None:
     """On whole chains of every numpy dtype, with NaN in one step, bit by bit."""
-    states = random_states(4, seed, rows=5 if "bits" in bits else 100)
+    states = random_states(4, seed, rows=100 if "budget" in bits else 5)
     if broken:
         states[2][broken] = np.full_like(states[2][broken], np.nan)
     agreement(states, coder=coder, scope=scope, **bits)
@@ -707,7 +805,7 @@ def test_independent_decoder_agrees_on_merged_chains(
     path = tmp_path_factory.mktemp("merged") / "run.lcc"
     jumping = data.draw(st.booleans())
     states = jumping_states(5, seed, 500) if jumping else random_states(5, seed, rows=100)
-    coding = {"budget": 0.5} if "budget" in bits else bits
+    coding = bits | {"budget": 0.5} if "budget" in bits else bits
     if broken:
         states[broken]["w"] = np.full_like(states[broken]["w"], np.nan)
     whens = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=3))
@@ -860,6 +958,66 @@ def test_cached_table_for_another_number_of_levels() -> None:
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("target", [{"tolerance": 2e-5}, {"tolerance": 5e-4}, {"budget": 0.3}])
+def test_many_levels(coder: str, target: dict[str, float]) -> None:
+    """Codes of 2 bytes; with the finest steps more symbols than a table has tokens for, or, by the
+    paper's code, more than it has words for: then a tensor is stored whole."""
+    rng = np.random.default_rng(0)
+    states = [{"w": np.zeros(3000, np.float32), "v": np.zeros(70, np.float32)}]
+    for _ in range(3):
+        far = 0.04 * rng.laplace(size=3000) * (rng.random(3000) < 0.5)
+        moved = {"w": far, "v": rng.normal(size=70) * 0.002}
+        states.append({k: a + moved[k].astype(np.float32) for k, a in states[-1].items()})
+    met = agreement(states, coder=coder, **target)
+    assert met["by steps"] == met["groups"] > 0
+    finest = target.get("tolerance") == 2e-5
+    coarse = target.get("tolerance") == 5e-4
+    assert (met["levels"] > 4096) == (coder == "runlength" and not coarse)
+    assert (met["escape"] > 0) == (coder == "runlength" and not coarse)
+    assert (met["levels"] > 511) == (not finest or coder == "runlength")
+    assert (met["exact"] > 0) == (finest and coder == "huffman")
+
+
+def test_a_table_with_tokens_for_near_levels_only() -> None:
+    """Few values move, and some of them far: long runs have tokens, far levels none."""
+    rng = np.random.default_rng(0)
+    states = [{"w": np.zeros(20_000, np.float32)}]
+    for _ in range(3):
+        far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
+        states.append({"w": states[-1]["w"] + far.astype(np.float32)})
+    met = agreement(states, tolerance=0.05)
+    assert met["short table"] > 0
+    assert min(met["escape"], met["open"]) > 0
+    assert met["levels"] > 700
+
+
+def test_one_value_for_all(tmp_path: Path) -> None:
+    """Every element has moved by the same number of steps: a code of which one word is unused."""
+    first, second = ({"w": np.full(99, x, np.float32)} for x in (0, 0.01))
+    met = agreement([first, second, first], tolerance=1e-3, coder="huffman")
+    assert (met["plain"], met["by steps"]) == (2, 2)
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_families_with_targets(tmp_path: Path, scope: str) -> None:
+    """Exponent buckets and uniform steps in one record, whatever the word keep says."""
+    policy = {"emb*": "tolerance=1e-5", "head": "bits=all"}
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    state = {name: np.zeros(400, np.float32) for name in ("emb.a", "emb.b", "head", "rest")}
+    with codec.Checkpointer(path, bits=1, scope=scope, policy=policy) as checkpoints:
+        for step in range(3):
+            checkpoints.save(step, state)
+            state = {k: a + rng.normal(size=400).astype(np.float32) / 100 for k, a in state.items()}
+    formats = [container(p.read_bytes())[0]["format"] for p in sorted(path.glob("*.safetensors"))]
+    assert formats == ["1", "3", "3"]
+    met = agreement_on_disk(path)
+    assert met["by steps"] == {"model": 1, "tensor": 2}[scope] * (1 + 2)
+    assert met["groups"] == {"model": 3, "tensor": 4}[scope] * (1 + 2)
+    codec.merge(path, 2)
+    assert agreement_on_disk(path)["by steps"] > 0
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("jumps", [0.003, 1])
 def test_several_streams(
     sparse_states: Callable[..., list[Arrays]], coder: str, jumps: float
@@ -956,7 +1114,7 @@ def test_errors_and_caps_are_described() -> None:
     for name in RECORD_ERRORS:
         assert name in TEXT
         assert hasattr(errors, name)
-    assert TEXT.startswith(f"# The record format, versions {FORMAT} and {NEWEST}\n")
+    assert TEXT.startswith(f"# The record format, versions {FORMATS[0]} to {FORMATS[-1]}\n")
     assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
     assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
@@ -965,6 +1123,11 @@ def test_errors_and_caps_are_described() -> None:
     assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
     assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
     assert f"{records.MAX_LEVELS} levels" in TEXT
+    assert f"{MAX_UNIFORM:,} levels in uniform steps" in TEXT
+    assert f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋" in TEXT
+    assert f"k + {coded_of.BY_STEPS:,}" in TEXT
+    assert (uniform.OFFSET, uniform.NEAREST) == (0.375, 0.5)
+    assert f"o is {uniform.OFFSET} for a budget and {uniform.NEAREST} for a tolerance" in TEXT
     assert f"code words of {codec.scheme.huffman.MAX_LENGTH} bits" in TEXT
     assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
     assert f"{UNIT:,} to {MAX_STREAM:,} elements a stream" in TEXT

@@ -28,14 +28,15 @@ Recode = Callable[..., Arrays]
 COLUMNS = (2, 1, 1, 1)  # of the layers below, each with one alphabet
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[{"bits": 2}, {"tolerance": 0.001}], ids=["bits", "steps"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base and a merged record of five steps in four layers: [1, 2], [3] (NaN), [4] (NaN still),
-    [5]; a value and a tensor that change."""
+    [5]; a value and a tensor that change. In exponent buckets, or but for the first layer in
+    uniform steps."""
     path = tmp_path_factory.mktemp("merged") / "run.lcc"
     w = np.zeros(600, np.float32)
     v = np.zeros(40, np.float32)
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, **request.param) as checkpoints:
         for step in range(6):
             w = w + np.where(np.arange(600) % 9 == 0, 0.5, 0).astype(np.float32)
             v = np.full(40, np.nan if step == 3 else step, np.float32)
@@ -97,16 +98,18 @@ def test_what_it_holds(
     names = [layer.get("non_finite") for layer in layers]
     assert names == [None, ["model/v"], ["model/v"], None]
     assert layers[-1]["steps"][-1][1] == metadata["track"]
-    assert (metadata["kind"], metadata["step"], metadata["bits"]) == ("merged", 5, 2)
+    assert (metadata["kind"], metadata["step"]) == ("merged", 5)
+    by_steps = [a["row"][0] >= 2**15 for a in apart(arrays["coded"], COLUMNS)]
+    if metadata["format"] == 3:  # a layer of two steps has levels
+        assert (metadata["tolerance"], by_steps) == (0.001, [False, True, True, True])
+    else:
+        assert (metadata["format"], metadata["bits"], any(by_steps)) == (1, 2, False)
     exact = {f"t/{i}/n" for i in range(5)} | {"t/2/model/v", "t/3/model/v"}
     values = {"values/1", "values/3"}
     assert set(arrays) == {"coded", "sent", *exact, *values}
-    assert [len(a["levels"]) // (a["row"][0] - 1) for a in apart(arrays["coded"], COLUMNS)] == [
-        2,
-        1,
-        1,
-        1,
-    ]
+    if metadata["format"] < 3:
+        columns = [len(a["levels"]) // (a["row"][0] - 1) for a in apart(arrays["coded"], COLUMNS)]
+        assert columns == [2, 1, 1, 1]
     chain = codec.Chain(path)
     record = chain.read(chain.entries[1])
     assert merged.steps_of(record) == (1, 2, 3, 4, 5)
@@ -186,6 +189,7 @@ FIELDS: dict[str, list[Any]] = {
     "scope": [None, [], "tensor"],
     "coder": ["zip", {}],
     "budget": [2.0, float("nan"), "05", 10**300],
+    "tolerance": [0.0, -1.0, float("nan"), "05", 1e38, 1e-38, 1],
     "track": ["0" * 32],
 }
 METADATA = [
@@ -197,6 +201,8 @@ METADATA = [
 @pytest.mark.parametrize("entries", METADATA, ids=lambda e: json.dumps(e)[:60])
 def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
+    if {"bits", "budget", "tolerance"} & set(entries):  # there is one of them
+        metadata = metadata | {"bits": None, "budget": None, "tolerance": None}
     with pytest.raises(MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
         attempt(metadata | entries, arrays)
     assert type(caught.value) is MalformedRecordError
@@ -338,7 +344,7 @@ def test_words_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try)
 
 @pytest.mark.parametrize("at", range(4))
 @pytest.mark.parametrize("column", range(4))
-@pytest.mark.parametrize("value", [0, 1, 3, 33, 85, 255, 512, 65_535])
+@pytest.mark.parametrize("value", [0, 1, 3, 33, 85, 255, 512, 32_769, 32_770, 65_535])
 def test_numbers_that_lie(
     column: int,
     value: int,
@@ -407,14 +413,15 @@ def test_few_bytes_do_not_stand_for_any_number_of_tables(
 ) -> None:
     metadata, arrays = good
     (one,) = metadata["sent"]
-    monkeypatch.setattr(records, "MAX_LENGTHS", 3 * (1 + one[1] * one[2]))
+    most = 3 * (1 + one[1] * one[2])
+    monkeypatch.setattr(records, "MAX_LENGTHS", most)
     for n in (3, 4):
         many = [[f"{i}", *one[1:]] for i in range(n)]
         told = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
         if n == 3:
             attempt(*told)
         else:
-            with pytest.raises(MalformedRecordError, match="found more than 57 code lengths"):
+            with pytest.raises(MalformedRecordError, match=f"found more than {most} code lengths"):
                 attempt(*told)
 
 

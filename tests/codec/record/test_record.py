@@ -60,6 +60,16 @@ def delta(golden: Path) -> bytes:
     return (golden / "run.lcc" / "00000001.delta.safetensors").read_bytes()
 
 
+@pytest.fixture(scope="session")
+def steps(base: bytes, paper: np.ndarray) -> bytes:
+    """The delta in uniform steps."""
+    record = records.load(base, "base")
+    tracker = Tracker.resume(records.base_of(record), Coding(tolerance=0.01))
+    delta = tracker.step({"w": paper, "n": np.array(8)})
+    place = Place(1, record.run, record.digest)
+    return records.dump_delta(place, tracker.track.digest, delta)
+
+
 @pytest.fixture
 def track(base: bytes) -> Track:
     """That of the base, fresh."""
@@ -101,14 +111,14 @@ def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     assert records.dump_delta(place, tracker.track.digest, step) == delta
 
 
-@pytest.mark.parametrize("name", ["run", "tokens", "edits"])
+@pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps"])
 def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path) -> None:
     """All of their bytes, from the states in make_golden.py."""
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6}[name]
+    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 13}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
@@ -161,6 +171,9 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
 GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
+GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
+GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
+GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in (1, 3, 6, 9, 11, 13, 15, 17)]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -176,7 +189,7 @@ def test_every_flipped_bit_is_refused(name: str, golden: Path) -> None:
         data[position // 8] ^= 1 << position % 8
     assert unnoticed == []
     assert data == path.read_bytes()
-    assert records.load(bytes(data), "r").kind == name.partition(".lcc/")[2][9:]
+    assert records.load(bytes(data), "r").kind == name.rpartition(".")[2]
 
 
 def test_every_golden_record_is_flipped(golden: Path) -> None:
@@ -207,7 +220,10 @@ BAD = {
     "truncated-header": (TRUNCATED, r"288 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"324 bytes", r"325"),
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
-    "version-3": (VersionError, r"format 1 or 2", r"format 3; update this package"),
+    "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
+    "version-4": (VersionError, r"format 1 to 3", r"format 4; update this package"),
+    "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
+    "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
     "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' instead .*"),
     "edit-early": (MALFORMED, DECODE, r"value 0: an edit .* ends within splice 1"),
@@ -221,6 +237,24 @@ BAD = {
         r"settings within their range",
         r"budget is a share .*; got 1\.5",
     ),
+    "malformed-tolerance": (
+        MALFORMED,
+        r"settings within their range",
+        r"tolerance is the largest error .*; got 1e-40",
+    ),
+    "malformed-steps": (
+        MALFORMED,
+        r"settings within their range",
+        r"budget is a share .*; got 1\.5",
+    ),
+    "steps-levels": (MALFORMED, DECODE, r"0 levels, at most 32767 are allowed"),
+    "steps-none": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
+    "steps-negative": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
+    "steps-nan": (MALFORMED, DECODE, r"levels are not zero, then finite numbers"),
+    "steps-beyond": (MALFORMED, DECODE, r"levels are not zero, then finite numbers"),
+    "steps-table": (MALFORMED, DECODE, r"1 classes of runs with 4096 symbols"),
+    "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
+    "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
     "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
     "malformed-arrays": (MALFORMED, r"arrays 'coded', 't/n', 'values'", r"'coded', 't/n', 't/x'"),
     "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"12"),
@@ -254,6 +288,9 @@ CAUSES = {
     "stream-units": PayloadError,
     "malformed-coded-empty": PayloadError,
     "coded-left": PayloadError,
+    "version-1-row": PayloadError,
+    "steps-levels": PayloadError,
+    "steps-table": CodeTableError,
     "coded-padding": PayloadError,
     "edit-number": PayloadError,
     "edit-early": PayloadError,
@@ -415,6 +452,11 @@ METADATA = [
     for name, values in fields.items()
     for value in values
 ]
+BY_STEPS = {"format": 3, "bits": None, "quantizer": "uniform"}
+NO_TOLERANCES = [0.0, -1.0, np.nan, np.inf, 1, True, 1e-40, 1.1e-38, 8.6e37, 1e300, *NO_BUDGETS]
+METADATA += [("delta", BY_STEPS | {"tolerance": value}) for value in NO_TOLERANCES]
+METADATA += [("delta", BY_STEPS | {"budget": value}) for value in DELTA["budget"]]
+METADATA += [("delta", {"format": 3}), ("base", {"format": 3}), ("delta", {"tolerance": 0.5})]
 
 
 @pytest.mark.parametrize(("kind", "entries"), METADATA, ids=lambda x: str(x)[:50])
@@ -464,11 +506,20 @@ LINES = [
         (
             f"{version} {LINE[2:]}",
             VersionError,
-            f"format 1 or 2, found format {version}; update this package$",
+            f"format 1 to 3, found format {version}; update this package$",
         )
-        for version in (0, 3, 10, 99999999999999999999)
+        for version in (0, 4, 10, 99999999999999999999)
     ),
-    (f"3 {'0' * 32}", VersionError, "format 1 or 2, found format 3;"),
+    (f"4 {'0' * 32}", VersionError, "format 1 to 3, found format 4;"),
+    *(
+        (
+            f"{version}{LINE[1:]}".replace(" 2 model", f" {keep} model"),
+            MALFORMED,
+            f"format 3 for uniform steps, found format {version}$",
+        )
+        for version in (1, 2)
+        for keep in ("tolerance:0.01", "uniform:0.05")
+    ),
     (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
@@ -479,9 +530,14 @@ LINES = [
         (
             LINE.replace(" 2 ", f" {keep} "),
             MALFORMED,
-            "bits, all, or a budget as it is written, found",
+            "bits, all, a budget or a tolerance as it is written, found",
         )
-        for keep in ("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity")
+        for keep in (
+            *("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity"),
+            *("uniform:", "uniform:2", "uniform:all", "uniform", "Uniform:0.5", "exponent:0.5"),
+            *("tolerance:", "tolerance:1", "tolerance:1e-04", "tolerance:nan", "tolerance:-inf"),
+            *("tolerance:uniform:0.5", "uniform:tolerance:0.5", ":0.5", "0.5:uniform"),
+        )
     ),
     (BASE_LINE.replace("base", "delta"), MALFORMED, "10 words, .*, found 7$"),
     (BASE_LINE.replace("base", "Base"), MALFORMED, "10 words, .*, found 7$"),
@@ -500,24 +556,41 @@ def test_lines(line: str, error: type[Exception], message: str, forge: Forge) ->
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("all", (None, None)),
-        ("1", (1, None)),
-        ("8", (8, None)),
-        ("1.0", (None, 1.0)),
-        ("0.05", (None, 0.05)),
-        ("1e-05", (None, 1e-5)),
-        ("2.5e-300", (None, 2.5e-300)),
-        ("0.30000000000000004", (None, 0.1 + 0.2)),
-        ("2.2250738585072014e-308", (None, 2.2250738585072014e-308)),
+        ("all", (None, None, None)),
+        ("1", (1, None, None)),
+        ("8", (8, None, None)),
+        ("1.0", (None, 1.0, None)),
+        ("0.05", (None, 0.05, None)),
+        ("1e-05", (None, 1e-5, None)),
+        ("2.5e-300", (None, 2.5e-300, None)),
+        ("0.30000000000000004", (None, 0.1 + 0.2, None)),
+        ("2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
+        ("uniform:1.0", (None, 1.0, None)),
+        ("uniform:0.05", (None, 0.05, None)),
+        ("uniform:2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
+        ("tolerance:0.0001", (None, None, 1e-4)),
+        ("tolerance:1e-05", (None, None, 1e-5)),
+        ("tolerance:2.0", (None, None, 2.0)),
+        ("tolerance:1.1754943508222875e-38", (None, None, 2.0**-126)),
+        ("tolerance:8.507058665729121e+37", (None, None, 8.507058665729121e37)),
     ],
 )
 def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) -> None:
-    metadata = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").metadata
-    assert (metadata["bits"], metadata["budget"]) == expected
-    assert {type(metadata[k]) for k in ("bits", "budget")} == {type(x) for x in expected}
-    delta = Delta((), {}, (), Coding(expected[0], "tensor", "huffman", expected[1]))
+    bits, budget, tolerance = expected
+    newest = ":" in word
+    line = LINE.replace(" 2 ", f" {word} ").replace("1", "3" if newest else "1", 1)
+    metadata = records.load(forge(line, {}), "r").metadata
+    targets = ("bits", "budget", "tolerance")
+    assert tuple(metadata[k] for k in targets) == expected
+    assert {type(metadata[k]) for k in targets} == {type(x) for x in expected}
+    quantizer = "uniform" if newest else "exponent"
+    assert metadata["quantizer"] == quantizer
+    coding = Coding(bits, "tensor", "huffman", budget, tolerance, quantizer)
+    assert Coding.from_header(metadata) == replace(coding, scope="model")
     place = Place(1, "a" * 16, "b" * 32)
-    assert f" {word} tensor huffman ".encode() in records.dump_delta(place, "c" * 32, delta)
+    data = records.dump_delta(place, "c" * 32, Delta((), {}, (), coding))
+    assert f" {word} tensor huffman ".encode() in data
+    assert records.load(data, "r").metadata["format"] == (3 if newest else 1)
 
 
 def test_digest_in_the_wrong_place(delta: bytes) -> None:
@@ -558,7 +631,7 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
 
 
 IN_LINE = ("format", "kind", "step", "run", "parent", "track", "digest")
-IN_LINE += ("bits", "budget", "scope", "coder")
+IN_LINE += ("bits", "budget", "tolerance", "quantizer", "scope", "coder")
 MORE = [
     (b"", "'more' in JSON, found Expecting value"),
     (b"{}", "ASCII in 'more', found nothing"),
@@ -587,6 +660,8 @@ MORE = [
             "keep",
             "bits",
             "budget",
+            "tolerance",
+            "quantizer",
             "scope",
             "coder",
             "digest",
@@ -768,6 +843,62 @@ def test_hostile_arrays(arrays: Arrays, message: str, base: bytes, changed: Chan
     with pytest.raises(MalformedRecordError, match=message) as caught:
         read(changed(arrays), base)
     assert str(caught.value).startswith("r: expected ")
+
+
+SIZE = {"levels": np.array([0.25], F32)}  # the step size of as many levels as a row says
+NO_SIZES = [(x, "of a step size above 0") for x in (0.0, -0.0, -0.25)]
+NO_SIZES += [(x, "zero, then finite") for x in (np.nan, np.inf, -np.inf, 3e38)]
+WRONG_STEPS = [
+    *((SIZE | row(2**15 + 4, 1, 2) | {"levels": np.array([x], F32)}, m) for x, m in NO_SIZES),
+    (SIZE | row(2**15, 1, 2), "0 levels, at most 32767 are allowed"),
+    (SIZE | row(2**15 + 3, 1, 2), "2 bytes are no list of at most 3 code lengths"),
+    (SIZE | row(2**15 + 4097, 1, 2), "1 classes of runs with 4096 symbols"),
+    (SIZE | row(2**15 + 4, 85, 2), "85 classes of runs with 3 symbols"),
+    (SIZE | row(2**15 + 4097, 84, 2), "unused bits|end before|go on|no list|beyond|ends within"),
+    (SIZE | row(2**15 + 2**15 - 1, 1, 2), "1 classes of runs with 32766 symbols"),
+    (SIZE | row(2**15 + 3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
+    (row(2**15 + 1, 0, 0) | NONE | SIZE, "the end, but 3 words of 'coded' left"),
+    (row(2**15 + 1, 1, 2) | NO_LEVELS, "2 bytes are no list of at most 1 code lengths"),
+    (row(2**15 + 4, 1, 2) | NO_LEVELS, "1 more words of 'coded', only 0 left"),
+    (row(2**15 + 4, 1, 2) | {"levels": np.array([0.25, 0.5], F32)}, "unused bits"),
+    (SIZE | row(4, 1, 2), "more words of 'coded', only"),  # not in steps, so there are 3 levels
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), WRONG_STEPS)
+def test_hostile_steps(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
+    good = SIZE | row(2**15 + 4, 1, 2)
+    for target in ({}, BY_STEPS | {"tolerance": 0.5}, BY_STEPS | {"budget": 0.5}):
+        entries = {"format": 3} | target
+        # the codes of the paper, in steps: 1 2 0 0 0 3 0 3 1 0
+        with pytest.raises(TrackDigestError):
+            read(changed(good, **entries), base)
+        with pytest.raises(MalformedRecordError, match=message) as caught:
+            read(changed(arrays, **entries), base)
+        assert str(caught.value).startswith("r: expected ")
+    for version in (1, 2):
+        with pytest.raises(MalformedRecordError):
+            read(changed(good, format=version), base)
+
+
+@pytest.mark.parametrize("k", [2, 4, 2047, 2048, 2049, 5000, 32_767])
+def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
+    """By the paper's codes, or by an escape for the last symbol of all."""
+    bits = 2 + 7 + (k - 2).bit_length()  # a token, the escape, class 1, the symbol
+    payload = 1 | 0 << 1 | 1 << 2 | (k - 2) << 9
+    table = CodeTable(np.array([1, 1, 0] + [0] * 2 * (min(k - 1, 2047) - 1), U8), 2)
+    arrays = row(2**15 + k, 2, table.packed.size) | {
+        "table": table.packed,
+        "levels": np.array([1e-3], F32),
+        "streams": np.array([bits], U32),
+        "payload": np.array([payload], U32),
+    }
+    record = records.load(changed(arrays, format=3), "r")
+    step = records.delta_of(record, track)
+    assert codes_of(step) == [1, 0, k - 1, *[0] * 7]
+    levels = step.groups[0].encoded.levels
+    q = k // 2 * (-1) ** k
+    assert (levels.size, levels[-1]) == (k, F32(q * np.float64(F32(1e-3))))
 
 
 def test_the_words_of_the_paper(delta: bytes, parts_of: Parts) -> None:
@@ -1094,7 +1225,7 @@ def test_any_metadata(
 
 @settings(max_examples=400)
 @given(
-    kind=st.sampled_from(["base", "delta"]),
+    kind=st.sampled_from(["base", "delta", "steps"]),
     edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
     cut=st.integers(-3, 3),
 )
@@ -1104,10 +1235,11 @@ def test_any_bytes(
     cut: int,
     base: bytes,
     delta: bytes,
+    steps: bytes,
     resign: Callable[[bytes], bytes],
 ) -> None:
     """A forger's edits, digest made right again: read, or refused by a RecordError."""
-    data = bytearray(base if kind == "base" else delta)
+    data = bytearray({"base": base, "delta": delta, "steps": steps}[kind])
     for position, byte in edits:
         data[position % len(data)] = byte
     data = data[:cut] if cut < 0 else data + b"\0" * cut

@@ -94,7 +94,9 @@ def states(n: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("started")
-@pytest.mark.parametrize("settings", [{}, {"bits": 3, "scope": "tensor"}, {"budget": 0.1}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"bits": 3, "scope": "tensor"}, {"budget": 0.1}, {"tolerance": 0.01}]
+)
 def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with (

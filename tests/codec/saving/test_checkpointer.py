@@ -63,7 +63,9 @@ def test_saved(tmp_path: Path, random_states: States) -> None:
 
 
 PAIRS = [("runlength", "model"), ("huffman", "tensor"), ("runlength", "tensor")]
-SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.06, 0.1, 1)]
+SETTINGS: list[dict[str, Any]] = [{"bits": b} for b in (None, 1, 2, 8)]
+SETTINGS += [{"budget": b} for b in (0.06, 0.1, 1)] + [{"tolerance": t} for t in (1e-2, 1e-5)]
+SETTINGS += [{"budget": 0.1, "quantizer": "exponent"}]
 
 
 @pytest.mark.parametrize(("coder", "scope"), PAIRS)
@@ -79,7 +81,7 @@ def test_restores_the_track(
     """The track of a save is that of the same step without a disk; a budget pays for the header
     too, so it is compared with the checkpointer's own."""
     settings = settings | {"scope": scope, "coder": coder}
-    rows = 5 if "bits" in settings else 4000
+    rows = 4000 if "budget" in settings else 5
     for name, states in (("dense", random_states(5, rows=rows)), ("sparse", sparse_states(5))):
         tracker = codec.Tracker(states[0], **settings)
         tracks = [tracker.state]
@@ -178,7 +180,7 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("coder", "scope"), PAIRS)
-@pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}, {"tolerance": 1e-4}], ids=str)
 def test_resume_goes_on_from_the_track_on_disk(
     tmp_path: Path, sparse_states: States, settings: dict[str, Any], scope: str, coder: str
 ) -> None:
@@ -211,9 +213,13 @@ def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) ->
         {"scope": "tensor"},
         {"scope": "tensor", "coder": "huffman"},
         {},
+        {"budget": 0.2, "quantizer": "exponent"},
+        {"tolerance": 1e-4},
+        {"tolerance": 1e-7, "coder": "huffman"},
+        {},
     ]
     last = {}
-    for i, state in enumerate(sparse_states(16)):
+    for i, state in enumerate(sparse_states(24)):
         with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
             saved = checkpoints.save(i, state)
             assert checkpoints.tracker is not None
@@ -226,7 +232,7 @@ def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) ->
     deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
     for i, delta in deltas.items():
         asked = changes[i // 2]
-        bits = None if "budget" in asked else 2
+        bits = None if {"budget", "tolerance"} & set(asked) else 2
         assert delta.coding == Coding(
             **{"bits": bits, "scope": "model", "coder": "runlength"} | asked
         )
@@ -289,7 +295,7 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     (run / "00000030.delta.safetensors").write_bytes(
-        (golden / "bad" / "version-3.safetensors").read_bytes()
+        (golden / "bad" / "version-4.safetensors").read_bytes()
     )
     with pytest.raises(VersionError):
         codec.Checkpointer(run, resume=True)
@@ -401,12 +407,23 @@ def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> 
 
 WRONG: list[dict[str, Any]] = [{"bits": 9}, {"scope": "x"}, {"coder": "x"}]
 WRONG += [{"budget": b} for b in (0, 1.5, True, float("nan"), "0.1")] + [{"bits": 9, "budget": 0.1}]
+WRONG += [{"tolerance": t} for t in (0, -1e-3, True, float("nan"), float("inf"), "1e-3", 1e-40)]
+WRONG += [{"quantizer": "steps"}, {"quantizer": "Uniform", "budget": 0.1}, {"quantizer": 1}]
+WRONG += [{"budget": 0.1, "tolerance": 1e-3}, {"bits": 9, "tolerance": 1e-3}]
+WRONG += [{"quantizer": "uniform"}, {"quantizer": "uniform", "bits": 3}]
+WRONG += [{"quantizer": "exponent", "tolerance": 1e-3}]
+WRONG += [{"policy": {"w": t}} for t in ("tolerance=0", "tolerance=-1", "bits=9", "tolerance=nan")]
+WRONG += [
+    {"policy": {"w": t}} for t in ("tolerance=x", "tolerance", "bits=", "budget=0.1", "lossy=1")
+]
 WRONG += [{"base_every": n} for n in (0, True, 2.0)] + [{"keep_bases": n} for n in (1, "2")]
 
 
 @pytest.mark.parametrize("setting", WRONG, ids=str)
 def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(codec.SettingsError, match="|".join(setting)):
+    more = {"policy": ("tolerance", "bits"), "quantizer": ("uniform steps",)}
+    names = [*setting, *(name for key in setting for name in more.get(key, ()))]
+    with pytest.raises(codec.SettingsError, match="|".join(names)):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)
     assert not (tmp_path / "run.lcc").exists()
 
@@ -538,7 +555,9 @@ def test_a_constant_infinity_costs_nothing(
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("settings", [{"bits": 3}, {"bits": None}, {"budget": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{"bits": 3}, {"bits": None}, {"budget": 0.2}, {"tolerance": 1e-4}]
+)
 def test_the_rest_of_a_tensor_with_infinities_is_a_delta(
     tmp_path: Path, scope: str, settings: dict[str, Any]
 ) -> None:
@@ -606,9 +625,11 @@ def walk() -> list[Arrays]:
 
 @pytest.mark.parametrize(("coder", "scope"), PAIRS)
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
+@pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
 def test_a_budget_is_kept_on_disk(
     tmp_path: Path,
     walk: list[Arrays],
+    quantizer: str,
     budget: float,
     scope: str,
     coder: str,
@@ -623,13 +644,14 @@ def test_a_budget_is_kept_on_disk(
 
     monkeypatch.setattr(records, "header_nbytes", spy)
     path = tmp_path / "run.lcc"
+    settings = {"budget": budget, "scope": scope, "coder": coder, "quantizer": quantizer}
     if coder == "huffman" and budget < 1 / 32:  # it takes a bit for every value
-        with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+        with codec.Checkpointer(path, **settings) as checkpoints:
             checkpoints.save(0, walk[0])
             with pytest.raises(BudgetError, match="runlength"):
                 checkpoints.save(1, walk[1])
         return
-    with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+    with codec.Checkpointer(path, **settings) as checkpoints:
         for step, state in enumerate(walk):
             saved = checkpoints.save(step, state)
             assert saved.full_nbytes == 4 * 300_000 + 400 + 8
@@ -643,6 +665,11 @@ def test_a_budget_is_kept_on_disk(
             small = 3 * len(saved.delta.groups) + 16  # zeros after tables, digits in the header
             assert 0 <= more <= max(0.03 * lossy, small)
             buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
+            if quantizer == "uniform":
+                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
+                if budget < 0.3:  # of which there are not enough levels for these tails
+                    assert lossy > 0.97 * budget * saved.lossy_nbytes
+                continue
             assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
             if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
                 assert lossy > 0.6 * min(budget, 0.1) * saved.lossy_nbytes
@@ -700,7 +727,8 @@ codec.set_threads(threads)
 rng = np.random.default_rng(1)
 for number, settings in enumerate((
     {"bits": 3, "scope": "tensor"}, {"bits": 2}, {"bits": None, "coder": "huffman"},
-    {"budget": 0.05}, {"bits": 2, "coder": "huffman"},
+    {"budget": 0.05}, {"bits": 2, "coder": "huffman"}, {"tolerance": 1e-3},
+    {"budget": 0.05, "quantizer": "exponent"}, {"tolerance": 0.01, "coder": "huffman"},
 )):
     with codec.Checkpointer(f"{path}/{number}", **settings) as checkpoints:
         for step in range(3):
@@ -723,9 +751,9 @@ def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
         command = [sys.executable, "-c", SCRIPT, str(path), str(threads)]
         subprocess.run(command, check=True, env=environment)
         files = sorted(p for p in path.rglob("[!.]*") if p.is_file())
-        assert len(files) == 5 * 4
+        assert len(files) == 8 * 4
         found.append({str(p.relative_to(path)): p.read_bytes() for p in files})
-        for number in range(5):
+        for number in range(8):
             assert codec.verify(path / str(number)).ok
     assert found[0] == found[1] == found[2]
 

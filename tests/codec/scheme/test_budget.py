@@ -69,6 +69,7 @@ def deltas(kind: int, n: int, rng: np.random.Generator) -> np.ndarray:
     return np.clip(values, -1e37, 1e37).astype(F32)
 
 
+QUANTIZERS = pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
 cases = (st.integers(0, 4), st.integers(8, 4000), st.floats(-3, 0), st.sampled_from(list(CODERS)))
 
 
@@ -82,7 +83,9 @@ def test_it_fits_and_one_more_would_not(
     """Against every number of buckets tried out, over a few steps with their table cache."""
     rng = np.random.default_rng(seed)
     share = 10.0**exponent
-    tracker = codec.Tracker({"w": np.zeros(n, F32)}, scope="model", coder=coder, budget=share)
+    tracker = codec.Tracker(
+        {"w": np.zeros(n, F32)}, coder=coder, budget=share, quantizer="exponent"
+    )
     state = np.zeros(n, F32)
     for _ in range(3):
         state = state + deltas(kind, n, rng)
@@ -129,18 +132,20 @@ def test_a_bucket_too_large_for_the_budget_is_kept_in_part() -> None:
     delta = (1e-3 * (1 + 1e-6 * rng.normal(size=n)) * rng.choice([-1, 1], n)).astype(F32)
     for outliers in (0, 10):  # some of which fit as buckets of their own
         delta[:outliers] *= 1000
-        tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.01)
+        tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.01, quantizer="exponent")
         step = tracker.step({"w": delta})
         check_largest_values(delta, codec.decode(step.groups[0].encoded).codes, step.groups[0])
         assert 0.7 * 0.01 * 4 * n <= step.nbytes <= 0.01 * 4 * n
 
 
-def test_of_equal_values_the_first_are_kept() -> None:
+@QUANTIZERS
+def test_of_equal_values_the_first_are_kept(quantizer: str) -> None:
     """As with updates by sign: none is larger than another. In the end all have moved."""
     rng = np.random.default_rng(0)
     n = 3 * 65_536 + 77
     sign = rng.choice([-1, 1], n)
-    w, tracker = np.zeros(n, F32), codec.Tracker({"w": np.zeros(n, F32)}, budget=0.01)
+    w, first = np.zeros(n, F32), {"w": np.zeros(n, F32)}
+    tracker = codec.Tracker(first, budget=0.01, quantizer=quantizer)
     w = w + (1e-3 * sign).astype(F32)
     moved = 0
     for _ in range(8):
@@ -154,12 +159,13 @@ def test_of_equal_values_the_first_are_kept() -> None:
     assert np.abs(tracker.state["w"] - w).max() < 1e-9
 
 
-def test_no_weight_stays_behind_for_ever() -> None:
+@QUANTIZERS
+def test_no_weight_stays_behind_for_ever(quantizer: str) -> None:
     """A few values that move far are no reason to forget all others."""
     rng = np.random.default_rng(0)
     n = 20_000
     sign, w = rng.choice([-1, 1], n), np.zeros(n, F32)
-    tracker = codec.Tracker({"w": w}, budget=0.02)
+    tracker = codec.Tracker({"w": w}, budget=0.02, quantizer=quantizer)
     for _ in range(60):
         w = w + (0.001 * sign * rng.uniform(0.95, 1.05, n)).astype(F32)
         w[:10] += sign[:10]
@@ -173,7 +179,8 @@ def test_any_number_of_buckets() -> None:
     delta = rng.normal(size=20_000).astype(F32)
     seen, sent = [], []
     for share in np.geomspace(0.0005, 0.3, 60):
-        tracker = codec.Tracker({"w": np.zeros_like(delta)}, budget=float(share))
+        first, share = {"w": np.zeros_like(delta)}, float(share)
+        tracker = codec.Tracker(first, budget=share, quantizer="exponent")
         (group,) = tracker.step({"w": delta}).groups
         assert group.buckets is not None
         assert len(group.buckets) == kept(group)
@@ -190,7 +197,7 @@ def test_all_of_it_is_the_exponent_stage(coder: str) -> None:
         u = {"w": deltas(kind, 3000, rng)}
         zero = {"w": np.zeros(3000, F32)}
         whole, every = (
-            codec.Tracker(zero, bits, "model", coder, budget).step(u)
+            codec.Tracker(zero, bits, "model", coder, budget, quantizer="exponent").step(u)
             for bits, budget in ((3, 1.0), (None, None))
         )
         assert (
@@ -200,13 +207,14 @@ def test_all_of_it_is_the_exponent_stage(coder: str) -> None:
         assert (every.groups[0].encoded.levels.size > 256) == (kind == 4)
 
 
+@QUANTIZERS
 @pytest.mark.parametrize("coder", CODERS)
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_too_small_for_anything(scope: str, coder: str) -> None:
+def test_too_small_for_anything(scope: str, coder: str, quantizer: str) -> None:
     """Then nothing would move, save after save: an error says so, and the track stays."""
     rng = np.random.default_rng(0)
     first = {"a": rng.normal(size=500).astype(F32), "b": np.zeros(9, F32), "n": np.array(1)}
-    tracker = codec.Tracker(first, None, scope, coder, budget=1e-9)
+    tracker = codec.Tracker(first, None, scope, coder, 1e-9, quantizer=quantizer)
     second = {k: a + a.dtype.type(1) for k, a in first.items()}
     for save in (tracker.step, tracker.prepare):
         with pytest.raises(codec.SettingsError, match=r"too small.*'a'|too small.*'b'"):
@@ -216,12 +224,14 @@ def test_too_small_for_anything(scope: str, coder: str) -> None:
     nothing = {**first, "n": np.array(2)}  # exact: stored whatever it costs
     assert tracker.step(nothing).nbytes == 8
     assert tracker.state["n"] == 2
-    tracker = codec.Tracker(first, None, scope, coder, budget=1.0)
+    tracker = codec.Tracker(first, None, scope, coder, 1.0, quantizer=quantizer)
     assert tracker.step(second).groups[0].encoded.levels.size > 1
 
 
-@given(*cases[1:], st.integers(0, 2**32 - 1))
-def test_tensors_share_the_room(n: int, exponent: float, coder: str, seed: int) -> None:
+@given(*cases[1:], st.sampled_from(["exponent", "uniform"]), st.integers(0, 2**32 - 1))
+def test_tensors_share_the_room(
+    n: int, exponent: float, coder: str, quantizer: str, seed: int
+) -> None:
     """All that have changed get something, and together they fit; exact ones come on top."""
     rng = np.random.default_rng(seed)
     share = 10.0**exponent
@@ -231,7 +241,7 @@ def test_tensors_share_the_room(n: int, exponent: float, coder: str, seed: int) 
         "n": np.zeros(2),
         "c": np.zeros(99, F32),
     }
-    tracker = codec.Tracker(first, None, "tensor", coder, share)
+    tracker = codec.Tracker(first, None, "tensor", coder, share, quantizer=quantizer)
     total = share * 4 * (n + 50 + 99)
     for _ in range(2):
         state = {
@@ -260,20 +270,22 @@ def test_a_small_tensor_takes_what_its_smallest_change_needs(tmp_path: Path) -> 
             assert all(kept(group) for group in saved.delta.groups)
 
 
-def test_a_bias_is_not_forgotten() -> None:
+@QUANTIZERS
+def test_a_bias_is_not_forgotten(quantizer: str) -> None:
     """A share of its own few bytes would never hold a level."""
     rng = np.random.default_rng(0)
     first = {"weight": np.zeros((500, 100), F32), "bias": np.zeros(10, F32)}
-    tracker = codec.Tracker(first, scope="tensor", budget=0.01)
+    tracker = codec.Tracker(first, scope="tensor", budget=0.01, quantizer=quantizer)
     step = tracker.step({k: rng.normal(size=a.shape).astype(F32) for k, a in first.items()})
     assert all(kept(group) for group in step.groups)
     assert step.nbytes <= 0.01 * 4 * 50_010
     assert tracker.state["bias"].any()
 
 
-def test_the_header_is_paid_for() -> None:
+@QUANTIZERS
+def test_the_header_is_paid_for(quantizer: str) -> None:
     rng = np.random.default_rng(0)
-    tracker = codec.Tracker({"w": np.zeros(5000, F32)}, budget=0.05)
+    tracker = codec.Tracker({"w": np.zeros(5000, F32)}, budget=0.05, quantizer=quantizer)
     u = {"w": rng.normal(size=5000).astype(F32)}
     seen = []
     for header in (0, 100, 400, 700, 900):
@@ -287,11 +299,13 @@ def test_the_header_is_paid_for() -> None:
             tracker.prepare_arrays(u, lambda _, n=header: n)  # type: ignore[misc]
 
 
+@QUANTIZERS
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_all_ways_through_a_budgeted_step(scope: str) -> None:
+def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
     rng = np.random.default_rng(0)
     state = {"a": np.zeros(70_000, F32), "b": np.zeros(9, F32), "c": np.zeros(3000, F32)}
-    stepping, careful = (codec.Tracker(state, None, scope, budget=0.02) for _ in range(2))
+    settings = {"scope": scope, "budget": 0.02, "quantizer": quantizer}
+    stepping, careful = (codec.Tracker(state, **settings) for _ in range(2))
     applied = {k: a.copy() for k, a in state.items()}
     for i in range(4):
         state = {k: a + deltas(i, a.size, rng) for k, a in state.items()}
@@ -313,9 +327,10 @@ def test_all_ways_through_a_budgeted_step(scope: str) -> None:
         assert stepping.track.sums == careful.track.sums == step.sums
 
 
+@QUANTIZERS
 @pytest.mark.parametrize("coder", CODERS)
 def test_size_is_known_before_anything_is_coded(
-    coder: str, monkeypatch: pytest.MonkeyPatch
+    coder: str, quantizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never less than what is written, and more by the padding of streams at most."""
     known: list[int] = []
@@ -329,7 +344,8 @@ def test_size_is_known_before_anything_is_coded(
     rng = np.random.default_rng(0)
     for n in (8, 100, 9000, 65_536, 400_000):
         for share in (0.004, 0.03, 0.1):
-            tracker = codec.Tracker({"w": np.zeros(n, F32)}, None, "model", coder, share)
+            first = {"w": np.zeros(n, F32)}
+            tracker = codec.Tracker(first, None, "model", coder, share, quantizer=quantizer)
             for _ in range(2):
                 delta = rng.normal(size=n).astype(F32)
                 try:
@@ -341,11 +357,12 @@ def test_size_is_known_before_anything_is_coded(
                 assert e.nbytes <= known[-1] <= e.nbytes + 4 * max(e.streams.size - 1, 0)
 
 
-def test_most_of_a_budget_is_used() -> None:
+@QUANTIZERS
+def test_most_of_a_budget_is_used(quantizer: str) -> None:
     """Where every bucket is small beside it."""
     rng = np.random.default_rng(0)
     n = 300_000
-    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05)
+    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05, quantizer=quantizer)
     delta = np.ldexp(rng.uniform(1, 2, n), rng.integers(-60, 60, n)) * rng.choice([-1, 1], n)
     for _ in range(3):
         step = tracker.step({"w": tracker.state["w"] + delta.astype(F32)})
@@ -526,13 +543,15 @@ def test_states_without_lossy_tensors() -> None:
         assert codec.Tracker({}, None, scope, budget=0.01).step({}).nbytes == 0
 
 
-def test_small_buckets_that_cluster_less_do_not_mislead() -> None:
+@QUANTIZERS
+def test_small_buckets_that_cluster_less_do_not_mislead(quantizer: str) -> None:
     """What the small buckets cost says nothing of a large one that is a single block."""
     delta = (np.random.default_rng(0).normal(size=2**20) * 1e-6).astype(F32)
     delta[1000:11_485] = 1
     sizes = []
     for share in (0.0005, 0.001, 0.002):
-        step = codec.Tracker({"w": np.zeros(2**20, F32)}, budget=share).step({"w": delta})
+        tracker = codec.Tracker({"w": np.zeros(2**20, F32)}, budget=share, quantizer=quantizer)
+        step = tracker.step({"w": delta})
         sizes.append(step.nbytes)
         assert step.groups[0].encoded.levels.size >= 2
         assert step.nbytes <= share * 4 * 2**20

@@ -52,7 +52,7 @@ def tokens_for(codes: list[int], k: int) -> CodeTable:
     """A table of tokens, even where the plain code would be cheaper."""
     counts = counted(codes, k)
     assert counts.tokens is not None
-    return tables._of_tokens(counts.tokens)
+    return tables._of_tokens(counts)
 
 
 def encoded(
@@ -291,7 +291,7 @@ def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     tokens = np.zeros((4, MAX_CLASSES), np.int64)
     tokens.reshape(-1)[: len(counts)] = counts
     tokens[0, 0] += 1
-    used = tables._of_tokens(tokens)
+    used = tables._of_tokens(Counts(np.ones(5, np.int64), tokens))
     with_escape = np.concatenate(([1], tokens[:, : used.classes].reshape(-1)))
     assert used.lengths.tolist() == huffman.code_lengths(with_escape).tolist()
     assert huffman.checked_lengths(used.lengths).any()
@@ -305,6 +305,33 @@ def test_all_runs_beyond_the_classes() -> None:
     assert e.table is not None
     assert e.table.classes == 16
     assert codec.decode(e).codes.tolist() == codes.tolist()
+
+
+def test_fewer_symbols_and_more_classes() -> None:
+    """In uniform steps far levels are rare: they escape, and long runs keep their tokens. In
+    exponent buckets every symbol has tokens, whatever the runs."""
+    rng = np.random.default_rng(0)
+    q = np.rint(rng.standard_t(2, size=60_000) * 3 * (rng.random(60_000) < 0.1)).clip(-999, 999)
+    codes = np.where(q > 0, 2 * q - 1, -2 * q).astype(int).tolist()
+    codes[77] = 1998
+    by_steps = replace(counted(codes, 1999), uniform=True)
+    free, bound = (tables._of_tokens(c) for c in (by_steps, counted(codes, 1999)))
+    assert (bound.classes, bound.n_symbols) == (2, 1998)
+    assert free.classes > 8
+    assert free.n_symbols == runlength.n_symbols(free.classes) < 1998
+    most, least = (table.cost(by_steps) or 0 for table in (bound, free))
+    assert least < 0.8 * most
+    back = CodeTable.unpacked(free.packed, 1998, free.classes, uniform=True)
+    assert back.lengths.tolist() == free.lengths.tolist()
+    with pytest.raises(CodeTableError, match="classes of runs with 1998 symbols"):
+        CodeTable.unpacked(free.packed, 1998, free.classes)
+
+
+def test_one_value_for_all_has_a_word() -> None:
+    """A code of one value that is not the last but one: with no word there would be no bits."""
+    for coder in CODERS:
+        e = encoded([7] * 300, 8, coder)
+        assert e.payload_bits >= 300 or e.table.classes > 1  # type: ignore[union-attr]
 
 
 # On disk.

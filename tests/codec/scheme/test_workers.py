@@ -73,8 +73,9 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
         step = tracker.step(state)
         for group in step.groups:
             e = group.encoded
-            assert group.buckets is not None
-            parts = (e.payload, e.streams, e.levels, e.code_lengths, group.buckets.count)
+            assert (group.buckets is None) == e.uniform
+            parts = (e.payload, e.streams, e.levels, e.code_lengths)
+            parts += () if group.buckets is None else (group.buckets.count,)
             out += [part.tobytes() for part in parts]
             out.append(f"{e.cached} {e.saved_bits} {e.stream_elements}".encode())
         out += [a.tobytes() for a in tracker.state.values()]
@@ -88,6 +89,10 @@ SETTINGS: list[dict[str, Any]] = [
     {"bits": 3, "scope": "tensor", "coder": "huffman"},
     {"bits": None},
     {"budget": 0.01},
+    {"budget": 0.01, "quantizer": "exponent"},
+    {"budget": 0.2, "scope": "tensor", "coder": "huffman"},
+    {"tolerance": 0.003},
+    {"tolerance": 0.03, "scope": "tensor", "coder": "huffman"},
 ]
 
 

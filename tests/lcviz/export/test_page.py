@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +32,11 @@ def run(create: Callable[..., Run]) -> Run:
     return made
 
 
+def read_back(page: Any) -> list[str]:
+    """What is said of the step that was chosen."""
+    return [t for t in page.texts("markdown") if "read back bit for bit" in t]
+
+
 def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
@@ -36,10 +47,9 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
     page.run()
     assert page.texts("warning")[0].startswith("The run in this link is no longer")
     assert "the example run, **Logistic regression on Digits 8x8**" in page.texts("markdown")[0]
-    name = page.at.session_state["package"][1].name
     assert [b.label.split(" (")[0] for b in page.at.get("download_button")] == [
-        f"Download {name}.lcc.zip",
-        f"Download {name}-step6.safetensors",
+        "Download chain",
+        "Download step 6",
         "Download everything",
         "Receipt",
         "Script",
@@ -58,31 +68,116 @@ def test_what_is_said_of_a_run_is_true(
     package = page.at.session_state["package"][1]
     chain = codec.Chain(io.BytesIO(package.data))
     assert codec.verify(io.BytesIO(package.data)).steps == (0, 1, 2, 3, 4, 5)
-    verified, step = page.texts("success")
-    assert f"all 6 steps, 0 to 5, were rebuilt from the {len(package.data):,} bytes" in verified
-    assert chain.read(chain.entries[-1]).track in verified
+    (verified,) = page.texts("success")
+    assert f"6 steps, 0 to 5, rebuilt from these {len(package.data):,} bytes" in verified
+    assert chain.entries == package.entries
     loss = run.task.probe_loss(codec.restore(run.path, 5))
-    assert f"loss on held-out examples is {loss:.6f}; " in step
-    assert f"the live model had {run.snapshot().newest.live_loss:.6f}" in step
+    live = run.snapshot().newest.live_loss
+    (step,) = read_back(page)
+    assert "Step 5 read back bit for bit. " in step
+    assert f"restored {loss:.6f}, live {live:.6f}." in step
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
-    receipts, python, shell, plain = (block.value for block in page.at.code)
-    assert receipts.startswith(f"python -m lcviz receipt receipt.json {package.file}\n")
-    assert "\npython reproduce.py" in receipts
+    plain, files, project, python, shell, same, check, again = (b.value for b in page.at.code)
+    pins = [f"{name}=={version(name)}" for name in ("numpy", "torch", "safetensors")]
+    assert plain == f"pip install {' '.join(pins)}".replace("+cpu", "")
+    assert f'load_file("{package.name}-step5.safetensors")' in files
+    for name in ("numpy", "numba", "blake3", "xxhash", "filelock", "pandas", "scikit-learn"):
+        assert f" {name}=={version(name)}" in project
+    assert same == project
     assert f'codec.restore("{package.file}", step=5)' in python
     assert f"codec verify {package.file}\n" in shell
     assert f"codec restore {package.file} --step 5 -o " in shell
-    assert f'load_file("{package.name}-step5.safetensors")' in plain
+    assert check == f"python -m lcviz receipt receipt.json {package.file}"
+    assert again == "python reproduce.py"
     page.set("toggle", "tables", True)
     (table,) = page.at.table
     assert table.value["bytes"].tolist() == [e.nbytes for e in package.entries]
     for step in (0, 3):
         page.set("select_slider", "export_step", step)
         loss = run.task.probe_loss(codec.restore(run.path, step))
-        assert f"step {step} bit for bit" in page.texts("success")[1]
-        assert f"{loss:.6f}" in page.texts("success")[1]
-        assert f"-step{step}.safetensors" in page.at.get("download_button")[1].label
+        assert f"Step {step} read back bit for bit" in read_back(page)[0]
+        assert f"{loss:.6f}" in read_back(page)[0]
+        assert f"-step{step}.safetensors" in page.at.get("download_button")[1].help
     assert restored == [5, 0, 3]  # each once
+
+
+# Runs Python files and modules of the command line in one process that can import nothing but the
+# project, Python itself, and packages of some names with what those require.
+_ONLY_WITH = """
+import importlib.metadata as metadata, re, runpy, shlex, sys
+from importlib.machinery import PathFinder
+
+def required(names, found):
+    for name in names:
+        name = re.sub("[-_.]+", "-", name).lower()
+        try:
+            lines = () if name in found else metadata.requires(name) or ()
+        except metadata.PackageNotFoundError:
+            continue  # not on this machine: torch asks for others where it has a GPU
+        found.add(name)
+        needed = [line for line in lines if "extra ==" not in line]
+        required([re.match("[A-Za-z0-9._-]+", line)[0] for line in needed], found)
+    return found
+
+class Named(PathFinder):
+    allowed = required(sys.argv[1].split(), set())
+    of = metadata.packages_distributions()
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        owners = cls.of.get(name.partition(".")[0], ())
+        if owners and not {re.sub("[-_.]+", "-", o).lower() for o in owners} & cls.allowed:
+            return None
+        return super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Named
+for command in sys.argv[2:]:
+    print("$", command)
+    sys.argv = shlex.split(command)
+    try:
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as exc:
+        print("exit code", exc.code or 0)
+"""
+
+
+def test_the_commands_work_with_what_they_install(
+    exporting: MakePage, run: Run, lay_down: Callable[..., Path]
+) -> None:
+    page = exporting(run)
+    _, package, receipt = page.at.session_state["package"]
+    folder = lay_down(package, receipt).parent
+    step = page.at.session_state[downloads.RESTORED][1]
+    (folder / f"{step.name}.safetensors").write_bytes(step.data)
+    environments: list[tuple[list[str], list[str]]] = []
+    for i, block in enumerate(page.at.code):
+        if block.value.startswith("pip install "):
+            pins = block.value.removeprefix("pip install ").split()
+            environments.append(([pin.partition("==")[0] for pin in pins], []))
+        elif block.language == "python":
+            (folder / f"block{i}.py").write_text(block.value)
+            environments[-1][1].append(f"block{i}.py")
+        else:
+            lines = block.value.splitlines()
+            environments[-1][1].extend(line.removeprefix("python ") for line in lines)
+    assert [len(commands) for _, commands in environments] == [1, 3, 2]
+    environments[1][1].append("restore.py")
+    for packages, commands in environments:
+        done = subprocess.run(
+            [sys.executable, "-c", _ONLY_WITH, " ".join(packages), *commands],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(codec.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert not re.findall("exit code [^0]", done.stdout), done.stdout + done.stderr
+    assert done.stdout.endswith("the same: every byte is that of the receipt\nexit code 0\n")
 
 
 def test_newer_steps_and_another_run(exporting: MakePage, create: Callable[..., Run]) -> None:

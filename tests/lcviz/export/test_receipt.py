@@ -142,9 +142,14 @@ def test_of_an_opened_chain_it_has_the_newest_settings(package: Package) -> None
     assert receipt["settings"] == {
         "bits": 2,
         "budget": None,
+        "tolerance": None,
+        "quantizer": "exponent",
         "scope": "model",
         "coder": "runlength",
     }
+    assert receipts.problems(receipt, package.data) == []
+    for name in ("tolerance", "quantizer"):  # older receipts lack them
+        del receipt["settings"][name]
     assert receipts.problems(receipt, package.data) == []
     receipt["settings"]["bits"] = None
     (problem,) = receipts.problems(receipt, package.data)

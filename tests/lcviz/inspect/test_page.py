@@ -59,7 +59,7 @@ def test_the_example_and_a_run(
     assert any("the chain of the example run, **Logistic" in t for t in page.texts("markdown"))
     assert page.charts == {"sizes", "tensors", "exponents"}
     assert page.metrics["Steps"] == ("4", "0 to 6")
-    assert page.metrics["Complete"] == ("yes", "every record there")
+    assert page.metrics["Complete"] == ("yes", "")
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)  # nothing can come
 
     run = create()

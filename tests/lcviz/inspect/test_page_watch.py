@@ -50,8 +50,7 @@ def runs(page: Any) -> Any:
 
 def drawn(page: Any, measure: str) -> dict[str, list[list[float]]]:
     """Run -> its points."""
-    lines = page.figure(f"watched-{measure}")["data"]
-    return {line["name"]: [list(point) for point in zip(line["x"], line["y"])] for line in lines}
+    return {s["name"]: s["data"] for s in page.chart(f"watched-{measure}")["series"]}
 
 
 def test_one_chain_is_open_and_followed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec import Coding
 from codec.scheme import huffman
 from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import (
@@ -29,7 +31,7 @@ SCOPES = ("model", "tensor")
 
 def nbytes_of(e: codec.Encoded) -> int:
     """Code words, table and levels; without the sizes of the streams and their padding."""
-    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * (e.levels.size - 1)
+    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * e.stored_levels.size
 
 
 @pytest.mark.parametrize("coder", CODERS)
@@ -39,16 +41,16 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
     case = make_case(3, scope=scope, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
     found, deltas = promotions(alphabets, codes), case.deltas()
-    assert [p.bits for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+    assert [p.kept for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
 
     def squares(arrays: list[np.ndarray]) -> float:
         return sum(float(np.square(a, dtype=np.float64).sum()) for a in arrays)
 
     for p in found:
-        quantized = [codec.quantize(d, p.bits) for d in deltas]
+        quantized = [codec.quantize(d, p.kept) for d in deltas]
         for name in CODERS:
             assert p.sizes.of(name) == sum(nbytes_of(codec.encode(q, name)) for q in quantized)
-        assert (p.sizes.n, p.budget) == (sum(d.size for d in deltas), None)
+        assert p.sizes.n == sum(d.size for d in deltas)
         assert p.buckets_kept == sum(q.levels.size - 1 for q in quantized)
         assert p.buckets == sum(len(q.buckets) for q in quantized if q.buckets is not None)
         assert p.sizes.entropy == pytest.approx(
@@ -88,7 +90,7 @@ def test_written_is_the_record(
     make_case: MakeCase, bits: int | None, budget: float | None, scope: str, coder: str
 ) -> None:
     """The own coder's bytes are those on disk; the other's, those it would have put there."""
-    case = make_case(7, bits, scope, None, coder, budget, 3)
+    case = make_case(7, bits, scope, None, coder, budget, 3, quantizer="exponent")
     alphabets, _ = dissect(case.changes, case.step)
     sizes = record_sizes(alphabets, coder)
     assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in case.step.groups)
@@ -116,15 +118,55 @@ def test_written_is_the_record(
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str) -> None:
-    case = make_case(9, scope=scope, budget=0.1)
+    case = make_case(9, scope=scope, budget=0.1, quantizer="exponent")
     alphabets, codes = dissect(case.changes, case.step)
-    *others, last = promotions(alphabets, codes, 0.1)
+    *others, last = promotions(alphabets, codes, Coding(budget=0.1))
     assert tuple(others) == promotions(alphabets, codes)
-    assert (last.bits, last.budget) == (None, 0.1)
+    assert last.kept == Coding(budget=0.1)
     kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
     assert last.buckets_kept == kept
     assert 0 < kept < last.buckets
     assert last.sizes.runlength == sum(nbytes_of(g.encoded) for g in case.step.groups)
+
+
+@pytest.mark.parametrize("coder", CODERS)
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("target", [{"budget": 0.1}, {"budget": 0.4}, {"tolerance": 0.002}])
+def test_uniform_steps_are_rows_of_their_own(
+    make_case: MakeCase, target: dict[str, float], scope: str, coder: str
+) -> None:
+    """A row for each multiple of the step, then those of the dead zone; sizes are the record's."""
+    case = make_case(7, None, scope, None, coder, steps=3, **target)
+    alphabets, codes = dissect(case.changes, case.step)
+    sizes = record_sizes(alphabets, coder)
+    groups, deltas = case.step.groups, case.deltas()
+    assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in groups)
+    found = promotions(alphabets, codes, Coding(**target))
+    assert [p.kept for p in found] == [Coding(**target)]  # no x promotes steps
+    for a, own, group, delta in zip(alphabets, codes, groups, deltas, strict=True):
+        sent = codec.decode(group.encoded)
+        k = sent.levels.size
+        assert (a.uniform, a.kept) == (group.encoded.uniform, k - 1)
+        assert np.where(own < k, own, 0).tolist() == sent.codes.tolist()
+        assert a.buckets.levels.tolist() == sent.levels.tolist()
+        assert a.counts(a.kept).tolist() == sent.counts.tolist()
+        for code, bucket in enumerate(a.buckets, 1):
+            members = delta[own == code].astype(np.float64)
+            assert bucket.count == members.size
+            assert a.energy[code - 1] == pytest.approx(np.square(members).sum(), rel=1e-6)
+            if code < k:
+                off = np.square(members - sent.levels[code])
+                assert a.residual[code - 1] == pytest.approx(off.sum(), rel=1e-6)
+            else:
+                assert bucket.exponent == np.frexp(np.abs(members))[1].max() - 1
+    decoded = [codec.dequantize(codec.decode(g.encoded)).reshape(-1) for g in groups]
+    missed = sum(
+        float(np.square(d.reshape(-1) - own, dtype=np.float64).sum())
+        for d, own in zip(deltas, decoded)
+    )
+    moved = sum(float(np.square(d, dtype=np.float64).sum()) for d in deltas)
+    error = math.sqrt(missed / moved)
+    assert found[0].error == pytest.approx(error, rel=1e-5)
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -241,7 +283,7 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
     n = 20_000
     delta = (rng.uniform(1.1, 1.9, n) * rng.choice([-1, 1], n)).astype(np.float32)
     delta[:50] = 2.0**-9
-    tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, budget=0.02)
+    tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, budget=0.02, quantizer="exponent")
     step = tracker.step({"w": delta})
     sent = codec.decode(step.groups[0].encoded)
     (alphabet,), (codes,) = dissect({"w": delta}, step)
@@ -267,7 +309,7 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
         own = delta[codes == code].astype(np.float64)
         assert (own.min(), own.max()) == (bucket.min, bucket.max)
         assert energy == pytest.approx(np.square(own).sum())
-    found = promotions((alphabet,), (codes,), 0.02)
+    found = promotions((alphabet,), (codes,), Coding(budget=0.02))
     assert found[-1].buckets_kept == 2
     assert found[-1].sizes.of("runlength") == nbytes_of(step.groups[0].encoded)
     assert {t.kept + t.dropped for t in totals((alphabet,))} >= {50}

@@ -20,12 +20,11 @@ from lcviz.lab.lesson import (
 
 TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
 TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
-TENSORS = ["w"] * 6 + ["b"] * 4
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def example(bits: int | None = 2, scope: str = "model") -> Lesson:
-    return lesson(TRACK, TRAINED, TENSORS, bits, scope)
+def example(bits: int | None = 2) -> Lesson:
+    return lesson(TRACK, TRAINED, bits)
 
 
 def test_the_paper_s_example() -> None:
@@ -45,24 +44,13 @@ def test_the_paper_s_example() -> None:
         (0.82, 0.79, 0.79, "10"),
         (0.09, 0.08, 0, "0"),
     ]
-    s = found.stage_bits
+    s = found.code.stage_bits
     assert (s.float32, s.e, s.e_huffman, s.p, s.h) == (320, 30, 23, 20, 18)
     assert s.entropy == pytest.approx(17.61, abs=0.005)
     assert found.numbers[2].rebuilt == 1.0
-    assert found.groups[0].levels.size == 4
-    alone = example(bits=None).stage_bits  # an index is as long as there are buckets
+    assert found.code.levels.size == 4
+    alone = example(bits=None).code.stage_bits  # an index is as long as there are buckets
     assert (alone.e, alone.p, alone.h) == (30, 30, 23)
-
-
-def test_every_tensor_for_itself() -> None:
-    found = example(scope="tensor")
-    assert [p.name for p in found.groups] == ["w", "b"]
-    for part, own in zip(found.groups, (found.numbers[:6], found.numbers[6:])):
-        assert all(n.group is part for n in own)
-        delta = np.array([n.delta for n in own], np.float32)
-        expected = codec.dequantize(codec.quantize(delta, 2))
-        assert [n.after_p for n in own] == expected.tolist()
-    assert found.stage_bits.float32 == 320
 
 
 @PATIENT
@@ -73,12 +61,12 @@ def test_every_tensor_for_itself() -> None:
 def test_what_the_codec_would_have_made(pairs: list[tuple[float, float]], bits: int | None) -> None:
     """Also of zeros, subnormals and numbers that differ by their sign alone."""
     track, live = (np.array(column, np.float32) for column in zip(*pairs))
-    found = lesson(track, live, ["w"] * len(pairs), bits, "model")
+    found = lesson(track.tolist(), live.tolist(), bits)
     quantized = codec.quantize(live - track, bits)
     assert [n.code for n in found.numbers] == quantized.codes.tolist()
     assert [n.rebuilt for n in found.numbers] == (track + codec.dequantize(quantized)).tolist()
     encoded = codec.encode(quantized, coder="huffman")
-    assert found.stage_bits.h == encoded.payload_bits
+    assert found.code.stage_bits.h == encoded.payload_bits
     if encoded.table is not None:
         words = huffman.code_words(encoded.table.lengths)
         assert [n.word for n in found.numbers] == [words[n.code] for n in found.numbers]

@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from lcviz.ui import recording
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -30,7 +31,14 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     shown = data(page)
     assert shown["live"] == read_numbers(TRAINED) == shown["home"]
     assert shown["track"] == read_numbers(TRACK)
-    assert shown["start"] == {"x": 2, "followed": 2, "merges": 0, "folded": 0, "answers": {}}
+    assert shown["start"] == {
+        "x": 2,
+        "followed": 2,
+        "merges": 0,
+        "folded": 0,
+        "fine": 8,
+        "answers": {},
+    }
     assert not shown["tables"]
     assert not page.at.table
     page.set("toggle", "tables", True)
@@ -76,16 +84,28 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
         "learn_follow": "b",
         "learn_merges": "3",
         "learn_folded": "6",
+        "learn_tolerance": "12",
         "learn_answers": "delta-2,slots-1",
     }
     page = learning(**asked)
-    done = {"x": None, "followed": 1, "merges": 3, "folded": 6}
+    done = {"x": None, "followed": 1, "merges": 3, "folded": 6, "fine": 12}
     assert data(page)["start"] == done | {"answers": {"delta": 1, "slots": 0}}
     kept = {name: page.at.query_params[name] for name in asked}
     assert {k: v[0] if isinstance(v, list) else v for k, v in kept.items()} == asked
     nonsense = {"learn_bits": "9", "learn_follow": "?", "learn_answers": "delta-9,<b>-1,,runs"}
     start = data(learning(**nonsense, learn_merges="²"))["start"]
-    assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "answers": {}}
+    assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "fine": 8, "answers": {}}
+
+
+def test_what_was_done_while_the_server_started(learning: Learning) -> None:
+    moved = [*read_numbers(TRAINED)[:-1], 0.25]
+    done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
+    page = learning({recording.TOLD: done | {"live": moved}})
+    shown = data(page)
+    assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
+    assert shown["home"] == read_numbers(TRAINED)
+    assert shown["start"] == done
+    assert recording.TOLD not in page.at.session_state
 
 
 def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
@@ -112,15 +132,17 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
 
 @pytest.fixture
 def learning(page_of: Callable[[AppTest], Any]) -> Learning:
-    """The Learn page, opened with these URL parameters."""
+    """The Learn page, opened with these values in the session and in the URL."""
 
     def script() -> None:
         from lcviz.learn import page as learn
 
         learn.page()
 
-    def open_page(**parameters: str) -> Any:
+    def open_page(held: dict[str, Any] | None = None, **parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=60)
+        for name, value in (held or {}).items():
+            at.session_state[name] = value
         for name, value in parameters.items():
             at.query_params[name] = value
         return page_of(at).run()

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import codec
+from lcviz.lab.lesson import lesson
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, read_pairs, write_numbers
-from lcviz.learn.pictures import BITS, SIX, Start, learn_picture
+from lcviz.learn.pictures import BITS, PICTURES, Start, learn_picture
 from lcviz.learn.questions import QUESTIONS
 from lcviz.learn.runs import ZEROS, runs_values
-from lcviz.learn.values import checkpoints_of, lesson_of, values_of
+from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 
 TEN = read_pairs(TRACK, TRAINED)
 
@@ -20,7 +21,7 @@ TEN = read_pairs(TRACK, TRAINED)
 def test_a_picture_is_plain_json_for_every_x() -> None:
     found = learn_picture(*TEN, TEN[1], Start(x=1))
     assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
-    assert [one["picture"] for one in found.data["pictures"]] == list(SIX) == list(QUESTIONS)
+    assert [one["picture"] for one in found.data["pictures"]] == list(PICTURES) == list(QUESTIONS)
     assert all(one["term"].startswith("glossary?term=") for one in found.data["pictures"])
     bits = {one["x"]: one["lesson"]["bits"] for one in found.data["lessons"]}
     assert list(bits) == list(BITS)
@@ -31,7 +32,7 @@ def test_a_picture_is_plain_json_for_every_x() -> None:
 
 
 def test_the_example_s_buckets_and_bits() -> None:
-    found = values_of(lesson_of(*TEN, 2))
+    found = values_of(lesson(*TEN, 2))
     assert [(b["exponent"], b["sign"], b["members"], b["kept"]) for b in found["buckets"]] == [
         (-1, 0, [0, 8], True),
         (-2, 1, [1], True),
@@ -73,6 +74,23 @@ def test_the_track_follows_as_a_tracker_does() -> None:
     written = [c["written"][2] for c in found]  # c waits, until what has piled up is large
     assert written[1] == 0.0
     assert written[2] > 0.3
+
+
+@pytest.mark.parametrize("fine", range(FINEST + 1))
+def test_equal_steps_keep_the_tolerance(fine: int) -> None:
+    before, live = (np.array(values, np.float32) for values in TEN)
+    found = steps_of(*TEN, fine)
+    assert found["tolerance"] == pytest.approx(0.82 / 2 / 2 ** (fine / 4))
+    restored = before + np.array(found["codes"]) * np.float32(found["size"])
+    off = np.abs(restored - live).max()
+    assert off <= found["tolerance"]
+    assert off > 0.4 * found["tolerance"]
+    assert 1.98 * found["tolerance"] < found["size"] <= 2 * found["tolerance"]
+
+
+def test_equal_steps_of_nothing() -> None:
+    found = steps_of([1.0, 2.0], [1.0, 2.0], 0)
+    assert (found["codes"], found["bits"]) == ([0, 0], 0)
 
 
 def test_a_restart_goes_on_from_the_track() -> None:

@@ -14,7 +14,7 @@ import codec
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery import kill as lab
 from lcviz.lab.recovery.kill import Crash, Raced
-from lcviz.live.kill_figure import verdict
+from lcviz.live.race_picture import verdict
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.text import nbytes_text, percent_text
@@ -64,8 +64,13 @@ def said(page: Any) -> str:
 
 def report(page: Any) -> str:
     """What is gone and what is left."""
-    (text,) = (t for t in page.texts("markdown") if "**Gone**" in t)
-    return str(text)
+    return str(killed(page).help)
+
+
+def killed(page: Any) -> Any:
+    """The sentence about the newest crash."""
+    (found,) = (m for m in page.at.markdown if m.value.startswith("**Killed at"))
+    return found
 
 
 def keys(page: Any) -> set[str]:
@@ -97,7 +102,7 @@ def test_killed(live: Live, create: Create) -> None:
     page.run().click("kill")
     for tab in (page, other.run()):
         assert run.snapshot().status == "killed"
-        assert tab.texts("subheader")[0] == "Killed at iteration 5"
+        assert killed(tab).value.startswith("**Killed at iteration 5**: 1 iteration and ")
         assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
         assert tab.picture("headline")["status"] == "iteration 5 of 5, killed"
         assert "this crash repeats" in tab.picture("headline")["crash"]
@@ -110,7 +115,7 @@ def test_killed(live: Live, create: Create) -> None:
         f"3 records, {nbytes_text(chain)}, up to step 4",
     ):
         assert fact in report(page)
-    (offer,) = (t for t in page.texts("markdown") if t.startswith("How much work"))
+    offer = page.at.button(key="kill-start").help
     assert "for at most 8 iterations. About 1 second" in offer
     assert page.charts == {"size", "by-bits", "huffman", "removed"}
 
@@ -122,8 +127,9 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     assert f"is {c.live_loss:.4f} with and without it" in report(page)
     assert "the optimizer's state" in report(page)
     assert "No iteration lost" in report(page)
+    assert "the optimizer's state is reset" in page.at.button(key="go-on").help
     page.click("go-on").finish()
-    assert "Adam's moments were not in the chain" in said(page)
+    assert "the optimizer's state is reset" in report(page)
 
 
 def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> None:
@@ -132,7 +138,7 @@ def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> N
     page = live(run=run.id).click("kill")
     run.go_on()
     page.run().click("kill")
-    assert page.texts("subheader")[0] == "Killed at iteration 3"
+    assert killed(page).value == "**Killed at iteration 3**: nothing lost."
     assert "**Gone** from memory: the model. No iteration" in report(page)
     run.go_on()
     run.play()
@@ -161,8 +167,13 @@ def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
     race(page)
     (found,) = raced
     assert found.alike
-    assert verdict(found.outcomes) in page.texts("markdown")
-    names = {s["name"].partition(" (")[0] for s in page.chart("kill")["series"]}
+    drawn = page.picture("loss")
+    assert drawn["title"] == "Race back"
+    assert drawn["text"] == verdict(found.outcomes)
+    assert [line["name"] for line in drawn["lines"]][2:] == ["full", "SCAR", "TOPN", "LC"]
+    lost = page.picture("headline")["crash"]
+    assert lost == f"the race: {found.outcomes[-1].rework:.3g} iterations lost"
+    names = {t["name"].partition(" (")[0] for t in page.figure("kill")["data"]}
     assert names >= {"full", "SCAR", "TOPN", "LC"}
     (table,) = (t.value for t in page.at.table if "rework, iterations" in t.value.columns)
     expected = [f"{'≥ ' if o.capped else ''}{o.rework:.2f}" for o in found.outcomes]
@@ -187,16 +198,16 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     page.click("go-on").finish()
     snapshot = run.snapshot()
     assert (snapshot.status, snapshot.steps) == ("finished", (0, 2, 4, 6))
-    assert page.texts("subheader")[0] == "The crash at iteration 2"
-    assert "went on from step 2, restored from its chain" in said(page)
+    assert killed(page).value.startswith("**Killed at iteration 2**: ")
+    assert killed(page).value.endswith(" The run went on from step 2.")
     marks = page.picture("loss")["marks"]
     assert [(m["step"], m["strong"]) for m in marks] == [(6, False), (2, True)]
     assert "kill" in page.charts  # the race stays
     assert "go-on" not in keys(page)
     page.click("kill")
-    assert page.texts("subheader")[0] == "Killed at iteration 7"
+    assert killed(page).value.startswith("**Killed at iteration 7**: ")
     assert "kill" not in page.charts  # another crash
-    assert "goes on from step 2 as this run did" in said(page)
+    assert "goes on from step 2 as this run did" in page.at.button(key="kill-start").help
     race(page)
     assert [r.alike for r in raced] == [True, True]
 
@@ -218,7 +229,7 @@ def test_a_long_chain_is_read_in_the_background(
     page.click("go-on")
     try:
         for tab in (page, other.run()):
-            assert any(t.startswith("Step 2 is being restored") for t in tab.texts("info"))
+            assert any(t.startswith("Restoring step 2 from") for t in tab.texts("markdown"))
             assert tab.picture("headline")["status"].endswith(", killed, being restored")
             assert "go-on" not in keys(tab)
             assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
@@ -228,7 +239,7 @@ def test_a_long_chain_is_read_in_the_background(
         read.set()
     run.go_on_beside(SECONDS)
     assert page.finish().status == "finished"
-    assert other.run().texts("subheader")[0] == "The crash at iteration 2"
+    assert killed(other.run()).value.endswith(" The run went on from step 2.")
 
 
 @pytest.fixture
@@ -274,7 +285,8 @@ def test_a_race_that_takes_too_long(
     page = live(run=run_to(create, 6).id).click("kill")
     offered = len(caps) > 1
     assert ("kill-start" in keys(page)) == offered
-    assert said_of in (said(page) if offered else "".join(page.texts("info")))
+    told = page.at.button(key="kill-start").help if offered else "".join(page.texts("caption"))
+    assert said_of in told
     assert "go-on" in keys(page)
 
 

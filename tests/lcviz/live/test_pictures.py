@@ -19,6 +19,7 @@ from lcviz.live.examples_picture import N, examples_picture
 from lcviz.live.headline import headline
 from lcviz.live.loss_picture import loss_picture
 from lcviz.live.shown_step import as_saved, cut
+from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import GAP, MOST_PIXELS, drawable, tiled, weights_picture
 from lcviz.run.run import Run
 from lcviz.ui.picture import FOLDER, Picture, script
@@ -71,6 +72,40 @@ def test_a_tensor_of_any_shape_is_an_image() -> None:
             assert np.nanmax(found) == array.max()
     assert drawable({"a": np.zeros(9), "b": np.zeros((2, 2)), "c": np.zeros((3, 3))}) == ["c", "b"]
     assert drawable({"a": np.zeros(9)}) == ["a"]
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("target", [{"budget": 0.1}, {"tolerance": 1e-5}])
+def test_steps(finished_runs: Finished, target: dict[str, float], scope: str) -> None:
+    shown = newest(finished_runs(scope=scope, **target))
+    data = check(steps_picture(shown))
+    alphabet = max(shown.alphabets, key=lambda a: a.n)
+    moved = int(alphabet.buckets.count[: alphabet.kept].sum())
+    assert sum(bar["count"] for bar in data["bars"]) == moved
+    assert data["dead"] == alphabet.n - moved
+    assert data["size"] == alphabet.encoded.levels[1]
+    assert max(abs(bar["at"]) for bar in data["bars"]) <= MOST_BARS
+    assert 0 not in {bar["at"] for bar in data["bars"]}
+    table = steps_picture(shown).table
+    assert table["values"].sum() == alphabet.n
+    assert table["change"].is_monotonic_increasing
+    assert f"{moved:,} of {alphabet.n:,} values" in data["text"]
+    starts = [octave["at"] for octave in data["octaves"]]
+    assert starts == sorted(starts)
+    assert cut(shown, 2) is None  # steps are no buckets to cut
+
+
+def test_many_steps_share_bars(finished_runs: Finished) -> None:
+    coarse, fine = (steps_picture(newest(finished_runs(tolerance=t))).data for t in (1e-3, 1e-6))
+    assert coarse["each"] == 1
+    assert fine["each"] > 1
+    assert fine["dead"] < coarse["dead"]
+
+
+def test_in_the_dead_zone(finished_runs: Finished) -> None:
+    data = check(steps_picture(newest(finished_runs(tolerance=1.0))))
+    assert (data["bars"], data["size"]) == ([], 0)
+    assert data["text"].startswith("All changes lie in the dead zone")
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -159,4 +194,13 @@ def test_headline(finished_runs: Finished) -> None:
 
 def test_every_module_is_drawn_by_a_picture() -> None:
     names = {path.stem for path in FOLDER.glob("*.js")} - {"common"}
-    assert names == {"bits", "buckets", "curves", "examples", "headline", "learn", "weights"}
+    assert names == {
+        "bits",
+        "buckets",
+        "curves",
+        "examples",
+        "headline",
+        "learn",
+        "steps",
+        "weights",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def test_one_time_axis_and_no_meaning_by_colour_alone(check_figure: Check) -> No
     assert (layout["xaxis"]["range"], layout["xaxis"]["anchor"]) == ([0, 80], "y6")
     domains = [layout[f"yaxis{i or ''}"]["domain"] for i in (0, 2, 3, 4, 5, 6)]
     assert all(0 <= low < high <= 1 for low, high in domains)
-    assert all(below[1] < above[0] for above, below in zip(domains, domains[1:]))
+    assert all(below[1] < above[0] for above, below in pairwise(domains))
     looks = {(t["marker"]["color"], t["width"]) for t in figure["data"] if t["type"] == "bar"}
     assert len(looks) == 8
     legend = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
@@ -133,8 +134,9 @@ def test_what_a_crash_would_cost(check_figure: Check) -> None:
         "merged 1. Merging 8 deltas stops the loop for 36 ms."
     )
     alone = timelines_panel(FOUND[:2], 0.02, False, (0.012, 0.025))
-    assert alone.sentence.endswith("alone costs at most, in iterations: synchronous 1, "
-                                   "asynchronous 1.")
+    assert alone.sentence.endswith(
+        "alone costs at most, in iterations: synchronous 1, asynchronous 1."
+    )
     assert check_figure(alone)["layout"]["xaxis"]["range"] == [12, 25]
 
 

@@ -30,8 +30,18 @@ def test_exponents_by_step(check_figure: Check) -> None:
     assert colours["colorbar"]["ticktext"] == ["1", "10", "100"]
     rows = [tuple(row) for row in panel.table.to_numpy()]
     assert rows == [(3, "−7", 10), (3, "−5", 1), (9, "−5", 40)]
-    assert "from 2⁻⁷ to 2⁻⁵" in panel.sentence
-    assert "80.00 % at step 9" in panel.sentence
+    assert panel.sentence.startswith("Values that change: 0.00 % at step 0, 80.00 % at step 9.")
+
+
+def test_the_axis_names_round_steps(check_figure: Check) -> None:
+    def named(*steps: int) -> list[str] | None:
+        panel = exponents_over_steps([StepExponents(step, {-5: 1}, 0, 9) for step in steps])
+        ticks: list[str] | None = check_figure(panel)["layout"]["xaxis"].get("tickvals")
+        return ticks
+
+    assert named(*range(10, 610, 10)) == ["100", "200", "300", "400", "500", "600"]
+    assert named(0, 3, 9) == ["0", "3", "9"]
+    assert named(*range(1, 1000, 2)) is None  # none of them is round
 
 
 def test_the_marked_exponent_has_a_rim(check_figure: Check) -> None:

@@ -47,9 +47,7 @@ def test_every_record_is_a_mark(check_figure: Check) -> None:
     assert figure["layout"]["yaxis"]["type"] == "log"
     assert figure["layout"]["yaxis"]["range"] == [1, 4]
     assert figure["layout"]["hovermode"] == "x unified"
-    assert panel.sentence == (
-        "6 records, 4.78 kB. Deltas: 80 B to 100 B, median 80 B. 2 of 6 code tables reused."
-    )
+    assert panel.sentence == ("Deltas: 80 B to 100 B, median 80 B. 2 of 6 code tables reused.")
     base = sizes_over_steps(RECORDS[:1])
     assert check_figure(base)
     assert "table" not in base.sentence

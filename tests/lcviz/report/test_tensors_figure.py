@@ -25,11 +25,13 @@ def test_bars_and_table_of_tensors(check_figure: Check) -> None:
     figure = check_figure(panel)
     assert {bar["name"]: bar["x"] for bar in figure["data"]} == {
         "values changed, %": [25.0, 60.0],
-        "bits a parameter": [0.75, 0.75],
+        "bits per parameter": [0.75, 0.75],
     }
     names = figure["layout"]["yaxis"]["ticktext"]
     assert (names[0], names[1][0], len(names[1])) == ("w", "…", 26)
-    assert panel.sentence.startswith("55 of 150 lossy values change in this step, 36.67 %")
+    assert panel.sentence.startswith(
+        "55 of 150 lossy values change, 36.67 %; most of all in a/very/"
+    )
     assert f"{small.name}, 60.00 %" in panel.sentence
     table = panel.table
     assert table["tensor"].tolist() == [small.name, "w", "n"]
@@ -42,7 +44,7 @@ def test_bars_and_table_of_tensors(check_figure: Check) -> None:
 def test_merged_records_and_many_tensors(check_figure: Check) -> None:
     """The code words of a merged record are shared by its steps."""
     panel = tensor_bars(step(W, together=3))
-    assert "bits a parameter and step" in {bar["name"] for bar in check_figure(panel)["data"]}
+    assert "bits per parameter and step" in {bar["name"] for bar in check_figure(panel)["data"]}
     assert "for 3 steps at once" in panel.sentence
     panel = tensor_bars(step(*(replace(W, name=f"w{i}", n=i + 1) for i in range(MAX_TENSORS + 5))))
     assert len(check_figure(panel)["data"][0]["x"]) == MAX_TENSORS

@@ -162,7 +162,9 @@ def test_numbers_of_a_checkpoint_are_true(
     assert codec.verify(run.path).ok
 
 
-@pytest.mark.parametrize("kept", [{"bits": 2}, {"budget": 0.2}])
+@pytest.mark.parametrize(
+    "kept", [{"bits": 2}, {"budget": 0.2, "quantizer": "exponent"}, {"tolerance": 1e-3}]
+)
 def test_the_coder_changes_no_weight(make_run: MakeRun, kept: dict[str, Any]) -> None:
     first, second = (make_run(coder=c, stop_after=3, **kept) for c in ("runlength", "huffman"))
     played(first)

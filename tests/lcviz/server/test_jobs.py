@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import codec
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Progress, Report
 from lcviz.server import jobs
 from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
 
@@ -83,6 +83,24 @@ def test_progress_by_part_and_within(line: Jobs[int], gate: Gate) -> None:
     view = line.wait("a", 2, SECONDS)
     assert (view.status, [found.value for found in view.found]) == (DONE, [0, 10])
     assert abs(time.time() - view.found[1].at) < SECONDS
+
+
+def test_what_a_part_has_found_so_far_can_be_seen(line: Jobs[int]) -> None:
+    told, go_on = threading.Event(), threading.Event()
+
+    def work(part: int, report: Report) -> int:
+        report(1, 2, ["first"])
+        told.set()
+        assert go_on.wait(SECONDS)
+        return part
+
+    line.ask("a", 1, work, "me")
+    assert told.wait(SECONDS)
+    view = line.look("a", 1, "me")
+    assert (view.share, view.so_far, view.watchers) == (0.5, ["first"], 1)
+    go_on.set()
+    view = line.wait("a", 1, SECONDS)
+    assert (view.status, view.so_far) == (DONE, None)
 
 
 def test_what_is_there_is_given_at_once_and_more_of_it_is_added(line: Jobs[int]) -> None:

@@ -62,7 +62,7 @@ def test_a_budget_is_not_marked(check_figure: Check) -> None:
     figure = check_figure(panel)
     assert "annotations" not in figure["layout"]
     assert all(size == 9 for line in figure["data"] for size in line["marker"]["size"])
-    assert "because of a budget: A." in panel.sentence
+    assert "Not marked, as no x decides: A." in panel.sentence
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

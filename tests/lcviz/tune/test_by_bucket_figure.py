@@ -35,7 +35,6 @@ def test_what_is_measured_so_far(check_figure: Check) -> None:
     assert panel.table["above live"].tolist() == [0.55, 0.45, 0.15, 0.05]
 
 
-
 def test_losses_that_are_not_finite(check_figure: Check) -> None:
     panel = by_bucket_panel(7, {0: math.nan, 1: math.inf}, 1, {1: "all"}, 1, math.nan)
     figure = check_figure(panel)

@@ -61,8 +61,10 @@ def test_numbers_in_cells(check_figure: Check, measure: str, numbers: tuple[str,
     assert cells(figure) == texts
     heat, written = figure["data"]
     assert (heat["zmin"], heat["zmax"]) == (0, top)
-    assert heat["z"] == [[float(texts[row, x]) if (row, x) in texts else None for x in "12"]
-                         for row in ("conv.weight", "bias")]
+    assert heat["z"] == [
+        [float(texts[row, x]) if (row, x) in texts else None for x in "12"]
+        for row in ("conv.weight", "bias")
+    ]
     assert written["textfont"]["color"] == [ink_on(float(text) / top) for text in numbers]
     (frame,) = figure["layout"]["shapes"]
     assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (0.5, 1.5, -0.5, 1.5)
@@ -73,7 +75,7 @@ def test_numbers_in_cells(check_figure: Check, measure: str, numbers: tuple[str,
 def test_the_sentence(check_figure: Check) -> None:
     panel = by_tensor_panel(FOUND, TWO, "bits", "B", 2.0)
     check_figure(panel)
-    assert panel.title == "B, step 8: bits a parameter"
+    assert panel.title == "B, step 8: bits per parameter"
     assert panel.sentence == "Framed: bias, 1.25 bits to conv.weight, 2.00 bits."
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
     assert single.sentence == "Framed: conv.weight, 90.0 %."

@@ -118,7 +118,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     best = tuned.recommended.setting
     assert [c.value for c in page.at.code] == [in_a_loop(best)]
     page.set("number_input", "tune_rework", 101.0)
-    assert ":red[:material/error: A number from 0.1 to 100.]" in said(page)
+    assert ":red[:material/error: Enter a number from 0.1 to 100.]" in said(page)
     assert title(page) == "Tune: which setting should I use?"
     assert not page.texts("warning") + page.at.get("page_link")
     page.set("number_input", "tune_rework", 0.1)

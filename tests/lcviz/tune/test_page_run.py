@@ -177,7 +177,7 @@ def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
         if (v.scope, v.coder) == ("model", "runlength")
     ]
     assert line["marker"]["size"][1] > line["marker"]["size"][0]  # this run's own
-    assert any("because of a budget: A" in s for s in page.sentences)
+    assert any("as no x decides: A" in s for s in page.sentences)
     page.click("tune-put-A")  # bits take the place of the budget
     chosen = Coding(5, "tensor", "huffman")
     page.set("selectbox", "tune_pick", chosen.describe())

@@ -25,8 +25,8 @@ OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
 PAGES = {  # parameters of their own
     "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed
         live_crash live_crashes live_shows""",
-    "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_answers u track
-        learn_step""",
+    "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_tolerance
+        learn_answers u track learn_step""",
     "tune": f"""{OF_AB} tune_view tune_mode tune_out tune_scope tune_k tune_measure tune_pick
         tune_source tune_own tune_model tune_wide tune_want_True tune_size tune_distance
         tune_rework""",

@@ -56,14 +56,16 @@ def test_an_address_has_no_spaces() -> None:
 
 def test_every_word_is_there_once() -> None:
     names = [t.name.casefold() for group in GROUPS.values() for t in group]
-    assert len(names) == len(set(names)) == len(TERMS) == 42
+    assert len(names) == len(set(names)) == len(TERMS) == 45
 
 
 def test_a_term_can_stand_in_a_tooltip() -> None:
     """Which is plain text between quotation marks; and each term names pages."""
     pages = {path.parent.name for path in LCVIZ.glob("*/page.py")}
     for term in TERMS.values():
+        assert len(re.findall(r"\.(?= |$)", term.text.replace("et al.", ""))) == 1  # one sentence
         assert term.text[-1] == "."
+        assert len(term.text) <= 100
         assert not set(term.text) & set('"\n*`[]<>')
         assert set(term.seen) <= pages
         assert term.seen

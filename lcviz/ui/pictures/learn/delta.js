@@ -137,6 +137,6 @@ function tellDelta({ state, lesson, names }) {
 }
 
 const tableDelta = ({ lesson, names }) => [
-  ["", "u", "ũ", "δ"],
+  ["name", "u", "ũ", "δ"],
   ...lesson.numbers.map((m, i) => [names[i], words(m.live), words(m.track), words(m.delta)]),
 ];

@@ -2,6 +2,7 @@
 // codec, is what a page opens with; a test compares the two.
 
 const f32 = Math.fround;
+const SLACK = 0.0025; // as `codec.scheme.uniform` has it
 
 /** The bits of a float32: sign, exponent, mantissa. */
 function bitsOf(value) {
@@ -73,6 +74,25 @@ function lessonOf(track, live, x) {
       h: merges.reduce((sum, merge) => sum + merge[2], 0),
     },
   };
+}
+
+/**
+ * Equal steps for float32 changes: no number is further off than the tolerance, which halves with
+ * every four of `fine`. As `steps_of` in Python.
+ */
+function stepsOf(track, live, fine) {
+  const delta = live.map((value, i) => f32(f32(value) - f32(track[i])));
+  const tolerance = (Math.max(...delta.map(Math.abs)) || 1) / 2 ** (1 + fine / 4);
+  // Adding a step to the track rounds, so a step is a little shorter than twice the tolerance.
+  const end = Math.max(...live.map((value) => Math.abs(f32(value)))) + tolerance;
+  const place = 2 ** (Math.floor(Math.log2(end)) - 24);
+  const size = f32(Math.max(tolerance - place, tolerance / 2) / (0.5 + SLACK));
+  const codes = delta.map((value) => Math.sign(value) * Math.floor(Math.abs(value) / size + 0.5) || 0);
+  // As the codec numbers them: 0, 1, −1, 2, −2 …
+  const counts = Array(2 * Math.max(...codes.map(Math.abs)) + 1).fill(0);
+  for (const q of codes) counts[q > 0 ? 2 * q - 1 : -2 * q] += 1;
+  const bits = mergesOf(counts).reduce((sum, merge) => sum + merge[2], 0);
+  return { tolerance, size, codes, bits };
 }
 
 /** Bits of an index of fixed length. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ import torch
 import codec
 from codec import Coding
 from codec.errors import StepNotFoundError
+from lcviz.lab.progress import counted, unreported
 from lcviz.lab.recovery.kill import BEFORE, CAPS, SECONDS, Crash, OnDisk, Pace, Raced, fingerprint
 from lcviz.lab.recovery.methods import Method, lc
-from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
+from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
 from lcviz.lab.workload import Workload, workload
 
 OF = workload("matrix-factorization")
@@ -57,7 +59,7 @@ def crash_of(chain: Path, of: Workload = OF, went_on: int | None = None) -> Cras
 
 
 def raced(crash: Crash) -> Raced:
-    return crash.race(lambda _done, _total: None)
+    return crash.race(unreported)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +74,7 @@ def found(crash: Crash) -> Raced:
 
 def test_lc_from_its_chain_is_lc_saved_again(crash: Crash, found: Raced) -> None:
     """Against the experiment that writes a chain of its own."""
-    (again,) = fail_and_recover(
-        OF, 2, [lc(Coding(2))], Protocol(LAST, INTERVAL, CAP), lambda _done, _total: None
-    )
+    (again,) = fail_and_recover(OF, 2, [lc(Coding(2))], Protocol(LAST, INTERVAL, CAP), unreported)
     ours = found.outcomes[-1]
     assert ours.method == crash.ours
     assert (ours.rework, ours.rework_raw, ours.capped) == (
@@ -181,7 +181,7 @@ def test_progress_in_words(crash: Crash) -> None:
         shares.append(done / total)
         told.append(crash.where(shares[-1]))
 
-    crash.race(progress)
+    crash.race(counted(progress))
     assert shares == sorted(shares)
     assert told[:2] == ["Repeating the training: 1 of 14", "Repeating the training: 2 of 14"]
     assert told[13] == "Training on without a crash, to compare: 0 of 20"
@@ -195,6 +195,31 @@ def test_progress_in_words(crash: Crash) -> None:
         "Counting",
     ]
     assert "Racing back: SCAR, 1 of 15 at most" in told
+
+
+def test_a_race_reports_how_far_each_method_is(crash: Crash, found: Raced) -> None:
+    told: list[tuple[Outcome, ...]] = []
+
+    def report(_done: int, _total: int, so_far: tuple[Outcome, ...] = (), /) -> None:
+        told.append(so_far)
+
+    crash.race(report)
+    names = [o.method.name for o in found.outcomes]
+    assert {len(outcomes) for outcomes in told} == {0, 1, 2, 3, 4}
+    lengths = []
+    for outcomes in told[LAST + CAP + crash.protocol.smooth :]:
+        assert [o.method.name for o in outcomes] == names[: len(outcomes)]
+        lengths.append(sum(len(o.race.restored) for o in outcomes))
+        for o, end in zip(outcomes, found.outcomes):
+            assert o.race.restored == end.race.restored[: len(o.race.restored)]
+            assert o.race.undisturbed == end.race.undisturbed
+            tried = len(o.race.restored) - 1
+            assert (o.rework, o.capped) == ((tried, True) if o.capped else (end.rework, False))
+    assert lengths == sorted(lengths)
+    assert {b - a for a, b in pairwise(lengths)} <= {0, 1, 2}
+    assert [replace(o, save_seconds=0, seconds=0) for o in told[-1]] == [
+        replace(o, save_seconds=0, seconds=0) for o in found.outcomes
+    ]
 
 
 def test_how_long_it_takes(crash: Crash) -> None:

@@ -13,6 +13,7 @@ import torch
 import codec
 from codec import Coding
 from lcviz.lab.measures import crossing
+from lcviz.lab.progress import counted
 from lcviz.lab.recovery.baselines import Scar
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import (
@@ -42,7 +43,7 @@ def outcomes() -> dict[str, Outcome]:
 
 
 def test_names(outcomes: dict[str, Outcome]) -> None:
-    lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor"]
+    lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, steps, per tensor"]
     assert list(outcomes) == ["full", "SCAR", "TOPN", *lc]
 
 
@@ -72,7 +73,7 @@ def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
         3,
         METHODS[:4],
         SHORT,
-        lambda done, total: calls.append((done, total)),
+        counted(lambda done, total: calls.append((done, total))),
     )
     for outcome in again:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
@@ -206,7 +207,7 @@ def test_failing_again_and_again() -> None:
         [Method("full"), lc(Coding(1))],
         2,
         9,
-        lambda done, total: calls.append((done, total)),
+        counted(lambda done, total: calls.append((done, total))),
     )
     assert calls == [(n, 27) for n in range(1, 28)]
     assert full.metric == full.undisturbed == ours.undisturbed

@@ -19,7 +19,7 @@ def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").tried, Sweep("lenet5", wide=True).tried
     assert len(few) == 48
     assert set(few) < set(many) == set(settings())
-    assert len(set(many)) == len(many) == (9 + 4) * 2 * 2 * 4
+    assert len(set(many)) == len(many) == (9 + 2 * 4) * 2 * 2 * 4
     assert all(s.coding.bits is None or s.coding.budget is None for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"

@@ -13,7 +13,7 @@ import pytest
 import codec
 from codec.scheme import huffman
 from lcviz.lab.anatomy import Alphabet, dissect
-from lcviz.live.code_tables import TokenRow, code_table, token_counts, token_table
+from lcviz.live.details.code_tables import TokenRow, code_table, token_counts, token_table
 
 MakeCase = Callable[..., Any]
 SCOPES = ("model", "tensor")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from codec import Coding
 from lcviz.lab.anatomy import EVERY_BITS, Promotion
 from lcviz.lab.sizes import Sizes
-from lcviz.live.bits_figure import bits_panel
+from lcviz.live.details.bits_figure import bits_panel
 from lcviz.text import CODER_NAMES
 from lcviz.ui.charts import Panel
 
@@ -22,7 +23,7 @@ def made(n: int = 1000) -> list[Promotion]:
     """Promotions with a number of its own in every field."""
     return [
         Promotion(
-            bits, None, i, 20, 1 - 0.5**i, 0.5**i, Sizes(n * i // 10, n * i // 8 + 7, n * i / 16, n)
+            bits, i, 20, 1 - 0.5**i, 0.5**i, Sizes(n * i // 10, n * i // 8 + 7, n * i / 16, n)
         )
         for i, bits in enumerate(EVERY_BITS, 1)
     ]
@@ -44,7 +45,7 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     assert [d["value"] for d in runs["data"]] == [2.5 * i for i in range(1, 10)]
     huffman = [1000 * i // 8 + 7 for i in range(1, 10)]
     assert [d["value"] for d in paper["data"]] == [round(n / 40, 3) for n in huffman]
-    assert drawn["1 bit a parameter"]["data"] == [3.125] * 9
+    assert drawn["1 bit per parameter"]["data"] == [3.125] * 9
     assert drawn["entropy"]["data"] == [round(100 * i / 64, 3) for i in range(1, 10)]
     assert drawn["energy kept"]["data"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
     marked = [i == now for i in range(9)]
@@ -66,8 +67,8 @@ def test_sentence(check_option: Check) -> None:
     for part in (
         "x = 2 keeps 2 of 20 buckets",
         "75.00 %",
-        "Run-length Huffman 200 B (1.600 bits a parameter)",
-        "Huffman (paper) 257 B (2.056 bits a parameter)",
+        "Run-length Huffman 200 B (1.600 bits per parameter)",
+        "Huffman (paper) 257 B (2.056 bits per parameter)",
     ):
         assert part in panel.sentence
     assert other.sentence.startswith("x = all keeps 9 of 20")
@@ -91,11 +92,11 @@ def test_sizes_that_are_not_known_are_gaps(check_option: Check) -> None:
 
 
 def test_a_budget(check_option: Check) -> None:
-    last = replace(made()[4], bits=None, budget=0.05, buckets_kept=17)
+    last = replace(made()[4], kept=Coding(budget=0.05, quantizer="exponent"), buckets_kept=17)
     panel = bits_panel([*made(), last], 9, "runlength", (-5, 1), 2)
     option = check_option(panel)
     assert option["xAxis"][0]["data"] == [*NAMES, "5 %"]
-    assert panel.sentence.startswith("The budget of 5 % keeps 17 of 20 buckets")
+    assert panel.sentence.startswith("Budget 5.00 % in buckets keeps 17 of 20 buckets")
     assert panel.table["x"].tolist() == [*NAMES, "5 %"]
     ((_, end),) = series(option)["entropy"]["markArea"]["data"]
     assert end["xAxis"] == "all"  # a budget is not among the bits that keep a bucket
@@ -103,7 +104,7 @@ def test_a_budget(check_option: Check) -> None:
 
 def test_a_delta_without_elements(check_option: Check) -> None:
     nothing = Sizes(0, 0, 0.0, 0)
-    found = [Promotion(b, None, 0, 0, 1.0, 0.0, nothing) for b in EVERY_BITS]
+    found = [Promotion(b, 0, 0, 1.0, 0.0, nothing) for b in EVERY_BITS]
     bars = series(check_option(bits_panel(found, 1, "huffman")))[CODER_NAMES["huffman"]]
     assert {d["value"] for d in bars["data"]} == {0.0}
 

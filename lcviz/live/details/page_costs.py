@@ -1,12 +1,12 @@
-"""What a checkpoint and a crash cost, in words and in cards."""
+"""What the checkpoints and a crash cost, in cards."""
 
 from __future__ import annotations
 
 import math
 
-from lcviz.lab.measures import lost_iterations
-from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, RunSettings, Snapshot
-from lcviz.text import kept_text, loss_text, nbytes_text, percent_text, plural
+from lcviz.live.headline import loss_or_nan
+from lcviz.run.snapshot import RunSettings, Snapshot
+from lcviz.text import kept_text, loss_text, nbytes_text, percent_text
 from lcviz.ui import widgets
 
 
@@ -83,46 +83,3 @@ def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
         ),
     )
     widgets.cards(cards, "costs", 4)
-
-
-def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) -> str:
-    """What the run does, in a few words.
-
-    stop_after: iterations in all. speed: most iterations per second, None for no limit.
-    """
-    text = f"iteration {snapshot.iteration} of {stop_after}"
-    if snapshot.status == PLAYING:
-        text += f", {min(snapshot.rate, speed or math.inf):.3g} per second"
-    end = {FINISHED: ", finished", KILLED: ", killed", RESTORING: ", killed, being restored"}
-    return text + end.get(snapshot.status, "")
-
-
-def describe_crash(snapshot: Snapshot) -> str:
-    """What a crash now would cost, or has cost, as a sentence without a full stop."""
-    crash = "this crash" if snapshot.status in DEAD else "a crash now"
-    return f"{crash} {describe_lost_work(snapshot)}"
-
-
-def describe_lost_work(snapshot: Snapshot) -> str:
-    """What a crash now would cost, in words."""
-    every = snapshot.measured
-    last = every[-1]
-    # Losses lag behind where there is no time to measure them. The newest known loss stands for
-    # what a checkpoint loses; iterations since the newest checkpoint come on top.
-    since = lost_iterations(
-        [c.step for c in every],
-        [loss_or_nan(c.live_loss) for c in every],
-        loss_or_nan(last.restored_loss),
-        last.step,
-    )
-    if since is None:
-        return f"loses the run: the model restored from step {last.step} has no finite loss"
-    n = since + snapshot.iteration - snapshot.newest.step
-    if n == 0:
-        return "repeats less than 1 iteration"
-    return f"repeats about {plural(n, 'iteration')}"
-
-
-def loss_or_nan(loss: float | None) -> float:
-    """A loss as a float; NaN if it was not measured."""
-    return math.nan if loss is None else loss

@@ -8,9 +8,17 @@ from typing import Any
 
 import pandas as pd
 
+from codec import Coding
 from codec.inspect import CODERS
 from lcviz.lab.anatomy import BucketKey, Promotion
-from lcviz.text import CODER_NAMES, exponent_text, kept_name, nbytes_text, percent_text
+from lcviz.text import (
+    CODER_NAMES,
+    exponent_text,
+    kept_name,
+    kept_text,
+    nbytes_text,
+    percent_text,
+)
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -24,7 +32,7 @@ from lcviz.ui.charts import (
     base_option,
 )
 
-FLOOR = 100 / 32  # percent of float32: one bit a parameter
+FLOOR = 100 / 32  # percent of float32: one bit per parameter
 BARS = {
     "runlength": {"color": BLUE},
     "huffman": {"color": VERMILION, "decal": HATCH},
@@ -47,9 +55,9 @@ def bits_panel(
         marked: the highlighted bucket.
         keeps: the index of the first promotion that keeps it.
     """
-    names = [kept_name(p.bits, p.budget) for p in promotions]
-    budget = promotions[now].budget is not None
-    fits = f"; {names[now]}: what fits into the budget" if budget else ""
+    names = [kept_name(p.kept) for p in promotions]
+    own = promotions[now].kept
+    fits = f"; {names[now]}: as it was saved" if isinstance(own, Coding) else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
     hidden = {"show": False, "axisPointer": {"show": False, "triggerTooltip": False}}
     entropy = _series(
@@ -60,7 +68,7 @@ def bits_panel(
         symbol="diamond",
         symbolSize=10,
     )
-    floor = _series("1 bit a parameter", "line", GREY, [FLOOR] * len(names), symbol="none")
+    floor = _series("1 bit per parameter", "line", GREY, [FLOOR] * len(names), symbol="none")
     floor["lineStyle"] = {"type": "dashed", "color": GREY, "width": 1.5}
     energy = [round(100 * p.energy_share, 3) for p in promotions]
     kept = _series("energy kept", "line", GREEN, energy, symbol="circle", symbolSize=6)
@@ -127,17 +135,18 @@ def _bars(promotions: Sequence[Promotion], now: int, coder: str) -> Option:
 def _sentence(now: Promotion) -> str:
     sizes = now.sizes
     both = [
-        f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits a parameter)"
+        f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits per parameter)"
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
-    what = "x =" if now.budget is None else "The budget of"
+    own = now.kept
+    what = f"{kept_text(own).capitalize()}" if isinstance(own, Coding) else f"x = {kept_name(own)}"
     return (
-        f"{what} {kept_name(now.bits, now.budget)} keeps "
+        f"{what} keeps "
         f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
         f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
-        "of single values is shorter. The dashed line is 1 bit a parameter: the paper's code needs "
-        "at least that, unless all values are the same."
+        "of single values is shorter. The dashed line is 1 bit per parameter: the paper's code "
+        "needs at least that, unless all values are the same."
     )
 
 

@@ -1,4 +1,4 @@
-"""Record the example that a new server shows at once: python -m lcviz.live.record."""
+"""Record what a new server shows at once: python -m lcviz.record."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from lcviz.learn.pictures import Start, learn_picture
+from lcviz.live.page_pictures import pictures
+from lcviz.live.shown_step import as_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui import recording
-
-from .page_pictures import pictures
-from .shown_step import as_saved
 
 
 def recorded() -> dict[str, Any]:
@@ -23,11 +24,13 @@ def recorded() -> dict[str, Any]:
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        found = pictures(run, snapshot, as_saved(run, snapshot.newest))
+        found = dict(pictures(run, snapshot, as_saved(run, snapshot.newest)))
         run.close()
+    track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {
         "title": run.task.title,
         "pictures": {name: one.data for name, one in found.items() if not isinstance(one, str)},
+        "learn": learn_picture(track, live, live, Start()).data,
     }
 
 

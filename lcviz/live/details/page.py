@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pandas as pd
 import streamlit as st
 
+from codec import Coding
 from codec.inspect import CODERS, Codes
 from lcviz.lab.anatomy import (
     EVERY_BITS,
@@ -16,10 +20,12 @@ from lcviz.lab.anatomy import (
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.lab.tuner.candidates import Setting
+from lcviz.live.page_kill import race_back
+from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
-from lcviz.text import CODER_NAMES, nbytes_text
+from lcviz.text import CODER_NAMES, nbytes_text, percent_text
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.charts import Panel
 from lcviz.ui.curves import size_curve
@@ -30,7 +36,7 @@ from .bits_figure import bits_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
 from .page_costs import show_costs
-from .page_step_slider import viewed_checkpoint
+from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
 
 ENTROPY_HELP = (
@@ -63,6 +69,9 @@ def _watched(run: Run) -> None:
     if snapshot.status == CLOSED:
         return
     show_costs(snapshot, run.settings)
+    back = race_back(run, snapshot)
+    if back and back.raced:
+        show_race(back.raced, back.crash.fail_at)
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
@@ -75,10 +84,10 @@ def _watched(run: Run) -> None:
         return
     whole_model = coding.scope == "model"
     with grid.cell():
-        every = promotions(viewed.alphabets, codes, coding.budget)
-        now = EVERY_BITS.index(coding.bits) if coding.budget is None else len(every) - 1
-        keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "by-bits")
+        if any(a.uniform for a in viewed.alphabets):
+            _steps(viewed)
+        else:
+            _bits(viewed, codes, coding, marked)
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
@@ -95,6 +104,33 @@ def _watched(run: Run) -> None:
         with grid.cell(column_span="all"):
             follow_weight.history(run, viewed)
     _sizes(viewed, coding.coder)
+
+
+def _bits(
+    viewed: Checkpoint, codes: Sequence[Codes] | None, coding: Coding, marked: BucketKey | None
+) -> None:
+    """What every x would keep of this δ, and what it would cost."""
+    every = promotions(viewed.alphabets, codes, coding)
+    now = EVERY_BITS.index(coding.bits) if coding.by_bits else len(every) - 1
+    keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
+    widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "by-bits")
+
+
+def _steps(viewed: Checkpoint) -> None:
+    """The uniform steps of each alphabet."""
+    st.markdown("**Equal steps**")
+    rows = [
+        {
+            "of": "the whole model" if len(viewed.alphabets) == 1 else a.names[0],
+            "step": f"{a.encoded.levels[1]:.4g}" if a.kept else "–",
+            "levels": f"{a.kept:,}",
+            "values that move": f"{int(a.buckets.count[: a.kept].sum()):,} of {a.n:,}",
+            "energy kept": percent_text(float(a.energy[: a.kept].sum() / (a.energy.sum() or 1))),
+        }
+        for a in viewed.alphabets
+    ]
+    st.table(pd.DataFrame(rows), hide_index=True)
+    st.caption(explained("Other changes lie in the [[dead zone]] and stay in the next δ."))
 
 
 def _size_curve(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
@@ -124,7 +160,7 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         cards.append((f"{title} · {where}", nbytes, f"{CODERS[name].summary} {text}"))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
     shown = [
-        (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
+        (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits per parameter", text)
         for title, size, text in cards
     ]
     widgets.cards(shown, "sizes", len(shown), 200)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lcviz.lab.removed_bucket import Removed, RemovedBuckets
-from lcviz.live.removed_bucket_figure import removed_bucket_panel
+from lcviz.live.details.removed_bucket_figure import removed_bucket_panel
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]

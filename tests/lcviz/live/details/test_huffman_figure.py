@@ -11,9 +11,9 @@ import pytest
 import codec
 from codec.scheme import huffman
 from lcviz.lab.anatomy import Alphabet, dissect
-from lcviz.live.code_tables import CodeRow, TokenRow, token_table
-from lcviz.live.huffman_figure import code_panel, token_panel, token_text
-from lcviz.live.huffman_tree_figure import MAX_LEAVES
+from lcviz.live.details.code_tables import CodeRow, TokenRow, token_table
+from lcviz.live.details.huffman_figure import code_panel, token_panel, token_text
+from lcviz.live.details.huffman_tree_figure import MAX_LEAVES
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]

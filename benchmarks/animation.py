@@ -1,0 +1,202 @@
+"""The README's animation: a training on Live, the cut dragged, a crash, and the race back.
+
+    PYTHONPATH=. python benchmarks/animation.py [docs/img/live.webp] [--chromium PATH]
+
+It is a recording of the page in Chromium; long waits are shown shorter. Needs Pillow, which comes
+with Streamlit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import io
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.dashboard.first import warm
+from benchmarks.dashboard.serving import FLAGS, PATIENCE, chromium, server
+
+SIZE = 1280, 720
+SHOWN = 960, 540
+PER_SECOND = 8  # pictures
+HOLD = 3.0  # seconds that the last one stays
+MOST = 2e6  # bytes
+RACE = "[data-picture=curves]"
+SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
+# A pointer, which Chromium does not draw without a screen.
+POINTER = """addEventListener("DOMContentLoaded", () => {
+    const dot = document.createElement("div");
+    dot.style = "position: fixed; z-index: 9999999; width: 18px; height: 18px; margin: -9px; " +
+        "border-radius: 50%; pointer-events: none; background: #0008; border: 2px solid #fff";
+    document.body.append(dot);
+    const at = event => dot.style.translate = `${event.clientX}px ${event.clientY}px`;
+    addEventListener("pointermove", at, true);
+    for (const [name, scale] of [["pointerdown", 0.6], ["pointerup", 1]])
+        addEventListener(name, () => dot.style.scale = scale, true);
+})"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """When it began and ended, on the clock of the frames, and the most seconds it is shown."""
+
+    begin: float
+    end: float
+    most: float
+
+
+class Film:
+    """What a page shows from now on, whenever that changes."""
+
+    def __init__(self, page: Page) -> None:
+        self._page, self._frames = page, list[tuple[float, bytes]]()
+        self._scenes: list[Scene] = []
+        self._session = page.context.new_cdp_session(page)
+        self._session.on("Page.screencastFrame", self._keep)
+        self._session.send("Page.startScreencast", {"format": "jpeg", "quality": 95})
+
+    def _keep(self, frame: dict) -> None:
+        self._frames.append((time.monotonic(), base64.b64decode(frame["data"])))
+        self._session.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
+
+    @contextlib.contextmanager
+    def scene(self, most: float = 60) -> Iterator[None]:
+        """What happens meanwhile is shown, in so many seconds at most."""
+        begin = time.monotonic()
+        yield
+        self._scenes.append(Scene(begin, time.monotonic(), most))
+
+    def pictures(self) -> list[tuple[Image.Image, int]]:
+        """All pictures that differ, each with its milliseconds."""
+        found: list[tuple[bytes, int]] = []
+        tick = 1000 // PER_SECOND
+        for scene in self._scenes:
+            seconds = scene.end - scene.begin
+            n = max(1, round(min(seconds, scene.most) * PER_SECOND))
+            for i in range(n):
+                frame = self._at(scene.begin + seconds * (i + 1) / n)
+                if found and found[-1][0] == frame:
+                    found[-1] = frame, found[-1][1] + tick
+                else:
+                    found.append((frame, tick))
+        found[-1] = found[-1][0], round(1000 * HOLD)
+        return [(_drawn(frame), duration) for frame, duration in found]
+
+    def _at(self, moment: float) -> bytes:
+        before = [frame for at, frame in self._frames if at <= moment]
+        return before[-1] if before else self._frames[0][1]
+
+
+def _drawn(frame: bytes) -> Image.Image:
+    image = Image.open(io.BytesIO(frame)).convert("RGB")
+    return image.resize(SHOWN, Image.Resampling.LANCZOS)
+
+
+def play(page: Page, film: Film) -> None:
+    """What the animation shows."""
+    with film.scene(most=6):
+        _press(page, "Start live training")
+        page.get_by_role("button", name="Pause").wait_for()
+        page.locator("[data-picture=weights]").wait_for()
+        page.wait_for_timeout(7000)
+        _press(page, "Pause")
+        page.get_by_role("button", name="Play").wait_for()
+    with film.scene(most=5):
+        _drag(page)
+    with film.scene(most=2.5):
+        page.get_by_role("button", name="Back").click()
+        page.wait_for_timeout(1000)
+        _press(page, "Kill it now")
+        page.get_by_text(re.compile("Killed at iteration")).wait_for()
+        page.locator(".st-key-kill-report").scroll_into_view_if_needed()
+        page.wait_for_timeout(1000)
+    with film.scene(most=6):
+        _press(page, "Race back")
+        over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
+        over.wait_for(state="attached")
+        page.locator(RACE).scroll_into_view_if_needed()
+        page.mouse.move(SIZE[0] - 20, 20)
+        page.wait_for_timeout(1500)
+
+
+def _press(page: Page, name: str) -> None:
+    """Click a button as a person does: the pointer goes there first."""
+    box = page.get_by_role("button", name=name).bounding_box()
+    assert box is not None, f"{name} is on the page"
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y, steps=12)
+    page.wait_for_timeout(250)
+    page.mouse.down()
+    page.wait_for_timeout(120)
+    page.mouse.up()
+    page.mouse.move(SIZE[0] / 2, SIZE[1] - 20)  # away: its help would stay
+
+
+def _drag(page: Page) -> None:
+    """The cut of the buckets, to the right and halfway back."""
+    box = page.locator("[data-picture=buckets]").get_by_role("slider").bounding_box()
+    assert box is not None, "a cut to drag"
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y, steps=12)
+    page.mouse.down()
+    for by in (*range(0, 150, 8), *range(150, 70, -8)):
+        page.mouse.move(x + by, y)
+        page.wait_for_timeout(60)
+    page.mouse.up()
+    page.wait_for_timeout(1200)
+
+
+def save(pictures: list[tuple[Image.Image, int]], path: Path) -> int:
+    """Write them as well as fits. Returns how many bytes they take."""
+    images, durations = [image for image, _ in pictures], [ms for _, ms in pictures]
+    for quality in (80, 70, 60, 50, 40, 30):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        images[0].save(
+            path,
+            save_all=True,
+            append_images=images[1:],
+            duration=durations,
+            loop=0,
+            quality=quality,
+            method=6,
+            minimize_size=True,
+        )
+        if path.stat().st_size <= MOST:
+            break
+    return path.stat().st_size
+
+
+def main() -> None:
+    """Record it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", type=Path, nargs="?", default=Path("docs/img/live.webp"))
+    parser.add_argument("--chromium", default=chromium())
+    options = parser.parse_args()
+    with sync_playwright() as playwright, server("app.py") as ours:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
+        warm(browser, ours.url)
+        context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]})
+        context.add_init_script(POINTER)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{ours.url}/?{SETTINGS}")
+        page.locator("[data-picture=examples]").wait_for()
+        page.wait_for_timeout(1500)
+        film = Film(page)
+        play(page, film)
+        pictures = film.pictures()
+    nbytes = save(pictures, options.path)
+    seconds = sum(ms for _, ms in pictures) / 1000
+    print(f"{options.path}: {len(pictures)} pictures, {seconds:.0f} s, {nbytes / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Uniform quantization with a dead zone: every level is a multiple of one step size.
+
+A change v becomes q steps, q = sign(v) * floor(|v| / size + offset), and q * size stands for it.
+Changes below (1 - offset) * size become 0. At equal entropy this leaves less error than levels that
+double: see Sullivan, "Efficient Scalar Quantization of Exponential and Laplacian Random Variables",
+IEEE Trans. Inf. Theory 42(5), 1996.
+
+Codes rise with |q|: 0 is 0, then 1, -1, 2, -2, ... So a record holds the step size and the number
+of codes in place of levels.
+
+A budget and a tolerance choose the step size. A histogram of magnitudes estimates the entropy for
+every size, so a budget needs few passes. A tolerance t limits the error: |track - u| <= t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import SettingsError
+
+from . import kernels, workers
+from .kernels import FINE_SHIFT, N_FINE
+from .survivors import Segments, Survivors, room_for
+
+OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
+NEAREST = 0.5  # of a tolerance: the smallest error for a step size
+MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
+NARROW = 127  # q of the largest level whose code fits into a byte
+SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magnitudes
+MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
+# |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
+SLACK = 0.0025
+SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
+LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """How large the changes of an alphabet are.
+
+    count: int64 (N_FINE,), changes other than 0 by the fine bin of their magnitude. high: uint32
+    (tensors,), the largest magnitude of each tensor as bits. n: elements that were looked at,
+    unchanged ones too.
+    """
+
+    count: NDArray[np.int64]
+    high: NDArray[np.uint32]
+    n: int
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude; 0.0 if nothing has changed."""
+        return float(self.high.max(initial=0).astype(np.uint32).view(np.float32))
+
+    def beyond(self, magnitude: float) -> NDArray[np.intp]:
+        """The tensors with a change that is larger or not finite."""
+        return np.flatnonzero(~(self.high.view(np.float32) <= magnitude))
+
+    @cached_property
+    def _below(self) -> NDArray[np.float64]:
+        return np.concatenate(([0.0], np.cumsum(self.count, dtype=np.float64)))
+
+    def at_least(self, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """About how many changes are at least so large. float64 of any shape."""
+        return self._below[-1] - np.interp(magnitudes, _EDGES, self._below)
+
+    def entropy(self, size: float, offset: float) -> float:
+        """About how many bits an element takes, as Shannon's bound for single values."""
+        most = min(int(self.largest / size + offset) + 1, MAX_STEPS)
+        reached = self.at_least((np.arange(1, most + 2, dtype=np.float64) - offset) * size)
+        members = reached[:-1] - reached[1:]
+        members = members[members > 0]
+        zeros = self.n - reached[0]
+        bits = float((members * np.log2(2 * self.n / members)).sum())  # either sign is as likely
+        return (bits + (zeros * np.log2(self.n / zeros) if zeros > 0 else 0.0)) / max(self.n, 1)
+
+    def size_for(self, bits: float, offset: float, low: float, high: float) -> float:
+        """The step size between low and high that takes about so many bits an element."""
+        while high > low * 1.001:
+            middle = np.sqrt(low) * np.sqrt(high)
+            low, high = (low, middle) if self.entropy(middle, offset) <= bits else (middle, high)
+        return float(high)
+
+
+def _edges() -> NDArray[np.float64]:
+    """The lower end of every fine bin, and the end of the last one; rising."""
+    finite = np.arange(kernels.NON_FINITE_FIELD << 6, dtype=np.uint32) << FINE_SHIFT
+    edges = finite.view(np.float32).astype(np.float64)
+    return np.append(edges, 2.0**128 * np.arange(1, N_FINE - finite.size + 2))
+
+
+_EDGES = _edges()
+
+
+def magnitudes_of(segments: Segments, *, sampled: bool = False) -> Magnitudes:
+    """One pass over sources - tracks. sampled: over a part of it, where it is large."""
+    pieces = workers.pieces(-(-segments.n // kernels.UNIT), least=8)
+    count = np.zeros((len(pieces), N_FINE), np.int64)
+    high = np.zeros((len(pieces), segments.tracks.size), np.uint32)
+    met = np.zeros(len(pieces), np.int64)
+    arrays = segments.sources, segments.tracks, segments.starts
+    stride = max(segments.n // SAMPLE, 1) if sampled else 1
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        met[i] = kernels.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
+
+    workers.spread(work, len(pieces))
+    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), int(met.sum()))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A delta in steps of one size.
+
+    survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
+    (k,). beyond: changes that are not finite or that no level can stand for; they are lost.
+    """
+
+    survivors: Survivors
+    counts: NDArray[np.int64]
+    levels: NDArray[np.float32]
+    beyond: int = 0
+
+    def first(self, most: int) -> Steps:
+        """Without all but the first survivors, which these replace."""
+        counts = self.survivors.keep_first(most, self.counts.size)
+        counts[0] = self.survivors.n - counts.sum()
+        k = int(np.flatnonzero(counts)[-1]) + 1
+        return Steps(self.survivors, counts[:k], self.levels[:k])
+
+
+@dataclass(frozen=True)
+class UniformQuantizer:
+    """Quantizes sources - tracks in steps of any size.
+
+    Each call replaces the survivors of the last one, whose memory it uses. offset: see the
+    module. most: the largest |q|.
+    """
+
+    segments: Segments
+    offset: float
+    most: int
+    _wide: Survivors
+
+    def __call__(
+        self, size: np.float32, largest: float, end: int | None = None, other: float = 0
+    ) -> Steps:
+        """In steps of this size.
+
+        Args:
+            size: Of a step.
+            largest: The largest magnitude that is expected.
+            end: From this block on, only changes that would be a step of the size ``other`` count.
+            other: Larger than the size.
+        """
+        narrow = largest / float(size) + self.offset < NARROW
+        end, other = (self.segments.n, float(size)) if end is None else (end, other)
+        found = self._quantized(size, NARROW if narrow else self.most, end, other)
+        if found.beyond and narrow and self.most > NARROW:
+            found = self._quantized(size, self.most, end, other)
+        return found
+
+    def _quantized(self, size: np.float32, most: int, end: int, other: float) -> Steps:
+        s = self._wide.of_width(1 if most <= NARROW else 2)
+        pieces = workers.pieces(s.units, least=8)
+        found = np.zeros((len(pieces), 2 * most + 1), np.int64)
+        arrays = self.segments.sources, self.segments.tracks, self.segments.starts
+        per_step = 1 / float(size)
+        least = _first_step(per_step, self.offset)
+        beyond_end = _first_step(1 / other, self.offset)
+
+        def work(i: int, scratch: workers.Scratch) -> None:
+            kernels.collect_uniform(
+                *arrays,
+                *pieces[i],
+                least,
+                end,
+                beyond_end,
+                per_step,
+                self.offset,
+                scratch.delta,
+                s.marks,
+                s.codes,
+                s.numbers,
+                found[i],
+            )
+
+        workers.spread(work, len(pieces))
+        counts = found.sum(axis=0)
+        beyond, counts[0] = int(counts[0]), 0
+        counts[0] = s.n - counts.sum()
+        used = np.flatnonzero(counts)
+        counts = counts[: int(used[-1]) + 1 if used.size else 1]
+        levels = levels_of(size, counts.size)
+        return Steps(s, counts, levels, beyond + (not np.isfinite(levels[-1])))
+
+
+def largest_of(array: NDArray[np.float32]) -> float:
+    """The largest magnitude of all values that are finite."""
+    words = array.reshape(-1).view(np.uint32)
+    pieces = workers.pieces(words.size, least=kernels.UNIT)
+    high = np.zeros(len(pieces), np.uint32)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        high[i] = kernels.largest(words[slice(*pieces[i])])
+
+    workers.spread(work, len(pieces))
+    return float(high.max(initial=0).astype(np.uint32).view(np.float32))
+
+
+@contextmanager
+def quantizer(segments: Segments, offset: float, most: int) -> Iterator[UniformQuantizer]:
+    """A quantizer of sources - tracks."""
+    with room_for(segments.n) as survivors:
+        yield UniformQuantizer(segments, offset, most, survivors)
+
+
+def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
+    """float32 (k,): q * size for the codes 0 to k - 1, each product rounded once."""
+    code = np.arange(k)
+    q = np.where(code % 2, 1, -1) * ((code + 1) // 2)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where it matters, by name
+        return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
+
+
+def size_within(tolerance: float, largest: float) -> np.float32:
+    """The largest step size for which no value of the track is further off than the tolerance.
+
+    Rounding to the nearest level leaves half a step, and SLACK. Adding the level to the track
+    rounds to float32: by half a unit in the last place of u, or, as u is a float32 itself, by no
+    more than the distance before it.
+
+    Args:
+        tolerance: Above 0.
+        largest: The largest |u|.
+    """
+    end = np.float32(min(largest + tolerance, LARGEST_SIZE))
+    place = float(np.spacing(end)) / 2
+    size = max(tolerance - place, tolerance / 2) / (0.5 + SLACK)
+    rounded = np.float32(size)
+    return rounded if rounded <= size else np.nextafter(rounded, np.float32(0))
+
+
+def check_tolerance(tolerance: float) -> float:
+    """The tolerance as a float. Raises SettingsError unless it is above 0 and a normal float32."""
+    numbers = int | float | np.integer | np.floating
+    number = isinstance(tolerance, numbers) and not isinstance(tolerance, bool)
+    plain = float(tolerance) if number and isinstance(tolerance, np.generic) else tolerance
+    if not number or not LEAST_TOLERANCE <= plain <= MOST_TOLERANCE:
+        raise SettingsError(
+            f"tolerance is the largest error of a saved value, above 0, as 1e-4; got {tolerance!r}"
+        )
+    return float(tolerance)
+
+
+def _first_step(per_step: float, offset: float) -> np.uint32:
+    """The smallest magnitude, as bits, that is a whole step."""
+    bits = int(np.float32((1 - offset) / per_step).view(np.uint32))
+    while bits > 1 and _steps(bits - 1, per_step, offset) >= 1:
+        bits -= 1
+    while _steps(bits, per_step, offset) < 1:
+        bits += 1
+    return np.uint32(max(bits, 1))
+
+
+def _steps(bits: int, per_step: float, offset: float) -> float:
+    return float(np.uint32(bits).view(np.float32)) * per_step + offset

@@ -1,0 +1,102 @@
+// 7 Beyond the paper: steps of one size beside buckets of powers of two, on one number line.
+
+const LANE = { high: 62, top: 20 }; // of one number line: its dots, and the room for words above
+
+function drawSteps(page, body, controls) {
+  const { state, data, lesson, names } = page;
+  if (!body.children.length) {
+    const slider = make("input", { type: "range", min: 0, max: data.finest, style: "width: 130px" });
+    slider.oninput = () => page.change({ fine: Number(slider.value) });
+    controls.append(make("label", { class: "line" }, "tolerance", slider, make("b")));
+    const lane = () => make("g", {}, make("g"), make("g"), make("text", { "font-weight": 700 }), make("text", { class: "faint", "text-anchor": "end" }));
+    body.append(make("svg", { role: "presentation" }, lane(), lane()));
+  }
+  const { steps } = page;
+  const [label] = controls.children;
+  const [slider, tolerance] = label.children;
+  slider.value = state.fine;
+  set(slider, { "aria-valuetext": words(steps.tolerance, 3) });
+  tolerance.textContent = words(steps.tolerance, 3);
+  const [svg] = body.children;
+  fitted(body, (wide) => {
+    const { numbers, buckets, bits } = page.lesson;
+    const { size, codes } = page.steps;
+    const deltas = numbers.map((m) => m.delta);
+    const [low, high] = [Math.min(0, ...deltas), Math.max(0, ...deltas)];
+    const room = (high - low || 1) * 0.06;
+    const x = (value) => ((value - low + room) / (high - low + 2 * room)) * wide;
+    set(svg, { viewBox: `0 0 ${wide} ${2 * LANE.high + 2 * LANE.top + 10}`, height: 2 * LANE.high + 2 * LANE.top + 10 });
+    const bins = buckets.map((b) => {
+      const ends = [2 ** b.exponent, 2 ** (b.exponent + 1)].map((end) => (b.sign ? -end : end)).sort((a, c) => a - c);
+      return { key: `${b.sign}:${b.exponent}`, ends, level: b.kept ? b.middle : null, sign: b.sign };
+    });
+    const reach = [low - room, high + room].map((end) => Math.round(end / size));
+    const bands = [];
+    for (let q = reach[0]; q <= reach[1]; q++) bands.push({ key: q, ends: [(q - 0.5) * size, (q + 0.5) * size], level: q ? q * size : null, sign: q < 0 ? 1 : 0 });
+    const rows = [
+      ["Buckets of powers of two", bins, numbers.map((m) => m.written), bits.h],
+      ["Equal steps", bands, codes.map((q) => q * size), page.steps.bits],
+    ];
+    rows.forEach(([title, own, landed, cost], row) => {
+      const top = LANE.top + row * (LANE.high + LANE.top + 6);
+      const [places, dots, name, result] = svg.children[row].children;
+      name.textContent = title;
+      set(name, { x: 2, y: top - 5 });
+      const off = Math.max(...deltas.map((delta, i) => Math.abs(delta - landed[i])));
+      result.textContent = `${cost} bits · furthest off: ${words(off, 2)}`;
+      set(result, { x: wide - 2, y: top - 5 });
+      each(
+        places,
+        own,
+        (place) => place.key,
+        () => make("g", {}, make("rect", { rx: 3 }), make("line"), make("text", { class: "faint", "text-anchor": "middle" })),
+        (group, place) => {
+          const [rect, level, dead] = group.children;
+          const [from, to] = place.ends.map((end) => Math.min(Math.max(x(end), 0), wide));
+          const none = row === 1 && place.level === null;
+          set(rect, { x: from + 0.75, width: Math.max(to - from - 1.5, 0), y: top, height: LANE.high, fill: none ? "var(--grey)" : hue(place.sign), opacity: place.level === null ? 0.22 : 0.13 });
+          const at = place.level === null ? null : x(place.level);
+          set(level, { x1: at ?? 0, x2: at ?? 0, y1: top, y2: top + LANE.high, stroke: hue(place.sign), "stroke-width": 1.6, "stroke-dasharray": "4 3", opacity: at === null ? 0 : 1 });
+          dead.textContent = none && to - from > 62 ? "dead zone" : "";
+          set(dead, { x: (from + to) / 2, y: top + LANE.high - 5 });
+        },
+      );
+      each(
+        dots,
+        deltas.map((_, i) => i),
+        (i) => i,
+        (i) => {
+          const dot = make("g", { class: "dot" }, make("line"), make("circle"), make("text"));
+          dot.onclick = () => page.follow(i);
+          return dot;
+        },
+        (group, i) => {
+          const [stem, circle, letter] = group.children;
+          const y = top + 14 + (i % 3) * 14;
+          const chosen = i === page.state.followed;
+          set(group, { style: `transform: translate(${x(deltas[i])}px, ${y}px)` });
+          set(stem, { x2: x(landed[i]) - x(deltas[i]), y2: 0, stroke: "var(--faint)", "stroke-width": 1.6 });
+          set(circle, { r: chosen ? 9 : 7.5, fill: chosen ? "var(--good)" : landed[i] ? hue(landed[i] < 0 ? 1 : 0) : "var(--dim)", stroke: "var(--paper)" });
+          set(letter, { y: 3.5, "text-anchor": "middle", class: "on" });
+          letter.textContent = names[i];
+        },
+      );
+    });
+  });
+}
+
+function tellSteps({ state, steps, lesson, names }) {
+  const i = state.followed;
+  const { delta } = lesson.numbers[i];
+  const q = steps.codes[i];
+  const to = q ? `${words(q)} × ${words(steps.size, 3)} = ${words(q * steps.size, 3)}` : "0, in the dead zone";
+  return `${names[i]}: ${words(delta)} becomes ${to}. No number is off by more than ${words(steps.tolerance, 3)}.`;
+}
+
+const tableSteps = ({ lesson, steps, names }) => [
+  ["name", "δ", "bucket", "off", "steps", "level", "off"],
+  ...lesson.numbers.map((m, i) => {
+    const level = steps.codes[i] * steps.size;
+    return [names[i], words(m.delta), words(m.written), words(Math.abs(m.delta - m.written), 2), words(steps.codes[i]), words(level), words(Math.abs(m.delta - level), 2)];
+  }),
+];

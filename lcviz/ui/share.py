@@ -1,0 +1,42 @@
+"""The links of a run: one to look at it, and one to steer it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+
+from lcviz.lab.tuner.candidates import Setting
+from lcviz.run.run import Run
+
+from . import session
+from .live_settings import checkpoint_parameters, training_parameters
+from .steering import KEY
+
+
+def popover(run: Run) -> None:
+    """A button that opens them; who may not steer has the first one alone."""
+    with st.popover("Share", icon=":material/share:", key="share"):
+        st.markdown("**Look**: who has this link sees the run, and cannot change it.")
+        st.code(look_link(run), language=None, wrap_lines=True)
+        if session.steered().allows(run):
+            st.markdown("**Steer**: who has this link can also pause, reset and kill it.")
+            st.code(steer_link(run), language=None, wrap_lines=True)
+
+
+def look_link(run: Run) -> str:
+    """The address of Live that shows the run."""
+    return _address({"run": run.id})
+
+
+def steer_link(run: Run) -> str:
+    """The same with its key, and its settings in the form: for a Reset."""
+    s = run.settings
+    form = training_parameters(s.workload, s.stop_after, s.seed)
+    form |= checkpoint_parameters(Setting(s.coding, s.interval))
+    return _address({"run": run.id, KEY: session.all_runs().key(run)} | form)
+
+
+def _address(parameters: dict[str, str]) -> str:
+    here = urlsplit(st.context.url or "")
+    return f"{here.scheme}://{here.netloc}{here.path}?{urlencode(parameters)}"

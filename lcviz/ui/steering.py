@@ -1,0 +1,90 @@
+"""Who may steer a run: whoever holds its key, in this session or in this browser.
+
+The run's id in the URL lets others look. The key is never there, so an address that is copied is a
+link to look. It stays in the session and in a cookie, which brings it back after a reload and into
+other tabs; a second, private link hands it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from lcviz.run.run import Run
+from lcviz.server.runs import Runs
+
+KEY = "steer"  # in a private link, until it is opened
+COOKIE = "lcviz-steer"
+MOST_KEYS = 12  # in the cookie: a server holds no more runs
+_IN_SESSION = "steering"
+# A cookie goes to every server of this host; one that knows no run of that key does nothing.
+_KEEP = f"""export default function ({{ data }}) {{
+  const held = document.cookie.split("; ").find((c) => c.startsWith("{COOKIE}="));
+  const old = held ? held.slice({len(COOKIE) + 1}).split(".") : [];
+  const keys = [...new Set([...data.keys, ...old])].slice(0, {MOST_KEYS});
+  const how = "path=/; max-age=604800; SameSite=Strict";
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `{COOKIE}=${{keys.join(".")}}; ${{how}}${{secure}}`;
+}}"""
+
+
+class Steering:
+    """The runs that one session may steer, and the one it has just begun.
+
+    A plain object: a callback that touches the session ends there if another rerun waits.
+
+    keys: of runs, the newest first. begun: a run that the page does not show yet. speed: what the
+    slider of the speed showed last.
+    """
+
+    def __init__(self, runs: Runs, keys: Sequence[str]) -> None:
+        self._runs, self.keys = runs, list(keys)
+        self.begun: Run | None = None
+        self.speed: str | None = None
+
+    def begin(self, run: Run) -> None:
+        """Take a run that this session has made."""
+        self.keys.insert(0, self._runs.key(run))
+        self.begun = run
+
+    def take(self, key: str, run: Run) -> None:
+        """Take a key, if it is the run's."""
+        if key not in self.keys and self._runs.opened_by(run, [key]):
+            self.keys.insert(0, key)
+
+    def allows(self, run: Run) -> bool:
+        """Whether this session may steer the run."""
+        return self._runs.opened_by(run, self.keys)
+
+    def of(self, run: Run) -> Run:
+        """The run, to do something with it. Raises RunError unless this session may."""
+        return self._runs.steered(run, self.keys)
+
+
+def of_session(runs: Runs) -> Steering:
+    """What this session may steer."""
+    if _IN_SESSION not in st.session_state:
+        held = st.context.cookies.get(COOKIE, "")
+        st.session_state[_IN_SESSION] = Steering(runs, [k for k in held.split(".") if k])
+    found: Steering = st.session_state[_IN_SESSION]
+    return found
+
+
+def take_key(steering: Steering, run: Run) -> None:
+    """Take the key of a private link out of the URL."""
+    if KEY in st.query_params:
+        steering.take(st.query_params[KEY], run)
+        del st.query_params[KEY]
+
+
+def keep_in_browser(steering: Steering) -> None:
+    """Draw nothing; the browser keeps the keys, for reloads and other tabs."""
+    _keeper()(key="steering-cookie", data={"keys": steering.keys[:MOST_KEYS]})
+
+
+@cache
+def _keeper() -> Any:
+    return st.components.v2.component("lcviz.steering", js=_KEEP)

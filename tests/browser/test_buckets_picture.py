@@ -1,0 +1,82 @@
+"""The picture of the buckets shows what was asked for before the server has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lcviz.ui.picture import script
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+DATA: dict[str, Any] = {
+    "picture": "buckets",
+    "title": "Buckets",
+    "about": "",
+    "text": "",
+    "number": 2,
+    "buckets": [
+        {"exponent": -3 - i, "sign": 0, "kept": 0 if i > 2 else 5, "rest": 5 if i > 2 else 0}
+        | {"rank": i + 1}
+        for i in range(9)
+    ],
+    "exponents": list(range(-3, -12, -1)),
+    "largest": 5,
+    "cut": 3,
+    "most": 9,
+    "options": [[x, x] for x in ("1", "2", "3", "all")],
+    "bits": "2",
+    "marked": None,
+}
+MODULE = "window.sent = []; %s window.show = data => draw({data, parentElement: document.body, \
+setTriggerValue: (...what) => sent.push(what)});"
+LOOK = """() => [
+    document.querySelector('[role=slider]').getAttribute('aria-valuenow'),
+    document.querySelector('[aria-pressed=true]')?.textContent,
+    [...document.querySelectorAll('g.bars > g')].findIndex(
+        bar => bar.querySelector('[stroke-width="3"]')),
+]"""
+
+
+def test_what_is_asked_for_is_shown_at_once(page: Page) -> None:
+    page.get_by_role("button", name="3").click()
+    assert page.evaluate(LOOK) == ["7", "3", -1]
+    page.locator("g.bars > g").nth(1).click()
+    assert page.evaluate(LOOK) == ["7", "3", 1]
+    assert page.evaluate("sent") == [["bits", "3"], ["mark", [-4, 0]]]
+
+
+def test_other_changes_before_the_answer_do_not_undo_it(page: Page) -> None:
+    page.get_by_role("slider").press("ArrowRight")
+    page.evaluate("show", DATA | {"text": "another tick"})
+    assert page.evaluate(LOOK) == ["4", "2", -1]
+    page.clock.fast_forward(200)
+    assert page.evaluate("sent") == [["cut", 4]]
+    page.evaluate("show", DATA | {"cut": 4, "bits": ""})
+    page.evaluate("show", DATA)  # another step
+    assert page.evaluate(LOOK) == ["3", "2", -1]
+
+
+def test_without_an_answer_it_is_taken_back(page: Page) -> None:
+    page.get_by_role("button", name="all").click()
+    page.evaluate("show", DATA | {"marked": [-3, 0]})
+    assert page.evaluate(LOOK) == ["9", "all", 0]
+    page.clock.fast_forward(2000)
+    assert page.evaluate(LOOK) == ["3", "2", 0]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that holds the picture alone, its clock stopped."""
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.clock.install(time=0)
+        page.set_content("<body></body>")
+        module = script("buckets").replace("export default function (", "function draw(", 1)
+        page.add_script_tag(content=MODULE % module)
+        page.evaluate("show", DATA)
+        page.clock.pause_at(3_600_000)
+        yield page
