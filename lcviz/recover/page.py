@@ -99,9 +99,8 @@ def _label(shown: Shown, *, recording: bool) -> None:
         text = f":material/history: **Recorded** {recorded().day}, `{COMMAND}`: {text}"
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
-    st.markdown(
-        explained(f":small[{text} {NAMES}]"), help=recorded().versions if recording else None
-    )
+    st.markdown(f":small[{text}]", help=recorded().versions if recording else None)
+    st.caption(explained(NAMES))
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:

@@ -149,7 +149,7 @@ def test_where_the_base_is(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
     assert "base at step 4; older states" in "".join(page.texts("caption"))
     base, newest = states_of(run)[2:]
     own = TrialChain(Coding(2), layout_of(base.arrays), base.arrays)
-    assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, bytes on disk"][0]
+    assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, % of float32"][0]
     monkeypatch.setattr(Run, "steps_held", lambda _: (6,))
     assert "Only one state" in tuning("ab").texts("info")[0]
 
