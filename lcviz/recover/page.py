@@ -17,6 +17,7 @@ from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.glossary import explained
 
 from .page_rework import conditions, details, headline, pictures
 from .page_timelines import timelines
@@ -33,6 +34,10 @@ METHODS = {
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
     "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
+NAMES = (
+    "LC is this codec, [[SCAR]] saves the blocks of weights that changed most, [[TOPN]] single "
+    "weights."
+)
 Outcomes = tuple[Outcome, ...]
 Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
 
@@ -91,10 +96,11 @@ def _label(shown: Shown, *, recording: bool) -> None:
     experiment, seeds, by_seed = shown
     text = f"{conditions(experiment, seeds)}."
     if recording:
-        text = f":material/history: **Recorded** {recorded().day} with `{COMMAND}`: {text}"
+        text = f":material/history: **Recorded** {recorded().day}, `{COMMAND}`: {text}"
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
     st.markdown(f":small[{text}]", help=recorded().versions if recording else None)
+    st.caption(explained(NAMES))
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:
@@ -168,7 +174,7 @@ def _last_checkpoint(protocol: Protocol) -> str:
         return f"The last checkpoint: iteration {last}, {plural(before, 'iteration')} before."
     text = f"The last checkpoint: iteration {last}, just before the crash."
     if interval > 1:
-        text += f" To see what the interval can cost, crash at {protocol.fail_at + interval - 1}."
+        text += f" The most that the interval costs: crash at {protocol.fail_at + interval - 1}."
     return text
 
 

@@ -10,11 +10,10 @@ import streamlit as st
 from demo_models import MODELS
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import FinishedPart, View
-from lcviz.text import nbytes_text, percent_text, plural
+from lcviz.text import percent_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, ControlTexts
-from lcviz.ui.glossary import explained
 
 from .timelines import (
     ASYNCHRONOUS,
@@ -38,8 +37,8 @@ EXPLAINED = {
     MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. The loop "
     "closes its Checkpointer, merges, checks, and opens the chain again.",
 }
-SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
-CRASHES = {"machine": "the whole machine", "training": "the training alone"}
+SHOWS = {"all": "all", "part": "around the crash"}
+CRASHES = {"machine": "machine", "training": "training alone"}
 
 
 def timelines_of_run(place: str, settings: RunSettings) -> None:
@@ -47,8 +46,8 @@ def timelines_of_run(place: str, settings: RunSettings) -> None:
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
         st.caption(
-            f"The run saves every {settings.interval:,} iterations. Every {MOST_INTERVAL} are "
-            "measured, to save time."
+            f"The run saves every {settings.interval:,} iterations; here every {MOST_INTERVAL}, to "
+            "save time."
         )
 
 
@@ -60,16 +59,11 @@ def drill_of_run(settings: RunSettings) -> Drill:
 
 def timelines(place: str, drill: Drill) -> None:
     """The whole section. place: of the page, in the URL and the keys of widgets."""
-    st.subheader("Where the time goes: synchronous, asynchronous, merged", anchor=False)
+    st.subheader("Where the time of saving goes", anchor=False)
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
-    st.markdown(
-        explained(
-            "The training loop writes a checkpoint, or another process does: **[[asynchronous "
-            "saving]]**. [[Deltas|delta]] can be **[[merged|merged record]]**. One short training, "
-            f"{MODELS[drill.workload.model].title} saved every {every}, is measured in each way."
-        )
-    )
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
+        title = MODELS[drill.workload.model].title
+        st.markdown(f"{title} saved every {every}, in three ways:", width="content")
         for way, text in EXPLAINED.items():
             st.markdown(f"**{way}**", width="content", help=text)
     kept = _kept(drill)
@@ -109,7 +103,7 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
         horizontal=True, vertical_alignment="bottom", key=f"{place}-timelines-choices"
     ):
         crash = st.slider(
-            "A crash at t = … ms",
+            "Crash at … ms",
             0.0,
             end,
             round(end / 2 / step) * step,
@@ -118,16 +112,14 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
             bind="query-params",
             width=420,
             format="%g",
-            help="The same moment of the three trainings, counted from where each began the first "
-            "iteration that is shown.",
+            help="Counted, in each training, from the start of the first iteration shown.",
         )
         who = widgets.choice(
             "What crashes",
             CRASHES,
             default="machine",
             key=f"{place}_crashes",
-            help="What is on disk survives both. If only the training dies, the background process "
-            "still writes what it was given.",
+            help="If the training alone dies, the background process still writes what it has.",
         )
         shows = widgets.choice("Show", SHOWS, default="all", key=f"{place}_shows")
     second, last = crash / 1e3, end / 1e3
@@ -139,31 +131,23 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     st.table(crash_table(found, second, machine), hide_index=True)
     widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
     st.table(ways_table(found), hide_index=True)
-    st.markdown(_on_disk(found))
+    st.markdown(_merged(found))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
-        f"This machine on {when.day} {when:%B} at {when:%H:%M:%S} UTC: medians of the {SHOWN} "
-        "checkpoints shown. *Measure again* shows how much they vary. Where the training's lane is "
-        "empty, the server did something else."
+        f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
+        help="*Measure again* shows how much they vary. Where the training's lane is empty, the "
+        "server did something else.",
     )
 
 
-def _on_disk(found: Sequence[Timeline]) -> str:
-    """Bytes with and without merging, and whether all restores the same."""
-    plain, background, merged = found
+def _merged(found: Sequence[Timeline]) -> str:
+    """What merging saves on disk, and whether all restore the same."""
+    plain, _, merged = found
     saved = 1 - merged.nbytes / plain.nbytes
-    same = len({line.track for line in found}) == 1
-    alike = (
-        "All three restore the same weights to the last bit."
-        if same
-        else "The three do **not** restore the same weights: the training was not repeated exactly."
-    )
-    less = f"{percent_text(saved)} less" if saved >= 0 else f"{percent_text(-saved)} more"
+    text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
+    if len({line.track for line in found}) == 1:
+        return f"{text}All three restore the same weights to the last bit."
     return (
-        f"On disk, after a base of {nbytes_text(plain.base_nbytes)}: "
-        f"{nbytes_text(plain.nbytes)} in {plural(plain.records, 'delta')} synchronous, "
-        f"{nbytes_text(background.nbytes)} in {background.records:,} asynchronous, and "
-        f"{nbytes_text(merged.nbytes)} in {plural(merged.records, 'record')} merged, {less}. "
-        f"Steps that can be restored: {plain.steps:,}, {background.steps:,} and {merged.steps:,}. "
-        f"{alike}"
+        f"{text}The three do **not** restore the same weights: the training was not repeated "
+        "exactly."
     )

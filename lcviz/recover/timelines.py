@@ -65,9 +65,9 @@ class Timeline:
     first: the number of the first iteration shown. loop, saver: in the order of time; the saver is
     the loop itself, unless saving is asynchronous. given, durable: (second, step): when the saver
     had the whole state of a step, and when its record was on disk, name and all; rising, of every
-    checkpoint of the training. base_nbytes, nbytes: of the chain's base at the end, and of all
-    after it, the checkpoints that are not shown included; so many records, the base not counted,
-    and so many steps that restore. track: digest of what the newest one restores.
+    checkpoint of the training. nbytes: of the chain after its base, the checkpoints that are not
+    shown included; so many records, the base not counted, and so many steps that restore. track:
+    digest of what the newest one restores.
     """
 
     way: str
@@ -76,7 +76,6 @@ class Timeline:
     saver: tuple[Span, ...]
     given: tuple[tuple[float, int], ...]
     durable: tuple[tuple[float, int], ...]
-    base_nbytes: int
     nbytes: int
     records: int
     steps: int
@@ -293,7 +292,7 @@ class _Run:
         loop += [Span(STANDS_STILL, one.step, one.at - zero, one.ended - zero) for one in asked]
         saver = [span for one in asked for span in one.work(zero)]
         chain = codec.Chain(self._path)
-        base, *others = chain.entries
+        _, *others = chain.entries  # the base first
         return Timeline(
             self._way,
             first,
@@ -301,7 +300,6 @@ class _Run:
             tuple(saver),
             tuple((one.returned - zero, one.step) for one in self._asked),
             tuple((one.durable - zero, one.step) for one in self._asked),
-            base.nbytes,
             sum(e.nbytes for e in others),
             len(others),
             len(chain.steps),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Option, Panel, axis, base_option
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
 from .timelines import (
     CHECKS,
@@ -25,7 +27,7 @@ from .timelines import (
     Timeline,
 )
 
-_HIGH, _LOW = 18, 8  # pixels: bars of two heights, so that neighbours differ not by colour alone
+_HIGH, _LOW = 0.62, 0.28  # of a lane: bars of two heights tell neighbours without their colours
 _BARS = {
     TRAINS: (GREY, _LOW),
     STANDS_STILL: (VERMILION, _HIGH),
@@ -37,10 +39,8 @@ _BARS = {
     REOPENS: (BLUE, _LOW),
 }
 _LOST = "iterations that a crash would cost"
-_ICONS = {_HIGH: "rect", _LOW: "path://M0,3L18,3L18,7L0,7Z"}
-_STEPS = "path://M0,9L6,9L6,1L13,1L13,9L18,9L18,10L12,10L12,2L7,2L7,10L0,10Z"
-_TOP, _LANES, _APART, _STRIP, _GAP = 66, 60, 10, 36, 30  # pixels: two lanes, what is below them
-_BLOCK = _LANES + _APART + _STRIP + _GAP
+_TOP, _LANES, _APART, _STRIP, _GAP, _BELOW = 70, 60, 10, 36, 30, 50  # pixels
+_BLOCK = _LANES + _APART + _STRIP + _GAP  # of one way
 
 
 def timelines_panel(
@@ -51,61 +51,50 @@ def timelines_panel(
     crash: the second that is marked. machine: see `Timeline.restored`. window: seconds, shown.
     """
     there = [what for what in _BARS if any(_spans(line, what) for line in found)]
-    legend = [{"name": what, "icon": _ICONS[_BARS[what][1]]} for what in there]
-    end = max(line.end for line in found)
+    inside = len(found) * _BLOCK - _GAP
+    height = _TOP + inside + _BELOW
+    name = "ms since the first iteration shown began"
+    figure = base_figure(name, "", height, l=150, t=_TOP, b=_BELOW)
+    below = figure.layout.yaxis.to_plotly_json() | {"fixedrange": True}
     most = max(n for line in found for _, n in line.behind(machine))
-    grids: list[Option] = []
-    times: list[Option] = []
-    ups: list[Option] = []
-    series: list[Option] = []
-    low, high = (round(1e3 * second, 1) for second in window)
-    for line in found:
-        i, top = len(grids), _TOP + len(grids) // 2 * _BLOCK
-        sides = {"left": 150, "right": 24}
-        grids += [
-            sides | {"top": top, "height": _LANES},
-            sides | {"top": top + _LANES + _APART, "height": _STRIP},
-        ]
-        for at in (i, i + 1):
-            last = line is found[-1] and at > i
-            own = {"min": low, "max": high, "axisLabel": {"show": last}}
-            times.append({"type": "value", "gridIndex": at, "axisLine": {"onZero": False}} | own)
-        ups += [
-            {
-                "type": "category",
-                "gridIndex": i,
-                "inverse": True,
-                "axisTick": {"show": False},
-                "data": [f"{line.way}: training", "saving"],
-            },
-            {
-                "type": "value",
-                "gridIndex": i + 1,
-                "min": 0,
-                "max": most,
-                "interval": most,
-                "axisLabel": {"formatter": "a crash costs {value}"},
-            },
-        ]
-        series += [_bars(what, line, i, (low, high)) for what in there]
-        series += [_lost(line, machine, end, i + 1), _mark(crash, i), _mark(crash, i + 1)]
-    times[-1] |= axis("ms since the first iteration shown began")
-    option = base_option() | {
-        "tooltip": {"confine": True, "trigger": "item", "formatter": "{b}"},
-        "legend": base_option()["legend"] | {"data": [*legend, {"name": _LOST, "icon": _STEPS}]},
-        "grid": grids,
-        "xAxis": times,
-        "yAxis": ups,
-        "series": series,
-    }
+    end = max(line.end for line in found)
+    axes = {}
+    for i, line in enumerate(found):
+        lanes, strip = f"y{2 * i + 1}", f"y{2 * i + 2}"
+        top = inside - i * _BLOCK
+        low = top - _LANES - _APART
+        axes[f"yaxis{2 * i + 1}"] = below | {
+            "domain": [(top - _LANES) / inside, top / inside],
+            "range": [1.5, -0.5],
+            "tickvals": [0, 1],
+            "ticktext": [f"{line.way}: training", "saving"],
+            "showgrid": False,
+        }
+        axes[f"yaxis{2 * i + 2}"] = below | {
+            "domain": [max((low - _STRIP) / inside, 0), low / inside],
+            "range": [0, most],
+            "tickvals": [0, most],
+            "tickprefix": "a crash costs ",
+        }
+        for what in there:
+            first = next(other for other in found if _spans(other, what))
+            figure.add_trace(_bars(what, line, lanes, legend=line is first))
+        figure.add_trace(_lost(line, machine, end, strip, legend=i == 0))
+    axes["yaxis"] = axes.pop("yaxis1")
+    figure.update_layout(axes, barmode="overlay", hovermode="closest")
+    figure.update_xaxes(anchor=f"y{2 * len(found)}", range=[1e3 * second for second in window])
+    mark = {"color": VERMILION, "dash": "dash", "width": 2}
+    at = 1e3 * crash
+    figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=mark)
+    figure.add_annotation(text="crash", x=at, y=1, yref="paper", yanchor="bottom", showarrow=False)
     return Panel(
-        "What the training and the saver did, and what a crash would have cost, by the ms",
+        "Training and saving by the millisecond, and what a crash costs",
         _sentence(found, machine),
-        option,
+        figure,
         "For each way to save, bars of what the training loop and the saver do over time, and "
         "below them a line of the iterations that a crash would cost.",
-        _table(found),
-        _TOP + len(found) * _BLOCK + 30,
+        partial(_table, found),
+        height,
     )
 
 
@@ -113,87 +102,51 @@ def _spans(line: Timeline, what: str) -> list[Span]:
     return [s for s in (*line.loop, *line.saver) if s.what == what]
 
 
-def _bars(what: str, line: Timeline, grid: int, window: tuple[float, float]) -> Option:
-    """Spans of one kind, cut at the window, in ms: the end of a wide line would stick out."""
-    low, high = window
+def _bars(what: str, line: Timeline, axis: str, *, legend: bool) -> go.Bar:
+    """Spans of one kind, in ms. axis: of its lanes. legend: whether it is named there."""
     colour, width = _BARS[what]
-    lane = 0 if what in (TRAINS, STANDS_STILL) else 1
+    spans = _spans(line, what)
     noun = "iteration" if what == TRAINS else "step"
-    data = [
-        {
-            "name": f"{what} {_ms(s.seconds)}, {noun} {s.step}",
-            "coords": [
-                [round(max(1e3 * s.begin, low), 3), lane],
-                [round(min(1e3 * s.end, high), 3), lane],
-            ],
-        }
-        for s in _spans(line, what)
-        if 1e3 * s.begin < high and 1e3 * s.end > low
-    ]
-    return {
-        "name": what,
-        "type": "lines",
-        "coordinateSystem": "cartesian2d",
-        "xAxisIndex": grid,
-        "yAxisIndex": grid,
-        "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "width": width, "opacity": 1, "curveness": 0, "cap": "butt"},
-        "data": data,
-    }
+    return go.Bar(
+        name=what,
+        legendgroup=what,
+        showlegend=legend,
+        orientation="h",
+        base=[round(1e3 * s.begin, 3) for s in spans],
+        x=[round(1e3 * s.seconds, 3) for s in spans],
+        y=[0 if what in (TRAINS, STANDS_STILL) else 1] * len(spans),
+        yaxis=axis,
+        width=width,
+        marker={"color": colour, "line": {"width": 0}},
+        customdata=[f"{what} {_ms(s.seconds)}, {noun} {s.step}" for s in spans],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
 
 
-def _lost(line: Timeline, machine: bool, end: float, grid: int) -> Option:
+def _lost(line: Timeline, machine: bool, end: float, axis: str, *, legend: bool) -> go.Scatter:
     points = [*line.behind(machine), (end, line.lost(end, machine))]
-    return {
-        "name": _LOST,
-        "type": "line",
-        "step": "end",
-        "symbol": "none",
-        "silent": True,
-        "xAxisIndex": grid,
-        "yAxisIndex": grid,
-        "itemStyle": {"color": GREY},
-        "lineStyle": {"color": GREY, "width": 1.5},
-        "areaStyle": {"color": GREY, "opacity": 0.35},
-        "data": [[round(1e3 * second, 3), lost] for second, lost in points],
-    }
-
-
-def _mark(crash: float, grid: int) -> Option:
-    """A series of its own, because the others come and go."""
-    label = {"formatter": "crash", "position": "start"} if grid == 0 else {"show": False}
-    return {
-        "type": "line",
-        "xAxisIndex": grid,
-        "yAxisIndex": grid,
-        "data": [],
-        "silent": True,
-        "markLine": {
-            "symbol": "none",
-            "silent": True,
-            "lineStyle": {"color": VERMILION, "type": "dashed", "width": 2},
-            "data": [{"xAxis": round(1e3 * crash, 3), "label": label}],
-        },
-    }
+    return go.Scatter(
+        name=_LOST,
+        legendgroup=_LOST,
+        showlegend=legend,
+        x=[round(1e3 * second, 3) for second, _ in points],
+        y=[lost for _, lost in points],
+        yaxis=axis,
+        mode="lines",
+        line={"color": GREY, "width": 1.5, "shape": "hv"},
+        fill="tozeroy",
+        hovertemplate="%{x:.1f} ms: a crash costs %{y}<extra></extra>",
+    )
 
 
 def _sentence(found: Sequence[Timeline], machine: bool) -> str:
-    told = []
-    for line in found:
-        text = (
-            f"{line.way} {_ms(line.pause)} for a checkpoint, "
-            f"{_share(line.pause / line.iteration)} of an iteration"
-        )
-        merged = {s.step for s in _spans(line, MERGES)}
-        if long := [s.seconds for s in line.pauses if s.step in merged]:
-            text += f", and {_ms(median(long))} where {MERGED_AT_ONCE} deltas were merged"
-        told.append(text)
     worst = ", ".join(f"{line.way} {max(n for _, n in line.behind(machine))}" for line in found)
     who = "machine" if machine else "training alone"
-    return (
-        f"The loop stood still: {'; '.join(told)}. A crash of the {who} at the worst moment would "
-        f"have cost, in iterations: {worst}."
-    )
+    text = f"A crash of the {who} costs at most, in iterations: {worst}."
+    merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in found]
+    if pauses := [s.seconds for line, steps in merged for s in line.pauses if s.step in steps]:
+        text += f" Merging {MERGED_AT_ONCE} deltas stops the loop for {_ms(median(pauses))}."
+    return text
 
 
 def _ms(seconds: float) -> str:
@@ -230,14 +183,14 @@ def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs, a column for each: time in the loop, and bytes on disk."""
     table = {
         "": [
-            "an iteration, median",
-            "the loop stands still for a checkpoint, median",
-            "as a share of an iteration",
-            "the loop stands still, of all time shown",
-            "a checkpoint is on disk after, median",
-            "all deltas on disk, warm-up included",
-            "in records",
-            "steps that can be restored",
+            "iteration",
+            "pause for a checkpoint",
+            "of an iteration",
+            "pauses, of all time",
+            "on disk after",
+            "deltas, warm-up included",
+            "records",
+            "steps that restore",
         ]
     }
     for line in found:
@@ -264,8 +217,8 @@ def crash_table(found: Sequence[Timeline], crash: float, machine: bool) -> pd.Da
                 "saved": f"**{line.way}**",
                 "the training": _doing(line.loop, crash),
                 "the saver": _doing(line.saver, crash),
-                "iterations finished": str(done),
-                "restored is step": str(restored),
+                "iterations": str(done),
+                "restored": str(restored),
                 "lost": plural(done - restored, "iteration"),
             }
         )

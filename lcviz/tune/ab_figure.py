@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
+from lcviz.report.figure_parts import MOST_MARKED, STEP, line, step_range
 from lcviz.text import loss_text, minus, nbytes_text, percent_text, plural
-from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture
+from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure, plotted
 
 from .ab import Side, TrialSave
 
 AGAINST = "B against A"
-HEIGHT = 190  # CSS pixels
+HEIGHT = 230  # pixels
+_LOOKS = {"A": (BLUE, "solid", "circle"), "B": (VERMILION, "dash", "square")}
 
 
 def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
@@ -25,12 +25,12 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
     slower = f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}"
     rows: list[tuple[str, Callable[[Side], str], str]] = [
         (
-            "newest record, bytes on disk",
+            "newest record, % of float32",
             lambda s: _bytes(s.newest.nbytes, s),
             _more(x.nbytes, y.nbytes),
         ),
         (
-            f"mean of {of}, bytes",
+            f"mean of {of}",
             lambda s: _bytes(s.mean_nbytes, s),
             _more(a.mean_nbytes, b.mean_nbytes),
         ),
@@ -40,7 +40,7 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
             f"{_signed(b.bits - a.bits, '.3f')} bits",
         ),
         (
-            "distance, % of the distance trained",
+            "distance",
             lambda s: percent_text(s.newest.distance),
             _finite(100 * (y.distance - x.distance), ".2f", " percentage points"),
         ),
@@ -66,22 +66,20 @@ def ab_sentence(a: Side, b: Side) -> str:
     if a.choice == b.choice:
         return "A and B are the same: change one of them."
     size, near = b.mean_nbytes - a.mean_nbytes, b.newest.distance - a.newest.distance
-    less = "as many bytes as A"
+    less = "as many bytes"
     if round(size):
         share = percent_text(abs(size) / a.mean_nbytes)
-        less = f"{nbytes_text(abs(size))} ({share} of A's) {'more' if size > 0 else 'less'} than A"
-    less += " for a checkpoint on average"
+        less = f"{nbytes_text(abs(size))} ({share}) {'more' if size > 0 else 'less'}"
     points = abs(100 * near)
-    far = "is as far as A from what was trained"
+    far = "as near to what was trained"
     if not math.isfinite(points):
-        far = "at least one distance to what was trained is not finite"
+        far = "a distance that is not finite"
     elif points >= 0.005:
-        where = "further from" if near > 0 else "nearer to"
-        far = f"is {points:.2f} percentage points {where} what was trained"
-    return f"B takes {less}, and {far}."
+        far = f"{points:.2f} percentage points {'further' if near > 0 else 'nearer'}"
+    return f"A checkpoint of B, against A: {less}, {far}."
 
 
-def ab_sizes(a: Side, b: Side) -> Picture:
+def ab_sizes(a: Side, b: Side) -> Panel:
     """The record of every checkpoint, with both."""
     return _both(
         a,
@@ -89,27 +87,21 @@ def ab_sizes(a: Side, b: Side) -> Picture:
         lambda side, s: 100 * s.nbytes / side.full_nbytes,
         "record, % of float32",
         "Size",
-        f"On average A writes {nbytes_text(a.mean_nbytes)} and B {nbytes_text(b.mean_nbytes)} for "
-        f"a checkpoint of {nbytes_text(a.full_nbytes)} in float32.",
+        f"On average A {nbytes_text(a.mean_nbytes)}, B {nbytes_text(b.mean_nbytes)}; float32: "
+        f"{nbytes_text(a.full_nbytes)}.",
     )
 
 
-def ab_distances(a: Side, b: Side) -> Picture:
+def ab_distances(a: Side, b: Side) -> Panel:
     """How far a restart would be from what was trained, with both."""
     x, y = a.newest.distance, b.newest.distance
-    sentence = f"Restored from step {a.newest.step}, the model would be "
-    if math.isfinite(x) and math.isfinite(y):
-        sentence += f"{percent_text(x)} of the distance trained from the live one with A, "
-        sentence += f"{percent_text(y)} with B."
-    else:
-        sentence += "at a distance from the live one that is not finite."
     return _both(
         a,
         b,
         lambda _, s: 100 * s.distance,
         "% of the distance trained",
         "Distance to what was trained",
-        sentence,
+        f"At step {a.newest.step}: A {percent_text(x)}, B {percent_text(y)}.",
     )
 
 
@@ -120,31 +112,29 @@ def _both(
     name: str,
     title: str,
     sentence: str,
-) -> Picture:
-    sides = {"A": (a, "down", "solid"), "B": (b, "up", "dashed")}
+) -> Panel:
+    figure = base_figure(STEP, name, HEIGHT, t=32)
+    columns: dict[str, list[float | None]] = {}
+    for who, side in (("A", a), ("B", b)):
+        points = [(s.step, plotted(value(side, s), 4)) for s in side.saves]
+        columns[f"{who}, {name}"] = [y for _, y in points]
+        marked = len(points) <= MOST_MARKED
+        figure.add_trace(line(who, _LOOKS[who], points, marked, "%{y:.4g} %"))
     steps = [s.step for s in a.saves]
-    values = {
-        who: [plotted(value(side, s), 4) for s in side.saves] for who, (side, *_) in sides.items()
-    }
-    lines = [
-        {"name": who, "colour": colour, "dash": dash, "x": steps, "y": values[who]}
-        for who, (_, colour, dash) in sides.items()
-    ]
-    drawing: dict[str, Any] = {"lines": lines, "marks": [], "log": False, "clickable": False}
-    drawing |= {"range": [steps[0], max(steps[-1], steps[0] + 1)], "unit": "step", "height": HEIGHT}
-    columns = {f"{who}, {name}": numbers for who, numbers in values.items()}
-    numbers = pd.DataFrame({"step": steps} | columns)
-    return Picture("curves", title, f"{name} · A and B by step", sentence, drawing, numbers)
+    figure.update_xaxes(range=step_range(steps[0], steps[-1]))
+    figure.update_yaxes(rangemode="tozero")
+    table = pd.DataFrame({"step": steps} | columns)
+    return Panel(title, sentence, figure, f"{title} with A and with B, by step.", table, HEIGHT)
 
 
 def _bytes(n: float, side: Side) -> str:
-    return f"{n:,.0f} B, {percent_text(n / side.full_nbytes)} of float32"
+    return f"{n:,.0f} B, {percent_text(n / side.full_nbytes)}"
 
 
 def _tables(side: Side) -> str:
     """Bytes of the new ones, and how many were sent before."""
     s = side.newest
-    return f"{s.table_nbytes:,} B, {s.reused} of {plural(s.tables, 'table')} reused"
+    return f"{s.table_nbytes:,} B, {s.reused} of {s.tables} reused"
 
 
 def _more(a: float, b: float) -> str:
@@ -152,7 +142,7 @@ def _more(a: float, b: float) -> str:
 
 
 def _share(a: float, b: float) -> str:
-    return f", {_signed(100 * (b - a) / a, '.1f')} % of A's" if a else ""
+    return f", {_signed(100 * (b - a) / a, '.1f')} %" if a else ""
 
 
 def _finite(difference: float, how: str, unit: str = "") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -101,6 +102,13 @@ class LossCurve:
     def done(self) -> bool:
         """Whether all are there."""
         return len(self.losses) == self.total
+
+    @property
+    def drawn(self) -> dict[int, float]:
+        """Those of a picture that is drawn anew only when twice as many are known, or all."""
+        n = len(self.losses)
+        most = n if self.done else 1 << n.bit_length() >> 1
+        return dict(islice(self.losses.items(), most))
 
     def loss(self, k: int) -> float:
         """That of the k largest, measured now if it is not there."""

@@ -15,12 +15,12 @@ from lcviz.ui.charts import (
     GREY,
     PURPLE,
     VERMILION,
-    Option,
     Panel,
-    axis,
-    base_option,
+    base_figure,
     plotted,
 )
+
+HEIGHT = 340  # pixels
 
 
 def by_bucket_panel(
@@ -41,98 +41,83 @@ def by_bucket_panel(
     the k from which on it is kept. each: k are kept of each tensor, and `most` are those of the one
     that has most, not of the whole model.
     """
-    known = sorted(losses)
-    line = [[k, plotted(losses[k])] for k in known]
-    bits = [
-        {"value": [k, plotted(losses[k])], "label": {"formatter": f"x = {name}"}}
-        for k, name in marks.items()
-        if k in losses
-    ]
-    live = plotted(live_loss)
-    option: Option = base_option() | {
-        "tooltip": {"trigger": "item", "confine": True, "formatter": "{a}: {c}"},
-        "grid": [{"left": 72, "right": 56, "top": 40, "bottom": 48}],
-        "xAxis": axis("largest buckets kept, k", min=0, max=max(most, 1), minInterval=1),
-        "yAxis": axis("loss on held-out examples", 54, scale=True),
-        "series": [
-            {
-                "name": "rebuilt from k buckets",
-                "type": "line",
-                "showSymbol": len(known) < 2,
-                "lineStyle": {"color": BLUE, "width": 2},
-                "itemStyle": {"color": BLUE},
-                "data": line,
-            }
-            | _entering(marked),
-            {
-                "name": "live model",
-                "type": "line",
-                "symbol": "none",
-                "lineStyle": {"color": GREY, "type": "dashed", "width": 2},
-                "itemStyle": {"color": GREY},
-                "data": [[0, live], [max(most, 1), live]],
-            },
-            {
-                "name": "bits x",
-                "type": "scatter",
-                "symbol": "rect",
-                "symbolSize": 9,
-                "itemStyle": {"color": GREEN, "opacity": 1},
-                "label": {"show": True, "position": [11, -12], "fontSize": 11},
-                "data": bits,
-                "labelLayout": {"hideOverlap": True},
-            },
-            {
-                "name": "chosen",
-                "type": "scatter",
-                "symbol": "diamond",
-                "symbolSize": 18,
-                "itemStyle": {"color": VERMILION, "opacity": 1},
-                "data": [[chosen, plotted(losses[chosen])]],
-            },
-        ],
-    }
-    left = most + 1 - len(known)
+    known, last = sorted(losses), max(most, 1)
+    values = {k: plotted(losses[k]) for k in known}
+    figure = base_figure("largest buckets kept, k", "loss on held-out examples", HEIGHT, l=76)
+    figure.add_scatter(
+        name="rebuilt from k buckets",
+        x=known,
+        y=list(values.values()),
+        mode="lines" if len(known) > 1 else "lines+markers",
+        line={"color": BLUE, "width": 2},
+        hovertemplate="%{y:.6f}",
+    )
+    figure.add_scatter(
+        name="live model",
+        x=[0, last],
+        y=2 * [plotted(live_loss)],
+        mode="lines",
+        line={"color": GREY, "dash": "dash", "width": 2},
+        hovertemplate="%{y:.6f}",
+    )
+    by_bits = {k: name for k, name in marks.items() if k in losses}
+    figure.add_scatter(
+        name="x bits",
+        x=list(by_bits),
+        y=[values[k] for k in by_bits],
+        mode="markers",
+        marker={"color": GREEN, "symbol": "square", "size": 9, "opacity": 1},
+        customdata=list(by_bits.values()),
+        hovertemplate="x = %{customdata}<extra></extra>",
+    )
+    figure.add_scatter(
+        name="chosen",
+        x=[chosen],
+        y=[values[chosen]],
+        mode="markers",
+        marker={"color": VERMILION, "symbol": "diamond", "size": 16, "opacity": 1},
+        hovertemplate="k = %{x}<extra></extra>",
+    )
+    for k, name in by_bits.items():
+        if values[k] is not None:
+            figure.add_annotation(
+                text=name, x=k, y=values[k], showarrow=False, xanchor="left", xshift=6, yshift=11
+            )
+    figure.update_xaxes(range=[-0.02 * last, 1.02 * last], tickformat="d")
+    figure.update_traces(cliponaxis=False)
     of = f"of each tensor, {most} at most" if each else f"of {most}"
     sentence = rebuilt_sentence(
-        f"With the largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
+        f"The largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
     )
-    if left:
-        sentence += f" {left} of {most + 1} points of the curve are still being measured."
     if marked is not None:
-        where = ", in one tensor at least" if each else ""
-        sentence += (
-            f" Highlighted: {exponent_text(*marked[1])} is kept from k = {marked[0]} on{where}."
+        name = exponent_text(*marked[1])
+        figure.add_vline(
+            marked[0],
+            line={"color": PURPLE, "width": 2},
+            annotation={"text": f"with {name}", "yanchor": "top"},
         )
+        where = ", in one tensor at least" if each else ""
+        sentence += f" Highlighted: {name} is kept from k = {marked[0]} on{where}."
     table = pd.DataFrame(
         {
             "k": known,
             "x": [marks.get(k, "") for k in known],
-            "loss": [plotted(losses[k]) for k in known],
+            "loss": list(values.values()),
             "above live": [plotted(losses[k] - live_loss) for k in known],
         }
     )
     return Panel(
         f"Loss of step {step} rebuilt from its largest buckets",
         sentence,
-        option,
+        figure,
         "Loss of the rebuilt model over the number of largest buckets kept, with the bits x on it.",
         table,
-        360,
+        HEIGHT,
     )
-
-
-def _entering(marked: tuple[int, BucketKey] | None) -> Option:
-    """The line at the k from which on the highlighted bucket is kept."""
-    if marked is None:
-        return {}
-    line = {"xAxis": marked[0], "label": {"formatter": f"with {exponent_text(*marked[1])}"}}
-    style = {"color": PURPLE, "width": 2}
-    return {"markLine": {"symbol": "none", "silent": True, "lineStyle": style, "data": [line]}}
 
 
 def rebuilt_sentence(what: str, loss: float, live_loss: float) -> str:
     """The loss of a rebuilt model, and the live one's. what: how it was rebuilt."""
     off = loss - live_loss
-    where = f": {abs(off):.6f} {'above' if off > 0 else 'below'}" if math.isfinite(off) else ""
-    return f"{what}, the loss is {loss_text(loss)}, live {loss_text(live_loss)}{where}."
+    where = f"{abs(off):.6f} {'above' if off > 0 else 'below'} live"
+    return f"{what}: loss {loss_text(loss)}, {where if math.isfinite(off) else 'not finite'}."

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from codec import Coding
+from lcviz.report.figure_parts import label
 from lcviz.text import kept_name, kept_text
-from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
+from lcviz.ui.charts import CIVIDIS, VERMILION, Panel, base_figure, plotted
 
 from .by_tensor import ByTensor, Cell
 
@@ -31,43 +34,54 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
     columns = [kept_name(v) for v in found.choices]
-    mine = found.choices.index(own)
-    cells = []
-    for y, name in enumerate(names):
-        for x, cell in enumerate(found.rows[name]):
-            if cell is not None:
-                cells.append(_drawn(x, y, value(cell, measure), measure, top, framed=x == mine))
-    option: Option = base_option() | {
-        "legend": {"show": False},
-        "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
-        "grid": [{"left": 150, "right": 12, "top": 8, "bottom": 46}],
-        "xAxis": axis(_x_name(own), splitArea={"show": False})
-        | {"type": "category", "data": columns, "axisTick": {"show": False}},
-        "yAxis": {
-            "type": "category",
-            "data": [_short(name) for name in names],
-            "inverse": True,
-            "axisTick": {"show": False},
-        },
-        "visualMap": {"show": False, "min": 0, "max": top or 1, "dimension": 2}
-        | {"inRange": {"color": list(CIVIDIS)}},
-        "series": [
-            {
-                "type": "heatmap",
-                "name": MEASURES[measure],
-                "data": cells,
-                "label": {"show": True, "fontSize": 11},
-                "emphasis": {"disabled": True},
-            }
+    numbers = [
+        [None if cell is None else value(cell, measure) for cell in found.rows[name]]
+        for name in names
+    ]
+    height = 76 + 28 * len(names)
+    figure = base_figure(_x_name(own), "", height, l=170, r=12, t=8)
+    figure.add_heatmap(
+        x=list(range(len(columns))),
+        y=list(range(len(names))),
+        z=[[None if n is None else _drawn(n) for n in row] for row in numbers],
+        customdata=[
+            [(label(name), column, _text(n, measure)) for column, n in zip(columns, row)]
+            for name, row in zip(names, numbers)
         ],
-    }
+        colorscale=list(CIVIDIS),
+        showscale=False,
+        zmin=0,
+        zmax=top or 1,
+        hoverongaps=False,
+        hovertemplate="%{customdata[0]}, x = %{customdata[1]}: %{customdata[2]}<extra></extra>",
+    )
+    figure.add_trace(_texts(numbers, measure, top))
+    mine = found.choices.index(own)
+    figure.add_shape(
+        type="rect",
+        x0=mine - 0.5,
+        x1=mine + 0.5,
+        y0=-0.5,
+        y1=len(names) - 0.5,
+        line={"color": VERMILION, "width": 3},
+    )
+    rows = {"range": [len(names) - 0.5, -0.5], "tickvals": list(range(len(names)))}
+    figure.update_layout(
+        hovermode="closest",
+        showlegend=False,
+        xaxis={"tickvals": list(range(len(columns))), "ticktext": columns, "showgrid": False}
+        | {"range": [-0.5, len(columns) - 0.5]},
+        yaxis=rows
+        | {"ticktext": [label(name, NAME_LENGTH) for name in names], "showgrid": False}
+        | {"ticklabelstandoff": 6},
+    )
     return Panel(
         f"{who}, step {found.step}: {MEASURES[measure]}",
         _sentence(found, own, measure, names),
-        option,
+        figure,
         "Heat map: a row for each tensor, a column for each number of bits.",
         _table(found, columns, measure),
-        64 + 28 * len(names),
+        height,
     )
 
 
@@ -103,21 +117,31 @@ def _rgb(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
 
 
-def _drawn(x: int, y: int, number: float, measure: str, top: float, *, framed: bool) -> Option:
-    text = _text(number, measure)
-    shown = round(number, 5) if math.isfinite(number) else 0
-    cell: Option = {
-        "value": [x, y, shown],
-        "name": text,
-        "label": {"formatter": text, "color": ink_on(shown / top if top else 0.0)},
-    }
-    if framed:
-        cell["itemStyle"] = {"borderColor": "#d55e00", "borderWidth": 3}
-    return cell
+def _texts(numbers: Sequence[Sequence[float | None]], measure: str, top: float) -> go.Scatter:
+    """Every number in its cell. Plotly's own choice of an ink is hard to read on mid greys."""
+    cells = [
+        (x, y, number)
+        for y, row in enumerate(numbers)
+        for x, number in enumerate(row)
+        if number is not None
+    ]
+    return go.Scatter(
+        x=[x for x, *_ in cells],
+        y=[y for _, y, _ in cells],
+        text=[_text(number, measure) for *_, number in cells],
+        mode="text",
+        textfont={"size": 11, "color": [ink_on(_drawn(n) / (top or 1)) for *_, n in cells]},
+        hoverinfo="skip",
+    )
 
 
-def _text(number: float, measure: str) -> str:
-    if not math.isfinite(number):
+def _drawn(number: float) -> float:
+    """What its colour stands for: what is not finite is as dark as 0."""
+    return plotted(number, 5) or 0
+
+
+def _text(number: float | None, measure: str) -> str:
+    if number is None or not math.isfinite(number):
         return "–"
     return f"{number:.1f}" if measure == "zeros" else f"{number:.2f}"
 
@@ -127,23 +151,15 @@ def _x_name(own: Coding) -> str:
     return text if own.by_bits else f"{text}, and {kept_text(own)}"
 
 
-def _short(name: str) -> str:
-    """The end of a long name says more than its beginning."""
-    return name if len(name) <= NAME_LENGTH else "…" + name[1 - NAME_LENGTH :]
-
-
 def _sentence(found: ByTensor, own: Coding, measure: str, names: list[str]) -> str:
     mine = found.choices.index(own)
     here = {n: c for n, row in found.rows.items() if (c := row[mine]) is not None}
     if not here:
-        return "In this step every tensor was stored exactly, so there is nothing to compare."
+        return "Every tensor was stored exactly: there is nothing to compare."
     by = sorted(here, key=lambda n: value(here[n], measure))
     low, high = (f"{name}, {_with_unit(here[name], measure)}" for name in (by[0], by[-1]))
-    text = f"With {own.describe()} (framed): "
-    if len(by) == 1:
-        text += f"{_with_unit(here[by[0]], measure)} in {by[0]}."
-    else:
-        text += f"smallest: {low}; largest: {high}."
+    text = f"Framed: {low}"
+    text += "." if len(by) == 1 else f" to {high}."
     if len(found.sizes) > len(names):
         text += f" Drawn are the {len(names)} largest of {len(found.sizes)} tensors."
     return text

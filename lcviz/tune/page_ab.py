@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import streamlit as st
 
 import codec
+from codec import Coding
 from codec.inspect import layout_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import plural
-from lcviz.ui import picture, widgets
+from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 
 from . import ab
 from .ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from .page_choices import both
-from .page_run import follow_run, live_loss, loss_of, replayed_states
+from .page_run import follow_run, live_loss, loss_of, replayed_states, stays
 
+MEASURED = (
+    "Bytes: on disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖. Times: this machine, just now."
+)
 _CHAINS = "tune-chains"  # in the session: the run's id and its trial chains
+_SHOWN = "tune-compared"  # in the session
+Asked = tuple[str, Coding, Coding]  # a run's id, A and B
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is shown. basis: what the numbers rest on."""
+
+    asked: Asked
+    a: ab.Side
+    b: ab.Side
+    live_loss: float
+    basis: str
 
 
 def section() -> None:
     """The whole section."""
     st.markdown(
-        explained(
-            "Two settings save **the same checkpoints** of the run on Live, each with its own "
-            "[[track]]: what one leaves out stays in its next [[delta]]."
-        )
+        explained("A and B save **the same checkpoints**, each with a [[track]] of its own.")
     )
     follow_run(_both)
 
@@ -36,47 +52,50 @@ def _both(run: Run, snapshot: Snapshot) -> None:
     chosen = both()
     if chosen is None:
         return
-    seen = replayed_states(run, snapshot)
-    if len(seen) < 2:
-        st.info(
-            "Only the newest state of this run is in memory. Two are needed: a base, and a "
-            "checkpoint after it. Smaller models keep more states."
-        )
-        return
-    held = st.session_state.get(_CHAINS)
-    if held is None or held[0] != run.id:
-        held = st.session_state[_CHAINS] = run.id, ab.TrialChains()
-    layout = layout_of(seen[0].arrays)
-    try:
-        replays = [held[1].replay(choice, layout, seen) for choice in chosen.values()]
-        a, b = (replay.side(loss_of(run)) for replay in replays)
-    except codec.LccError as exc:
-        st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
-        return
+    asked = run.id, chosen["A"], chosen["B"]
+    shown: Compared | None = st.session_state.get(_SHOWN)
     with pictures:
+        if shown is None or shown.asked != asked or not stays(snapshot, shown.a.newest.step):
+            shown = st.session_state[_SHOWN] = _compare(run, snapshot, asked)
+        if shown is None:
+            return
+        a, b = shown.a, shown.b
         st.markdown(ab_sentence(a, b))
         grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
     with grid.cell():
-        picture.show(ab_sizes(a, b), "ab-sizes")
+        widgets.show(ab_sizes(a, b), "ab-sizes")
     with grid.cell():
-        picture.show(ab_distances(a, b), "ab-distances")
-    widgets.tables_toggle()
+        widgets.show(ab_distances(a, b), "ab-distances")
     with st.container(border=True, key="tune-ab"):
-        st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
-        st.caption(_basis(seen[0].step, run.steps_held()[0], a))
+        st.table(ab_table(a, b, shown.live_loss), hide_index=True)
+        st.caption(shown.basis, help=MEASURED)
+    widgets.tables_toggle()
+
+
+def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
+    """Replay both; None, and why, if they cannot be."""
+    seen = replayed_states(run, snapshot)
+    if len(seen) < 2:
+        st.info("Only one state of this run is in memory. Two are needed: a base and a later one.")
+        return None
+    held = st.session_state.get(_CHAINS)
+    if held is None or held[0] != run.id:
+        held = st.session_state[_CHAINS] = run.id, ab.TrialChains()
+    layout, choices = layout_of(seen[0].arrays), asked[1:]
+    try:
+        a, b = (held[1].replay(choice, layout, seen).side(loss_of(run)) for choice in choices)
+    except codec.LccError as exc:
+        st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
+        return None
+    basis = _basis(seen[0].step, run.steps_held()[0], a)
+    return Compared(asked, a, b, live_loss(run, snapshot), basis)
 
 
 def _basis(base: int, oldest: int, side: ab.Side) -> str:
     """What the numbers rest on. oldest: the first step whose state is in memory."""
-    steps = [s.step for s in side.saves]
+    text = f"{plural(len(side.saves), 'checkpoint')} after an exact base at step {base}"
     if base == 0:
-        why = "as the run's own chain does"
-    elif oldest < base:
-        why = f"so that no more than {ab.MOST_CHECKPOINTS} checkpoints have to be replayed"
-    else:
-        why = "because older states are no longer in memory"
-    return (
-        f"Both begin with an exact base at step {base}, {why}, and save the "
-        f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes: records on "
-        "disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖. Times: this machine, just now."
-    )
+        return f"{text}."
+    if oldest < base:
+        return f"{text}; no more than {ab.MOST_CHECKPOINTS} are replayed."
+    return f"{text}; older states are no longer in memory."

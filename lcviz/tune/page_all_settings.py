@@ -30,8 +30,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "The **newest [[delta]]** of the run on Live with all [[bits|bits x]], "
-            "[[scopes|scope]] and coders. Click on a point to choose a setting for A or B."
+            "The newest [[delta]] with every number of [[bits|bits x]], [[scope]] and coder. "
+            "**Click a point** to choose it."
         )
     )
     follow_run(_all_settings)
@@ -51,14 +51,14 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
     _pick(found, full)
     place = st.container(border=True, key="tune-all-settings")
     marked = {RUN: run.settings.coding} | (both() or {})
-    widgets.tables_toggle()
     with place:
         widgets.show(all_settings_panel(found, full, marked), _PANEL, _clicked)
         st.caption(
-            f"The record on disk with new code tables, against {nbytes_text(full)} in float32. "
-            "Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta. A chain reuses code tables: see A "
-            "against B."
+            f"Of {nbytes_text(full)} in float32, with new code tables.",
+            help="Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta. A chain reuses code tables: "
+            "see A against B.",
         )
+    widgets.tables_toggle()
 
 
 def _found(delta: NewestDelta) -> dict[Coding, TrialSave]:
@@ -79,7 +79,6 @@ def _pick(found: dict[Coding, TrialSave], full_nbytes: int) -> None:
             key=_PICK,
             bind="query-params",
             persist_state="session",
-            help="Or click on a point in the chart.",
         )
         for who in ("A", "B"):
             st.button(
@@ -91,14 +90,12 @@ def _pick(found: dict[Coding, TrialSave], full_nbytes: int) -> None:
             )
     saved = found[names[name]]
     st.caption(
-        f"{saved.nbytes:,} B, {percent_text(saved.nbytes / full_nbytes)} of float32, "
-        f"{percent_text(saved.distance)} of the distance trained from what was saved, "
-        f"{plural(saved.kept, 'bucket')} kept."
+        f"{saved.nbytes:,} B, {percent_text(saved.nbytes / full_nbytes)} of float32, distance "
+        f"{percent_text(saved.distance)}, {plural(saved.kept, 'bucket')}."
     )
 
 
 def _clicked() -> None:
     """The point that was clicked becomes the chosen setting."""
-    for group in st.session_state[widgets.panel_key(_PANEL)].selection.selected:
-        for i in group["data_indices"]:
-            st.session_state[_PICK] = picked(group["series_index"], i).describe()
+    for point in st.session_state[widgets.panel_key(_PANEL)].selection.points:
+        st.session_state[_PICK] = picked(point["curve_number"], point["point_index"]).describe()

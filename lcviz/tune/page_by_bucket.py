@@ -10,7 +10,7 @@ import streamlit as st
 import codec
 from lcviz.lab.anatomy import BucketKey, rank
 from lcviz.run.run import Run
-from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
+from lcviz.run.snapshot import CLOSED, Snapshot
 from lcviz.text import exponent_text, loss_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.coding_form import SCOPES
@@ -18,7 +18,7 @@ from lcviz.ui.glossary import explained
 
 from .by_bucket import LossCurve, SplitDelta, marks, split_delta
 from .by_bucket_figure import by_bucket_panel, rebuilt_sentence
-from .page_run import GONE, has_delta, live_loss, loss_of, newest_delta
+from .page_run import GONE, has_delta, live_loss, loss_of, newest_delta, stays
 
 MODES = {"largest": "Keep the largest", "without": "Leave out any"}
 SLICE = 0.15  # seconds of measuring between two refreshes
@@ -46,8 +46,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "The model **rebuilt** from the [[track]] and some [[buckets|bucket]] of the newest "
-            "delta, and its [[loss]]: how many buckets does a checkpoint need?"
+            "How many [[buckets|bucket]] does a checkpoint need? The model is rebuilt from the "
+            "[[track]] and some of them."
         )
     )
     run = session.current_run()
@@ -90,9 +90,9 @@ def _by_bucket(run: Run, pace: float | None) -> None:
     if view is None:
         st.info(GONE)
     elif not view.curve.delta.alphabets:
-        st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
+        st.info("Every tensor was stored exactly: there is nothing to take apart.")
     elif not view.curve.delta.most:
-        st.info(f"Step {view.step} changed no value, so its delta has no buckets.")
+        st.info(f"Step {view.step} changed no value: its delta has no buckets.")
     elif mode == "largest":
         _largest(view, run)
     else:
@@ -105,20 +105,8 @@ def _view(run: Run, snapshot: Snapshot, scope: str) -> BucketView | None:
     """The newest delta; while the run plays the one shown before, until another is wanted."""
     view: BucketView | None = st.session_state.get(_VIEW)
     same = view is not None and (view.run_id, view.scope) == (run.id, scope)
-    if view is not None and same:
-        if view.step == snapshot.newest.step:
-            return view
-        if snapshot.status == PLAYING:
-            with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
-                wanted = widgets.button(
-                    "Take the newest",
-                    icon=":material/skip_next:",
-                    key="tune-newest",
-                    help="It has other buckets, so its curve is measured anew.",
-                )
-                st.markdown(f"Step {view.step}; the run goes on.", width="content")
-            if not wanted:
-                return view
+    if view is not None and same and stays(snapshot, view.step):
+        return view
     delta = newest_delta(run, snapshot)
     if delta is None:
         return view if same else None
@@ -146,11 +134,10 @@ def _largest(view: BucketView, run: Run) -> None:
     _numbers(view, delta.distance(delta.largest(k)), loss, delta.values(k))
     view.curve.go_on(SLICE)
     left = view.curve.total - len(view.curve.losses)
-    widgets.tables_toggle()
     with st.container(border=True, key="tune-by-bucket"):
         panel = by_bucket_panel(
             view.step,
-            view.curve.losses,
+            view.curve.drawn | {k: loss},
             most,
             marks(most),
             k,
@@ -161,7 +148,8 @@ def _largest(view: BucketView, run: Run) -> None:
         widgets.show(panel, "by-bucket")
         if left:
             done = len(view.curve.losses) / view.curve.total
-            st.progress(done, f"Measuring the curve: {left} of {view.curve.total} points left")
+            st.progress(done, f"Measuring: {left} of {view.curve.total} points left")
+    widgets.tables_toggle()
 
 
 def _marked(view: BucketView, run: Run) -> tuple[int, BucketKey] | None:

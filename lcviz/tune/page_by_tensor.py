@@ -31,9 +31,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "The **newest [[delta]]** of the run on Live, tensor by tensor, with all "
-            "[[bits|bits x]]; A and B are framed. [[Buckets|bucket]] over the whole model go to "
-            "the largest changes: other tensors may lose all of theirs."
+            "The newest [[delta]], tensor by tensor; A and B are framed. [[Buckets|bucket]] over "
+            "the whole model may all go to one tensor."
         )
     )
     follow_run(_by_tensor)
@@ -55,13 +54,13 @@ def _by_tensor(run: Run, snapshot: Snapshot) -> None:
     except codec.LccError as exc:
         st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
         return
-    widgets.tables_toggle()
     top = highest(tuple(found.values()), measure)
     grid = st.grid(2, min_column_width=560, border=True, key="tune-by-tensor")
     for who, choice in sides.items():
         with grid.cell():
             panel = by_tensor_panel(found[who], choice, measure, who, top)
             widgets.show(panel, f"by-tensor-{who}")
+    widgets.tables_toggle()
 
 
 def _found(delta: NewestDelta, choice: Coding) -> ByTensor:

@@ -33,6 +33,11 @@ LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step,
     "size": ("% of float32 at most", 0.1, 100.0, 5.0, 0.5, "For each checkpoint."),
 }
 QUESTION = "which setting should I use?"
+MEASURED = (
+    "Bytes: shares of float32, without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the "
+    f"state before the failure and u₀ the first one. Means over {FAILURES} failures or fewer, each "
+    "just before the next checkpoint."
+)
 Candidates = tuple[Candidate, ...]
 
 
@@ -109,20 +114,14 @@ def _answer(found: Asked, candidates: Candidates) -> None:
             _use(found, tuned)
         elif sound:
             st.warning(tuned.because, icon=":material/search_off:")
-    title.title(f"Tune: {headline(tuned.recommended) if sound else QUESTION}", anchor=False)
-    title.caption(found.about)
+    told = headline(tuned.recommended) if sound else QUESTION
+    why = tuned.because if sound and tuned.recommended else None
+    title.title(f"Tune: {told}", anchor=False, help=why)
+    title.caption(found.about, help=MEASURED)
     measure = "rework" if knows_loss and target != "distance" else "distance"
-    panel = frontier_panel(tuned, measure, sweep.unit)
     with right:
-        widgets.picture(panel, "frontier")
-    costs = "bytes, distance and rework" if knows_loss else "bytes and distance"
-    st.markdown(
-        f"**Pareto frontier of {costs}**",
-        help="Settings that no other one beats in all. Bytes: shares of float32, without the base. "
-        "Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first "
-        f"one. Means over {FAILURES} failures or fewer, each just before the next checkpoint.",
-    )
-    st.table(panel.table, hide_index=True)
+        widgets.show(frontier_panel(tuned, measure, sweep.unit), "frontier")
+    widgets.tables_toggle()
 
 
 def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
@@ -144,9 +143,8 @@ def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
 
 
 def _use(found: Asked, tuned: Tuned) -> None:
-    """Why this one, a link that opens Live with it, and the lines for another training."""
+    """A link that opens Live with it, and the lines for another training."""
     assert tuned.recommended is not None, "there is one"
-    st.markdown(f":small[{tuned.because}]")
     setting = found.in_steps(tuned.recommended.setting)
     st.page_link(
         navigation.page("live"),

@@ -13,14 +13,13 @@ from codec.inspect import Arrays, Layout, layout_of
 from lcviz.lab.series import LossOf
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 from lcviz.ui.settings import describe
 
 from .ab import RunState, replayed_steps
 
 _LOSS = "tune-live-loss"  # in the session: (run, step) and the loss
 GONE = "The states of this run are no longer in memory: wait for its next checkpoint."
-LARGE = 200_000  # values: larger models are not encoded many times while the run plays
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def has_delta(run: Run, snapshot: Snapshot) -> bool:
         f"{run.settings.stop_after} · {describe(run.settings)}"
     )
     if snapshot.newest.kind == "base":
-        st.info("This run has saved its base only: play it on Live until there is a delta.")
+        st.info("So far this run has saved its base only: play it on Live.")
         return False
     return True
 
@@ -109,17 +108,27 @@ def live_loss(run: Run, snapshot: Snapshot) -> float:
 
 
 def shown_delta(run: Run, snapshot: Snapshot, place: str) -> NewestDelta | None:
-    """The newest delta; of a large model the one shown before, while the run plays.
-
-    place: where the session keeps it.
-    """
+    """The delta to show. place: where the session keeps it."""
     kept: NewestDelta | None = st.session_state.get(place)
-    large = sum(a.n for a in snapshot.newest.alphabets) > LARGE
-    if kept is not None and kept.run_id == run.id and large and snapshot.status == PLAYING:
-        st.caption(f"Step {kept.state.step} is shown until the run pauses.")
+    if kept is not None and kept.run_id == run.id and stays(snapshot, kept.state.step):
         return kept
     delta = newest_delta(run, snapshot)
-    if delta is None or (kept is not None and kept.key == delta.key):
+    if delta is None:
         return kept
     st.session_state[place] = delta
     return delta
+
+
+def stays(snapshot: Snapshot, step: int) -> bool:
+    """Whether what is shown of a step stays: while the run plays, until the newest is asked for.
+
+    A Plotly figure is drawn from nothing when it changes: it would flicker, and forget its zoom.
+    """
+    if step == snapshot.newest.step:
+        return True
+    if snapshot.status != PLAYING:
+        return False
+    with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
+        wanted = widgets.button("Take the newest", icon=":material/skip_next:", key="tune-newest")
+        st.markdown(f"Step {step}; the run goes on.", width="content")
+    return not wanted

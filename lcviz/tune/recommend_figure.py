@@ -59,13 +59,13 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     else:
         figure.update_yaxes(rangemode="tozero")
     more = len(tuned.candidates) - len(drawn)
-    sentence = f"{plural(len(tuned.candidates), 'setting')} tried; the line is the Pareto frontier."
+    sentence = f"{plural(len(tuned.candidates), 'setting')} tried."
     if more:
         lost = f"lose more than {MOST_REWORK:g} iterations"
         why = "restore what is not finite" if measure == "distance" else lost
         sentence += f" Not drawn: {more} that {why}."
     return Panel(
-        f"What is written, and what a crash loses: {MEASURES[measure]}",
+        f"What is written and what a crash loses: {measure}",
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "

@@ -29,8 +29,7 @@ Select = Literal["ignore"] | Callable[[], None]
 def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     """A panel: title, picture, sentence, and its table if tables are switched on.
 
-    on_select: called when a selectable part of an ECharts panel is clicked; the session has it
-    under `panel_key`.
+    on_select: called when a point is clicked; the session has it under `panel_key`.
     """
     picture(panel, key, on_select)
     if tables_shown():
@@ -51,6 +50,8 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
             inked_figure(panel.chart, theme),
             key=panel_key(key),
             alt=panel.alt,
+            on_select=on_select,
+            selection_mode="points",
             config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
         )
     else:

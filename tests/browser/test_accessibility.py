@@ -22,9 +22,9 @@ PAGES = {
 }
 TUNE = {  # its other sections
     "A against B": ".st-key-tune-ab-panels",
-    "All settings": ".st-key-panel-all-settings .stEChartsChart svg",
-    "Tensor by tensor": ".st-key-tune-by-tensor .stEChartsChart svg",
-    "Bucket by bucket": ".st-key-tune-by-bucket .stEChartsChart svg",
+    "All settings": ".st-key-panel-all-settings .main-svg",
+    "Tensor by tensor": ".st-key-tune-by-tensor .main-svg",
+    "Bucket by bucket": ".st-key-tune-by-bucket .main-svg",
     "Leave out any": ".st-key-tune-by-bucket-numbers",
 }
 VIEW = "/?weight=linear.weight:1234&bucket=pos-9"  # followed and highlighted on every page

@@ -14,29 +14,30 @@ def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
     page, expecting = visitor.page, visitor.expecting
     page.get_by_role("button", name="Measure it").click()
     expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
-    chart = page.locator(".st-key-panel-recover-timelines .stEChartsChart svg")
-    for name in ("trains", "stands still", "encodes", "writes", "merges", "asynchronous: training"):
-        expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
+    chart = visitor.figure("recover-timelines")
+    for name in ("trains", "stands still", "encodes", "writes", "merges"):
+        expecting(chart.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
+    expecting(chart.get_by_text("asynchronous: training", exact=True)).to_have_count(1)
     expecting(chart.get_by_text("crash", exact=True)).to_have_count(1)
     expecting(page.get_by_text("restore the same weights to the last bit")).to_be_visible()
 
     # To the very end by keyboard: nothing is under way any more, nothing lost.
-    slider = page.get_by_role("slider", name="A crash at t")
+    slider = page.get_by_role("slider", name="Crash at …")
     slider.press("End")
     ends = page.get_by_role("row").filter(has_text=re.compile("^merged.*is done"))
     expecting(ends).to_contain_text("0 iterations")
     slider.press("Home")
     expecting(ends).to_have_count(0)
     expecting(page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)
-    page.get_by_role("radio", name="a sixth of it").press("Space")
-    page.get_by_role("radio", name="the training alone").press("Space")
-    expecting(page.get_by_text("A crash of the training alone at the worst")).to_be_visible()
+    page.get_by_role("radio", name="around the crash").press("Space")
+    page.get_by_role("radio", name="training alone").press("Space")
+    expecting(page.get_by_text("A crash of the training alone costs at most")).to_be_visible()
     expecting(page).to_have_url(re.compile(r"recover_crash_[\d.]+=0(\.0)?(&|$)"))
-    expecting(page).to_have_url(re.compile("recover_shows=a"))
+    expecting(page).to_have_url(re.compile("recover_shows=around"))
 
     visitor.check_fits()
     visitor.check()
 
     page.reload()
-    expecting(page.get_by_text("A crash of the training alone at the worst")).to_be_visible()
+    expecting(page.get_by_text("A crash of the training alone costs at most")).to_be_visible()
     expecting(page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)

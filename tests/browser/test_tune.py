@@ -11,7 +11,6 @@ import numpy as np
 from safetensors.numpy import save_file
 
 MakeTab = Callable[..., Any]
-AB = ".st-key-picture-ab-sizes"
 
 
 def tune(tab: MakeTab, section: str, shown: str) -> Any:
@@ -36,7 +35,6 @@ def test_it_opens_with_its_answer(tab: MakeTab) -> None:
     expecting(page.get_by_text(re.compile("^Changes: |has this setting already"))).to_be_visible()
     before = title.inner_text()
     page.get_by_role("radio", name="fit into a size").press("Space")
-    expecting(page.get_by_text("a checkpoint within 5 % of float32")).to_be_visible()
     expecting(page.get_by_role("spinbutton")).to_have_value("5")
     page.get_by_role("spinbutton").fill("1")
     page.get_by_role("spinbutton").press("Enter")
@@ -74,7 +72,7 @@ def test_own_files_are_checked_at_once(tab: MakeTab, tmp_path: Path) -> None:
 
 
 def test_a_and_b_change_at_once(tab: MakeTab) -> None:
-    visitor = tune(tab, "A against B", f"{AB} svg")
+    visitor = tune(tab, "A against B", ".st-key-panel-ab-sizes .main-svg")
     page, expecting = visitor.page, visitor.expecting
     table = page.locator(".st-key-tune-ab")
     kept = table.get_by_role("row").filter(has_text="buckets kept")
@@ -88,9 +86,13 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
     expecting(kept).to_contain_text("+12 buckets")  # the coder decides about bytes alone
     for key in ("ab-sizes", "ab-distances"):
         for name in ("A", "B"):
-            drawn = page.locator(f".st-key-picture-{key}").get_by_text(name, exact=True)
+            drawn = visitor.figure(key).locator(".legend").get_by_text(name, exact=True)
             expecting(drawn).to_have_count(1)
-    visitor.check_on_first_screen(page.locator(f"{AB} svg"))
+    visitor.check_on_first_screen(visitor.figure("ab-sizes"))
+    visitor.figure("ab-sizes").locator(".nsewdrag").first.hover()
+    told = visitor.figure("ab-sizes").locator(".hoverlayer")
+    for name in ("A", "B"):
+        expecting(told.get_by_text(re.compile(f"^{name} : [0-9.]+ %$"))).to_have_count(1)
     page.reload()
     expecting(kept).to_contain_text("+12 buckets")  # the link says it all
     expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
@@ -98,43 +100,42 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
 
 
 def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
-    visitor = tune(tab, "All settings", ".st-key-panel-all-settings svg")
-    page, expecting = visitor.page, visitor.expecting
-    points = visitor.chart("all-settings").locator(
-        'path[fill="#009E73"]'
-    )  # buckets over each tensor
-    expecting(points).to_have_count(19)  # nine sizes, nine distances, and that of the legend
-    points.nth(10).click(force=True)  # a distance: no other point is near
+    visitor = tune(tab, "All settings", ".st-key-panel-all-settings .main-svg")
+    page, expecting, figure = visitor.page, visitor.expecting, visitor.figure("all-settings")
+    lines = figure.locator(".subplot.xy2 .scatterlayer .trace")  # distances, of two scopes
+    expecting(lines).to_have_count(2)
+    point = lines.nth(1).locator("path.point").nth(1)
+    point.hover(force=True)
+    expecting(figure.locator(".hoverlayer").get_by_text("of float32")).to_be_visible()
+    point.click(force=True)
     chosen = page.locator(".st-key-tune_pick")
     picked = "2 bits, buckets over each tensor, run-length"
     expecting(chosen.get_by_role("combobox")).to_have_value(picked)
     page.get_by_role("button", name="Put into B").click()
     expecting(page).to_have_url(re.compile("tune_b_bits=2"))
     expecting(page.locator(".st-key-tune_b_scope").get_by_role("radio").nth(1)).to_be_checked()
-    expecting(visitor.chart("all-settings").get_by_text("B", exact=True)).to_have_count(2)
+    expecting(figure.locator(".annotation").get_by_text("B", exact=True)).to_have_count(2)
     page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
-    expecting(page.get_by_text(f"With {picked} (framed)")).to_be_visible()
-    expecting(visitor.chart("by-tensor-B").get_by_text("linear.weight", exact=True)).to_have_count(
-        1
-    )
+    row = visitor.figure("by-tensor-B").locator(".ytick").get_by_text("linear.weight", exact=True)
+    expecting(row).to_have_count(1)
     visitor.check_fits()
     visitor.check()
 
 
 def test_the_slider_of_buckets(tab: MakeTab) -> None:
-    visitor = tune(tab, "Bucket by bucket", ".st-key-panel-by-bucket svg")
+    visitor = tune(tab, "Bucket by bucket", ".st-key-panel-by-bucket .main-svg")
     page, expecting = visitor.page, visitor.expecting
     slider = page.get_by_role("slider", name="Largest buckets kept")
-    expecting(page.get_by_text("With the largest 3 buckets of")).to_be_visible()
+    expecting(page.get_by_text("The largest 3 buckets of")).to_be_visible()
     loss = page.get_by_test_id("stMetric").filter(has_text="Loss, rebuilt")
     before = loss.inner_text()
     slider.press("Home")
-    expecting(page.get_by_text("With the largest 0 buckets of")).to_be_visible()
+    expecting(page.get_by_text("The largest 0 buckets of")).to_be_visible()
     expecting(loss).not_to_have_text(before)
-    expecting(page.get_by_text("still being measured")).to_have_count(0)
     expecting(page.get_by_role("progressbar")).to_have_count(0)
-    expecting(visitor.chart("by-bucket").get_by_text("x = all", exact=True)).to_have_count(1)
+    names = visitor.figure("by-bucket").locator(".annotation")
+    expecting(names.get_by_text("all", exact=True)).to_have_count(1)
     page.get_by_role("radio", name="Leave out any").press("Space")
-    expecting(page.get_by_text("With every bucket, the loss is")).to_be_visible()
+    expecting(page.get_by_text("With every bucket: loss")).to_be_visible()
     expecting(page).to_have_url(re.compile("tune_mode=Leave"))
     visitor.check()

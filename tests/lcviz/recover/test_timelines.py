@@ -143,7 +143,6 @@ def test_medians_and_shares() -> None:
         (Span(ENCODES, 3, 15, 17),),
         ((-1.0, 0), (3, 1), (6, 2), (14, 3)),
         ((-0.5, 0), (4, 1), (7.5, 2), (17, 3)),
-        100,
         30,
         3,
         4,
@@ -164,7 +163,7 @@ def test_behind_when_several_things_happen_at_once(monkeypatch: pytest.MonkeyPat
             (-1.0, 0),
             *((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1)),
         )
-        line = Timeline(SYNCHRONOUS, 1, loop, loop, known, known, 1, 1, 1, 1, "")
+        line = Timeline(SYNCHRONOUS, 1, loop, loop, known, known, 1, 1, 1, "")
         changes = line.behind()
         for second in np.arange(0, 16, 0.5).tolist():
             assert [n for at, n in changes if at <= second][-1] == line.lost(second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -54,7 +55,6 @@ def line(way: str, merges: bool = False) -> Timeline:
         tuple(saver),
         given,
         durable,
-        1000,
         900 if merges else 1000,
         2 if merges else 10,
         11,
@@ -66,72 +66,78 @@ FOUND = (line(SYNCHRONOUS), line(ASYNCHRONOUS), line(MERGED, merges=True))
 ALL = (0.0, 0.08)
 
 
-def spans(option: dict[str, Any], name: str, axis: int) -> list[Any]:
-    (own,) = (s for s in option["series"] if s.get("name") == name and s["xAxisIndex"] == axis)
-    return [one["coords"] for one in own["data"]]
+def bars(figure: dict[str, Any], name: str, axis: str) -> dict[str, Any]:
+    traces: list[dict[str, Any]] = figure["data"]
+    (own,) = (t for t in traces if (t["name"], t.get("yaxis", "y")) == (name, axis))
+    return own
 
 
-def costs(option: dict[str, Any]) -> list[list[list[float]]]:
-    return [s["data"] for s in option["series"] if s.get("step")]
+def spans(figure: dict[str, Any], name: str, axis: str) -> list[tuple[float, float, int]]:
+    """Begin, length and lane."""
+    own = bars(figure, name, axis)
+    return list(zip(own["base"], own["x"], own["y"]))
 
 
-def test_every_span_is_in_its_lane(check_option: Check) -> None:
-    option = check_option(timelines_panel(FOUND, 0.02, True, ALL))
-    assert [y["data"] for y in option["yAxis"][::2]] == [
+def costs(figure: dict[str, Any]) -> list[list[list[float]]]:
+    lines = (t for t in figure["data"] if t["type"] == "scatter")
+    return [[list(point) for point in zip(t["x"], t["y"])] for t in lines]
+
+
+def test_every_span_is_in_its_lane(check_figure: Check) -> None:
+    figure = check_figure(timelines_panel(FOUND, 0.02, True, ALL))
+    layout = figure["layout"]
+    assert [layout[axis]["ticktext"] for axis in ("yaxis", "yaxis3", "yaxis5")] == [
         [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS, MERGED)
     ]
     for i, own in enumerate(FOUND):
         for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS):
             lane = 0 if what in (TRAINS, STANDS_STILL) else 1
             expected = [
-                [[round(1e3 * s.begin, 3), lane], [round(1e3 * s.end, 3), lane]]
+                (round(1e3 * s.begin, 3), round(1e3 * s.seconds, 3), lane)
                 for s in (*own.loop, *own.saver)
                 if s.what == what
             ]
-            assert spans(option, what, 2 * i) == expected, (own.way, what)
-    (first,) = (
-        s for s in option["series"] if s.get("name") == STANDS_STILL and s["xAxisIndex"] == 2
-    )
-    assert first["data"][0]["name"] == "stands still 2 ms, step 9"
+            assert spans(figure, what, "y" if i == 0 else f"y{2 * i + 1}") == expected
+    first = bars(figure, STANDS_STILL, "y3")
+    assert first["customdata"][0] == "stands still 2 ms, step 9"
 
 
-def test_one_time_axis_and_no_meaning_by_colour_alone(check_option: Check) -> None:
-    option = check_option(timelines_panel(FOUND, 0.02, True, ALL))
-    assert {(x["min"], x["max"]) for x in option["xAxis"]} == {(0, 80)}
-    assert {(g["left"], g["right"]) for g in option["grid"]} == {(150, 24)}
-    looks = {
-        (s["lineStyle"]["color"], s["lineStyle"]["width"])
-        for s in option["series"]
-        if s["type"] == "lines"
-    }
-    legend = [one["name"] for one in option["legend"]["data"]]
+def test_one_time_axis_and_no_meaning_by_colour_alone(check_figure: Check) -> None:
+    figure = check_figure(timelines_panel(FOUND, 0.02, True, ALL))
+    layout = figure["layout"]
+    assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
+    assert (layout["xaxis"]["range"], layout["xaxis"]["anchor"]) == ([0, 80], "y6")
+    domains = [layout[f"yaxis{i or ''}"]["domain"] for i in (0, 2, 3, 4, 5, 6)]
+    assert all(0 <= low < high <= 1 for low, high in domains)
+    assert all(below[1] < above[0] for above, below in pairwise(domains))
+    looks = {(t["marker"]["color"], t["width"]) for t in figure["data"] if t["type"] == "bar"}
     assert len(looks) == 8
-    assert legend[:8] == [TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS]
-    marks = [s["markLine"]["data"][0]["xAxis"] for s in option["series"] if "markLine" in s]
-    assert marks == [20] * 6
-    without = check_option(timelines_panel(FOUND[:2], 0.02, True, ALL))
-    assert MERGES not in [one["name"] for one in without["legend"]["data"]]
+    legend = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
+    assert len(legend) == len(set(legend)) == 9
+    assert {TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS} < set(legend)
+    (mark,) = layout["shapes"]
+    assert (mark["x0"], mark["x1"], mark["yref"]) == (20, 20, "paper")
+    without = check_figure(timelines_panel(FOUND[:2], 0.02, True, ALL))
+    assert MERGES not in [trace["name"] for trace in without["data"]]
 
 
-def test_what_a_crash_would_cost(check_option: Check) -> None:
+def test_what_a_crash_would_cost(check_figure: Check) -> None:
     panel = timelines_panel(FOUND, 0.02, True, ALL)
-    plain, background, merged = costs(check_option(panel))
+    plain, background, merged = costs(check_figure(panel))
     assert plain == [[0, 0], [10, 1], [14, 0], [24, 1], [28, 0], [70, 1], [70, 1]]
     assert background == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
     assert merged == plain
-    _, alone, _ = costs(check_option(timelines_panel(FOUND, 0.02, False, ALL)))
+    _, alone, _ = costs(check_figure(timelines_panel(FOUND, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
-    assert "synchronous 4 ms for a checkpoint, 40 % of an iteration" in panel.sentence
-    assert "asynchronous 3 ms for a checkpoint, 30 %" in panel.sentence
-    assert "and 36 ms where 8 deltas were merged" in panel.sentence
-    assert "synchronous 1, asynchronous 1, merged 1." in panel.sentence
-
-
-def test_a_part_of_it_is_cut_at_its_edges(check_option: Check) -> None:
-    option = check_option(timelines_panel(FOUND, 0.02, True, (0.012, 0.025)))
-    assert spans(option, TRAINS, 0) == [[[14, 0], [24, 0]]]
-    assert spans(option, STANDS_STILL, 0) == [[[12, 0], [14, 0]], [[24, 0], [25, 0]]]
-    assert {(x["min"], x["max"]) for x in option["xAxis"]} == {(12, 25)}
+    assert panel.sentence == (
+        "A crash of the machine costs at most, in iterations: synchronous 1, asynchronous 1, "
+        "merged 1. Merging 8 deltas stops the loop for 36 ms."
+    )
+    alone = timelines_panel(FOUND[:2], 0.02, False, (0.012, 0.025))
+    assert alone.sentence.endswith(
+        "alone costs at most, in iterations: synchronous 1, asynchronous 1."
+    )
+    assert check_figure(alone)["layout"]["xaxis"]["range"] == [12, 25]
 
 
 def test_the_numbers_are_in_the_table() -> None:

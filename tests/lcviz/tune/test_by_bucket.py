@@ -97,8 +97,13 @@ def test_the_curve_is_measured_a_few_at_a_time(make_case: MakeCase) -> None:
     assert not curve.done
     curve.go_on(0.0)
     assert list(curve.losses) == [5, 1]
+    pictures = set()
     while not curve.done:
         curve.go_on(0.0)
+        pictures.add(len(curve.drawn))
+        assert curve.drawn.items() <= curve.losses.items()
+    assert pictures == {2**i for i in range(1, curve.total.bit_length())} | {curve.total}
+    assert curve.drawn == curve.losses
     assert len(asked) == curve.total == delta.most + 1
     for k, loss in curve.losses.items():
         assert loss == float(np.abs(delta.largest(k)["wide"]).sum())

@@ -14,43 +14,41 @@ LOSSES = {5: 0.5, 1: 0.9, 3: 0.6, 0: 1.0}
 MARKS = {1: "1", 3: "2", 5: "all"}
 
 
-def drawn(option: dict[str, Any]) -> dict[str, Any]:
-    return {s["name"]: s for s in option["series"]}
+def drawn(figure: dict[str, Any]) -> dict[str, list[tuple[int, float | None]]]:
+    return {trace["name"]: list(zip(trace["x"], trace["y"])) for trace in figure["data"]}
 
 
-def test_what_is_measured_so_far(check_option: Check) -> None:
+def test_what_is_measured_so_far(check_figure: Check) -> None:
     panel = by_bucket_panel(7, LOSSES, 5, MARKS, 3, 0.45)
-    series = drawn(check_option(panel))
-    assert series["rebuilt from k buckets"]["data"] == [[0, 1.0], [1, 0.9], [3, 0.6], [5, 0.5]]
-    assert series["live model"]["data"] == [[0, 0.45], [5, 0.45]]
-    assert [(p["value"], p["label"]["formatter"]) for p in series["bits x"]["data"]] == [
-        ([1, 0.9], "x = 1"),
-        ([3, 0.6], "x = 2"),
-        ([5, 0.5], "x = all"),
-    ]
-    assert series["chosen"]["data"] == [[3, 0.6]]
-    assert "loss is 0.600000, live 0.450000: 0.150000 above" in panel.sentence
-    assert "2 of 6 points" in panel.sentence
+    figure = check_figure(panel)
+    assert drawn(figure) == {
+        "rebuilt from k buckets": [(0, 1.0), (1, 0.9), (3, 0.6), (5, 0.5)],
+        "live model": [(0, 0.45), (5, 0.45)],
+        "x bits": [(1, 0.9), (3, 0.6), (5, 0.5)],
+        "chosen": [(3, 0.6)],
+    }
+    notes = [(note["text"], note["x"]) for note in figure["layout"]["annotations"]]
+    assert notes == [("1", 1), ("2", 3), ("all", 5)]
+    assert figure["layout"]["hovermode"] == "x unified"
+    assert panel.sentence == "The largest 3 buckets of 5: loss 0.600000, 0.150000 above live."
     assert panel.table["x"].tolist() == ["", "1", "2", "all"]
     assert panel.table["above live"].tolist() == [0.55, 0.45, 0.15, 0.05]
-    whole = by_bucket_panel(8, {k: 1 - k / 10 for k in range(6)}, 5, MARKS, 0, 0.45)
-    assert "points" not in whole.sentence
-    assert whole.alt == panel.alt
 
 
-def test_losses_that_are_not_finite(check_option: Check) -> None:
+def test_losses_that_are_not_finite(check_figure: Check) -> None:
     panel = by_bucket_panel(7, {0: math.nan, 1: math.inf}, 1, {1: "all"}, 1, math.nan)
-    series = drawn(check_option(panel))
-    assert series["rebuilt from k buckets"]["data"] == [[0, None], [1, None]]
+    figure = check_figure(panel)
+    assert drawn(figure)["rebuilt from k buckets"] == [(0, None), (1, None)]
+    assert "annotations" not in figure["layout"]
     assert "not finite" in panel.sentence
-    check_option(by_bucket_panel(7, {0: 0.5}, 0, {0: "all"}, 0, 0.5))  # a delta without buckets
+    check_figure(by_bucket_panel(7, {0: 0.5}, 0, {0: "all"}, 0, 0.5))  # a delta without buckets
 
 
-def test_where_a_highlighted_bucket_comes_in(check_option: Check) -> None:
+def test_where_a_highlighted_bucket_comes_in(check_figure: Check) -> None:
     panel = by_bucket_panel(7, LOSSES, 5, MARKS, 3, 0.45, (4, (-6, 1)), each=True)
-    curve, *others = check_option(panel)["series"]
-    (mark,) = curve["markLine"]["data"]
-    assert (mark["xAxis"], mark["label"]["formatter"]) == (4, "with −2⁻⁶")
-    assert not any("markLine" in one for one in others)
+    layout = check_figure(panel)["layout"]
+    (mark,) = layout["shapes"]
+    assert (mark["x0"], mark["x1"]) == (4, 4)
+    assert layout["annotations"][-1]["text"] == "with −2⁻⁶"
     assert "−2⁻⁶ is kept from k = 4 on, in one tensor at least." in panel.sentence
     assert "3 buckets of each tensor, 5 at most" in panel.sentence

@@ -34,10 +34,11 @@ FOUND = ByTensor(
 )
 
 
-def cells(option: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    rows, columns = option["yAxis"]["data"], option["xAxis"]["data"]
-    (series,) = option["series"]
-    return {(rows[c["value"][1]], columns[c["value"][0]]): c for c in series["data"]}
+def cells(figure: dict[str, Any]) -> dict[tuple[str, str], str]:
+    """Row and column -> the number that is written there."""
+    rows, columns = (figure["layout"][axis]["ticktext"] for axis in ("yaxis", "xaxis"))
+    texts = figure["data"][1]
+    return {(rows[y], columns[x]): t for x, y, t in zip(texts["x"], texts["y"], texts["text"])}
 
 
 PLACES = (("conv.weight", "1"), ("conv.weight", "2"), ("bias", "2"))
@@ -51,30 +52,45 @@ PLACES = (("conv.weight", "1"), ("conv.weight", "2"), ("bias", "2"))
         ("zeros", ("90.0", "40.0", "100.0")),
     ],
 )
-def test_numbers_in_cells(check_option: Check, measure: str, numbers: tuple[str, ...]) -> None:
+def test_numbers_in_cells(check_figure: Check, measure: str, numbers: tuple[str, ...]) -> None:
     texts = dict(zip(PLACES, numbers, strict=True))
     top = highest((FOUND,), measure)
     assert top == max(map(float, texts.values()))
     panel = by_tensor_panel(FOUND, TWO, measure, "A", top)
-    option = check_option(panel)
-    found = cells(option)
-    assert {key: c["label"]["formatter"] for key, c in found.items()} == texts
-    assert option["visualMap"]["max"] == top
-    framed = {key for key, c in found.items() if "borderColor" in c.get("itemStyle", {})}
-    assert framed == {("conv.weight", "2"), ("bias", "2")}
+    figure = check_figure(panel)
+    assert cells(figure) == texts
+    heat, written = figure["data"]
+    assert (heat["zmin"], heat["zmax"]) == (0, top)
+    assert heat["z"] == [
+        [float(texts[row, x]) if (row, x) in texts else None for x in "12"]
+        for row in ("conv.weight", "bias")
+    ]
+    assert written["textfont"]["color"] == [ink_on(float(text) / top) for text in numbers]
+    (frame,) = figure["layout"]["shapes"]
+    assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (0.5, 1.5, -0.5, 1.5)
     assert panel.table.shape == (2, 4)
     assert math.isnan(panel.table["1"][1])
 
 
-def test_the_sentence(check_option: Check) -> None:
+def test_the_sentence(check_figure: Check) -> None:
     panel = by_tensor_panel(FOUND, TWO, "bits", "B", 2.0)
-    check_option(panel)
+    check_figure(panel)
     assert panel.title == "B, step 8: bits per parameter"
-    assert "smallest: bias, 1.25 bits; largest: conv.weight, 2.00 bits." in panel.sentence
+    assert panel.sentence == "Framed: bias, 1.25 bits to conv.weight, 2.00 bits."
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
-    assert "90.0 % in conv.weight" in single.sentence
+    assert single.sentence == "Framed: conv.weight, 90.0 %."
     nothing = ByTensor(8, (ONE,), {"bias": (None,)}, {"bias": 10})
     assert "nothing to compare" in by_tensor_panel(nothing, ONE, "bits", "A", 0.0).sentence
+
+
+def test_what_is_not_finite_and_a_tensor_that_is_named_like_a_tag(check_figure: Check) -> None:
+    """Its cell is dark, as that of a 0, and so its sign is light."""
+    found = ByTensor(8, (ONE,), {"<b>x</b>": (Cell(1.0, math.nan, 0.5),)}, {"<b>x</b>": 400})
+    figure = check_figure(by_tensor_panel(found, ONE, "error", "A", 1.0))
+    heat, written = figure["data"]
+    assert heat["z"] == [[0]]
+    assert (written["text"], written["textfont"]["color"]) == (["–"], [LIGHT])
+    assert figure["layout"]["yaxis"]["ticktext"] == ["&lt;b&gt;x&lt;/b&gt;"]
 
 
 def test_ink_can_be_read_on_every_colour() -> None:
@@ -92,13 +108,13 @@ def test_ink_can_be_read_on_every_colour() -> None:
     assert luminance((0, 0, 0)) == 0
 
 
-def test_many_tensors(check_option: Check) -> None:
-    rows = {f"a.rather.long.name.of.a.layer.{i}": (Cell(1.0, 0.5, 0.5),) for i in range(60)}
-    found = ByTensor(1, (ONE,), rows, {name: i + 10 for i, name in enumerate(rows)})
+def test_many_tensors(check_figure: Check) -> None:
+    cells = {f"a.rather.long.name.of.a.layer.{i}": (Cell(1.0, 0.5, 0.5),) for i in range(60)}
+    found = ByTensor(1, (ONE,), cells, {name: i + 10 for i, name in enumerate(cells)})
     panel = by_tensor_panel(found, ONE, "bits", "A", 1.0)
-    option = check_option(panel)
-    assert len(option["yAxis"]["data"]) == 40
-    assert option["yAxis"]["data"][-1].startswith("…")
-    assert option["yAxis"]["data"][0].endswith(".20")  # the smallest twenty are not drawn
+    rows = check_figure(panel)["layout"]["yaxis"]["ticktext"]
+    assert len(rows) == 40
+    assert rows[-1].startswith("…")
+    assert rows[0].endswith(".20")  # the smallest twenty are not drawn
     assert panel.sentence.endswith("Drawn are the 40 largest of 60 tensors.")
     assert len(panel.table) == 60

@@ -110,7 +110,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     (found,) = session.all_jobs().look(sweep, 1).found
     tuned = choose(found.value, "rework", 3.0)
     assert page.charts == {"frontier"}
-    assert f":small[{tuned.because}]" in page.texts("markdown")
+    assert page.at.title[0].proto.help == tuned.because
     assert title(page) == f"Tune: {headline(tuned.recommended)}"
     (link,) = page.at.get("page_link")
     parameters = dict(parse_qsl(link.proto.query_string))
@@ -271,7 +271,8 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert best is not None
     (code,) = (c.value for c in page.at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
-    assert "for every checkpoint" in said(page)
+    assert "for every checkpoint" in page.at.title[0].proto.help
+    page.set("toggle", "tables", True)
     (table,) = (t.value for t in page.at.table)
     assert "rework" not in table
 
