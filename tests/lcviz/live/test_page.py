@@ -162,9 +162,7 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     removed = run.removed_buckets(6)
     assert page.removed_step == 6
     moved = [change for t in page.figure("removed")["data"] for change in t["y"]]
-    assert sorted(moved) == sorted(
-        round(b.loss - removed.loss, 6) for b in removed.buckets
-    )
+    assert sorted(moved) == sorted(round(b.loss - removed.loss, 6) for b in removed.buckets)
     page.set("toggle", "paper", True)
     (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
     assert shown["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]

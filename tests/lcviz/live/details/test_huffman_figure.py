@@ -106,7 +106,7 @@ def test_branches_spell_the_words(check_figure: Check) -> None:
     lines, bits, ends = figure["data"]
     corners = list(zip(lines["x"], lines["y"]))
     edges = [corners[i : i + 3] for i in range(0, len(corners), 4)]
-    assert {corner for corner in corners[3::4]} == {(None, None)}  # each edge ends with a gap
+    assert set(corners[3::4]) == {(None, None)}  # each edge ends with a gap
     parent = {end: start for start, _, end in edges}
     beside = dict(zip(zip(bits["x"], bits["y"]), bits["text"]))
     assert len(parent) == len(beside) == 12  # all nodes of 7 leaves but the root
