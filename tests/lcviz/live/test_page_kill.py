@@ -183,7 +183,7 @@ def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
     sizes = [e.nbytes for e in codec.Chain(run.path).entries[1:]]
     assert lc.nbytes == sum(sizes) / len(sizes)
     assert lc.loss_restored == run.snapshot().newest.restored_loss
-    assert any("reached the same bits" in t for t in page.texts("caption"))
+    assert any("reached the same bits" in caption.help for caption in page.at.caption)
     assert not page.texts("warning")
     assert not keys(page) & {"kill-start", "kill-stop"}
     other = live(run=run.id, kill_loss="as measured")  # at once, as the link says
