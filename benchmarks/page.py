@@ -1,11 +1,13 @@
 """What a visitor of the dashboard waits for, what watching costs, and whether a crowd fits in.
 
-    PYTHONPATH=. python benchmarks/page.py [fresh|restart|warm|controls|watching|soak ...]
-        [--pages live learn ...] [--rounds 5] [--visitors 8] [--minutes 30] [--chromium PATH]
+    PYTHONPATH=. python benchmarks/page.py [fresh|restart|warm|controls|clicks|watching|soak ...]
+        [--pages live learn ...] [--rounds 5] [--clicks 500] [--visitors 8] [--minutes 30]
+        [--chromium PATH]
 
 fresh, restart, warm: seconds until the first picture of each page, and of a bare page with one
 chart, on a server just installed, just started, and visited before. controls: seconds from a key, a
-click or a drag to what it changes. watching: iterations a second of the training, watched and not,
+click or a drag to what it changes. clicks: on the buttons of a training that ticks, beside busy
+processes; fails if one is lost. watching: iterations a second of the training, watched and not,
 and remounts. soak: so many visitors at the same time for so many minutes; fails on a mix-up, an
 error, or memory that grows. Without a part: warm, controls, watching. Each is a module of
 `dashboard/`. Needs Linux, playwright (requirements-dev.txt) and a Chromium: Debian's headless shell
@@ -18,10 +20,10 @@ import argparse
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import controls, first, soak, watching
+from benchmarks.dashboard import clicks, controls, first, soak, watching
 from benchmarks.dashboard.serving import FLAGS, chromium, server
 
-PARTS = (*first.SITUATIONS, "controls", "watching", "soak")
+PARTS = (*first.SITUATIONS, "controls", "clicks", "watching", "soak")
 USUAL = ("warm", "controls", "watching")
 
 
@@ -32,6 +34,7 @@ def main() -> None:
     parser.add_argument("--chromium", default=chromium())
     parser.add_argument("--pages", nargs="+", choices=first.PAGES, default=first.PAGES)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clicks", type=int, default=500)
     parser.add_argument("--visitors", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=30)
     options = parser.parse_args()
@@ -49,6 +52,9 @@ def main() -> None:
                     controls.report(browser, ours, options.rounds)
                 if "watching" in parts:
                     watching.report(browser, ours, options.rounds)
+        if "clicks" in parts:
+            with server("app.py") as ours:
+                clicks.report(browser, ours, options.clicks)
         if "soak" in parts:
             with server("app.py") as ours:
                 soak.soak(browser, ours, options.visitors, options.minutes)

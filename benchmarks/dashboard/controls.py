@@ -227,7 +227,7 @@ def report(browser: Browser, ours: Server, rounds: int) -> None:
             page = _open(browser, ours.url, control, run)
             found = list(seconds(page, control, rounds + 1))[1:]
             if run != "example":  # room for the next one
-                page.get_by_role("button", name="Reset").click()
+                page.get_by_role("button", name="Reset", exact=True).click()
                 page.get_by_role("button", name="Play").wait_for()
             page.context.close()
             met = statistics.median(found) <= control.goal

@@ -35,7 +35,7 @@ COUNT_CLICKS = """() => {
 
 
 class Visitor:
-    """One browser session, with a cache of its own unless `browser` is a context.
+    """One browser with cookies of its own, which steer its runs, unless `browser` is a context.
 
     number: from 0; determines model, seed and iterations.
 
@@ -45,7 +45,9 @@ class Visitor:
     def __init__(
         self, browser: Browser | BrowserContext, url: str, number: int, said: Counter[str]
     ) -> None:
-        self._browser, self._url, self._said = browser, url, said
+        self._context = browser.new_context() if isinstance(browser, Browser) else browser
+        self._alone = self._context is not browser
+        self._url, self._said = url, said
         expect.set_options(timeout=PATIENCE)
         self.model, self._weight = list(MODELS.items())[number % len(MODELS)]
         self.seed, self.iterations = 1001 + number, 5001 + number
@@ -60,8 +62,35 @@ class Visitor:
     def start(self) -> None:
         """Begin a run, from the example, or instead of the one that there is."""
         before = self.run
-        name = "Reset" if before else "Start live training"
-        self._button(name).click()
+        self._new_run("Reset" if before else "Start live training")
+        if before and self.run != before:
+            self._press("Play", "Pause")
+
+    def plays(self) -> bool:
+        """Whether one's own run does."""
+        return bool(self._button("Pause").count())
+
+    def press(self, name: str) -> None:
+        """One button of one's own run, and what follows from it is seen.
+
+        Raises AssertionError if nothing does.
+        """
+        if name == "Reset":
+            self._new_run(name)
+        elif name == "Step":
+            iteration = self.page.locator("[data-picture=headline] .said > span").first
+            before = iteration.inner_text() if iteration.count() else ""
+            self._button(name).click()
+            expect(iteration).not_to_have_text(before)
+            expect(self._button("Play")).to_be_visible()
+            self._settled()
+        else:
+            self._press(name, "Play" if name == "Pause" else "Pause")
+
+    def _new_run(self, button: str) -> None:
+        """Press what begins a run."""
+        before = self.run
+        self._button(button).click()
         self.page.wait_for_function(
             "([before, full]) => (new URLSearchParams(location.search).get('run') ?? null) !== "
             "before || document.body.innerText.includes(full)",
@@ -73,8 +102,6 @@ class Visitor:
             return
         self.run = self._run_in_url()
         assert self.run not in (None, before), "a new run has an id of its own"
-        if before:
-            self._press("Play", "Pause")
 
     def pause_or_play(self) -> None:
         """Whichever it is."""
@@ -183,11 +210,13 @@ class Visitor:
     def close(self) -> None:
         """Leave for good."""
         self.page.close()
+        if self._alone:
+            self._context.close()
 
     # How.
 
     def _arrive(self) -> None:
-        self.page: Page = self._browser.new_page()
+        self.page: Page = self._context.new_page()
         self.page.set_viewport_size({"width": 1280, "height": 900})
         self.page.set_default_timeout(PATIENCE)
         self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))

@@ -85,7 +85,7 @@ def stretches(browser: Browser, ours: Server) -> Iterator[tuple[Stretch, Stretch
         page.wait_for_timeout(1000)
         yield watched, _stretch(ours)
     page.goto(address)
-    page.get_by_role("button", name="Reset").click(timeout=PATIENCE)
+    page.get_by_role("button", name="Reset", exact=True).click(timeout=PATIENCE)
     page.get_by_role("button", name="Play").wait_for(timeout=PATIENCE)
     context.close()
 

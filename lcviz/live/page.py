@@ -39,7 +39,7 @@ from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
 from .page_kill import kill_button, poll_seconds
-from .page_pictures import show_pictures
+from .page_pictures import CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
@@ -52,6 +52,7 @@ def page() -> None:
     with st.container(key="unseen"):  # the menu above says it, too
         st.title("LC-Checkpoint, live", anchor=False)
         keep_in_browser(session.steered())
+    st.session_state.pop(CHANGED, None)
     form = settings_form()
     run = session.current_run()
     if run is None:
@@ -104,8 +105,9 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
         )
         return
     show_pictures(run, snapshot, settings)
-    if _is_old(rest, snapshot):
-        st.rerun()  # the slider in here was moved, and nothing else may look again
+    # The pictures come first. Then the rest of the page shows what was moved or set in them.
+    if CHANGED in st.session_state or _is_old(rest, snapshot):
+        st.rerun()
 
 
 def _is_old(rest: list[object], snapshot: Snapshot) -> bool:

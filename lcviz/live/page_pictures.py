@@ -29,7 +29,7 @@ from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
 
 _CUT = "live-cut"  # in the session: (run, step, how many buckets a visitor keeps)
-_CHANGED = "live-changed"  # in the session: the form was set, but has not been drawn since
+CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
 _FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
 _METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
@@ -37,8 +37,8 @@ _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     """Everything on the first screen below the controls."""
-    if st.session_state.pop(_CHANGED, False):
-        st.rerun()  # the whole page, with the form
+    changed: Coding | None = st.session_state.get(CHANGED)
+    coding = changed or settings.coding
     places = layout.live()
     with places["steps"]:
         viewed = step_slider(run, snapshot)
@@ -51,7 +51,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
         )
         return
-    shown, problem = _shown(run, viewed, settings.coding)
+    shown, problem = _shown(run, viewed, coding)
     if problem:
         places["messages"].warning(problem, icon=":material/info:")
     if viewed.non_finite:
@@ -67,7 +67,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             else:
                 # Another module must not draw in the place of the one before it.
                 key = "equal-steps" if found.name == "steps" else name
-                picture.show(found, key, _events(name, run, shown, settings.coding))
+                picture.show(found, key, _events(name, run, shown, coding))
 
 
 def pictures(
@@ -168,7 +168,7 @@ def _try(coding: Coding) -> None:
     """Set the form at the side: what it says is tried on the step shown."""
     st.session_state.pop(_CUT, None)
     st.session_state.update(chosen(coding))
-    st.session_state[_CHANGED] = True
+    st.session_state[CHANGED] = coding
 
 
 def _tensor(shown: ShownStep) -> str:

@@ -100,7 +100,7 @@ def _label(shown: Shown, *, recording: bool) -> None:
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
     st.markdown(f":small[{text}]", help=recorded().versions if recording else None)
-    st.caption(explained(NAMES))
+    st.markdown(explained(f":small[{NAMES}]"))  # a caption's grey is too light for links
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:

@@ -85,3 +85,16 @@ def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Serv
         assert visitor.problems == []
         visitor.close()
     assert tracebacks(small.log()) == []
+
+
+def test_no_click_is_lost(visits: BrowserContext, small: Server) -> None:
+    from benchmarks.dashboard.clicks import busy, clicks
+    from benchmarks.dashboard.crowd import Visitor
+
+    visitor = Visitor(visits, small.url, 1, Counter())
+    visitor.start()
+    with busy():
+        pressed = Counter(clicks(visitor, 20))
+    assert set(pressed) == {"Pause", "Play", "Step", "Reset"}
+    visitor.look()
+    visitor.close()

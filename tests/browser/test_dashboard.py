@@ -129,7 +129,7 @@ def step_slider(page: Page) -> Locator:
 def start(page: Page) -> None:
     """Press the button that everybody presses first."""
     page.get_by_role("button", name="Start live training").click()
-    expecting(page.get_by_role("button", name="Reset")).to_be_visible()
+    expecting(page.get_by_role("button", name="Reset", exact=True)).to_be_visible()
 
 
 def pause(page: Page) -> int:
@@ -178,11 +178,13 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
         same
     )
 
-    visitor.go("Tune")  # which follows the run, too
+    visitor.go("Tune")  # which stays, until the newest is asked for
     page.get_by_role("radio", name="A against B", exact=True).press("Space")
-    basis = page.get_by_text("Both begin with an exact base")
+    basis = page.get_by_text("after an exact base at step")
     expecting(basis).to_be_visible()
-    expecting(basis).not_to_have_text(basis.inner_text())
+    before = basis.inner_text()
+    page.get_by_role("button", name="Take the newest").click()
+    expecting(basis).not_to_have_text(before)
     expecting(page.get_by_text("On your run on Live")).to_be_visible()
     visitor.go("Live")
 

@@ -46,7 +46,8 @@ def bits_panel(
     own = promotions[now].kept
     fits = f"; {names[now]}: as it was saved" if isinstance(own, Coding) else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
-    figure = base_figure(title, "size, % of float32", HEIGHT, r=64, t=76)
+    figure = base_figure(title, "size, % of float32", HEIGHT, r=64, t=96)
+    figure.update_layout(legend_y=1.1)  # above "now"
     for name, (colour, pattern) in BARS.items():
         figure.add_bar(
             name=CODER_NAMES[name],
@@ -93,6 +94,8 @@ def bits_panel(
             "overlaying": "y",
             "side": "right",
             "range": [0, 103],
+            "tickmode": "linear",
+            "dtick": 20,
             "showgrid": False,
             "zeroline": False,
         },

@@ -147,7 +147,8 @@ def _steps(viewed: Checkpoint) -> None:
         for a in viewed.alphabets
     ]
     st.table(pd.DataFrame(rows), hide_index=True)
-    st.caption(explained("Other changes lie in the [[dead zone]] and stay in the next δ."))
+    other = "Other changes lie in the [[dead zone]] and stay in the next δ."
+    st.markdown(explained(f":small[{other}]"))
 
 
 def _sizes(viewed: Checkpoint, coder: str) -> None:
