@@ -39,7 +39,7 @@ WATCH = """([selector, event]) => {
 CHANGED = "() => window.changed"
 SECONDS = "() => (window.changed - window.acted) / 1000"
 RUNS = ("example", "paused", "training")
-LENET = "model=LeNet-5&iterations=20000&speed=full&interval=100"  # the step shown stays in memory
+LENET = "model=LeNet-5&iterations=20000&speed=full&interval=300"  # the step shown stays in memory
 EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is only shown
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
