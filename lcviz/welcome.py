@@ -12,6 +12,7 @@ from importlib import import_module
 import streamlit as st
 
 from lcviz.ui import navigation, recording
+from lcviz.ui.polling import polled
 
 POLL_SECONDS = 0.4
 HEAD_START = 0.7  # seconds until the imports begin: the recording is drawn first
@@ -52,4 +53,4 @@ def show(name: str) -> None:
         if loaded():
             st.rerun()
 
-    st.fragment(look, run_every=POLL_SECONDS)()
+    polled(POLL_SECONDS, look)

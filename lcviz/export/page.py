@@ -8,6 +8,7 @@ import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session, widgets
+from lcviz.ui.polling import polled
 from lcviz.ui.settings import describe
 
 from . import page_downloads as downloads
@@ -82,7 +83,7 @@ def _package(run: Run) -> tuple[Package, Receipt]:
         package = pack(run, progress)
         bar.empty()
         held = st.session_state[_PACKED] = (run.id, package, of_run(run, package))
-    st.fragment(_offer_newer, run_every=session.poll_interval(run))(run, held[1])
+    polled(session.poll_interval(run), _offer_newer, run, held[1])
     return held[1], held[2]
 
 

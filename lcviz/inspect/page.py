@@ -22,6 +22,7 @@ from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plain,
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
+from lcviz.ui.polling import polled
 
 from . import page_watch
 from .page_open import ChainSource, Findings, choose, leave, read
@@ -88,10 +89,10 @@ def page() -> None:
     if verifying:
         _verify(source, findings)
     known = len(findings.catalogue.records)
-    st.fragment(_records, run_every=pace)(source, pace, known, follow)
+    polled(pace, _records, source, pace, known, follow)
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
     with grid.cell():
-        st.fragment(_sizes, run_every=pace)(source)
+        polled(pace, _sizes, source)
     begun = time.monotonic()
     with grid.cell():
         _exponents(source, findings)

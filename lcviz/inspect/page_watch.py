@@ -18,6 +18,7 @@ import codec
 from codec.errors import ChainNotFoundError
 from lcviz.text import enumerated, plain, plural
 from lcviz.ui import navigation, session, widgets
+from lcviz.ui.polling import polled
 
 from .page_parts import sentence, show_damage
 from .watch import MOST_RUNS, Watch, Watched
@@ -151,15 +152,15 @@ def await_first(run: Watched) -> None:
         text += " Its folder does not exist either: is the path right?"
     st.info(text, icon=":material/hourglass_top:")
     if isinstance(run.target, str):  # another thread waits for its answer
-        st.fragment(_look_at_url, run_every=session.POLL_SECONDS)(run)
+        polled(session.POLL_SECONDS, _look_at_url, run)
     else:
-        st.fragment(_look, run_every=session.POLL_SECONDS)(lambda: chain(run), True)
+        polled(session.POLL_SECONDS, _look, lambda: chain(run), True)
 
 
 def await_again(open_chain: Callable[[], object]) -> None:
     """Run the whole page again once a chain can be opened that could not."""
     st.caption(f"It is tried again every {session.RESTING_POLL_SECONDS:.0f} s.")
-    st.fragment(_look, run_every=session.RESTING_POLL_SECONDS)(open_chain, False)
+    polled(session.RESTING_POLL_SECONDS, _look, open_chain, False)
 
 
 def _look(open_chain: Callable[[], object], missing: bool) -> None:
@@ -195,7 +196,7 @@ def side_by_side() -> None:
             "further down."
         )
     pace = _pace(found.runs())
-    st.fragment(_compared, run_every=pace)(found, pace, names)
+    polled(pace, _compared, found, pace, names)
 
 
 def _pace(runs: Sequence[Watched]) -> float:

@@ -27,6 +27,7 @@ from lcviz.run.snapshot import (
 )
 from lcviz.text import nbytes_text
 from lcviz.ui import follow_weight, recording, session, share, widgets
+from lcviz.ui.polling import polled
 from lcviz.ui.settings import (
     Form,
     chosen_speed,
@@ -72,7 +73,7 @@ def page() -> None:
     # A wrong field tries nothing on the step shown.
     settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
     rest: list[object] = []
-    st.fragment(_watched, run_every=poll)(run, settings, poll, rest)
+    polled(poll, _watched, run, settings, poll, rest)
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         follow_weight.choosers(run)
         details = st.toggle(

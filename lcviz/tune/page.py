@@ -18,7 +18,11 @@ SECTIONS = {
 
 
 def page() -> None:
-    """The whole page."""
+    """The whole page: a fragment, so another section does not run what is around it."""
+    st.fragment(_sections)()
+
+
+def _sections() -> None:
     view = widgets.choice(
         "Look at",
         {key: title for key, (title, _) in SECTIONS.items()},

@@ -15,6 +15,7 @@ from lcviz.text import exponent_text, loss_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
+from lcviz.ui.polling import polled
 
 from .by_bucket import LossCurve, SplitDelta, marks, split_delta
 from .by_bucket_figure import by_bucket_panel, rebuilt_sentence
@@ -55,7 +56,7 @@ def section() -> None:
         session.await_example()
         return
     pace = _pace(run)
-    st.fragment(_by_bucket, run_every=pace)(run, pace)
+    polled(pace, _by_bucket, run, pace)
 
 
 def _pace(run: Run) -> float | None:

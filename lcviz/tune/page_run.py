@@ -14,6 +14,7 @@ from lcviz.lab.series import LossOf
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
 from lcviz.ui import session, widgets
+from lcviz.ui.polling import polled
 from lcviz.ui.settings import describe
 
 from .ab import RunState, replayed_steps
@@ -44,7 +45,7 @@ def follow_run(show: Callable[[Run, Snapshot], None]) -> None:
         session.await_example()
         return
     poll = session.poll_interval(run)
-    st.fragment(_look, run_every=poll)(run, poll, show)
+    polled(poll, _look, run, poll, show)
 
 
 def _look(run: Run, poll: float | None, show: Callable[[Run, Snapshot], None]) -> None:

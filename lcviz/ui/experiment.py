@@ -28,6 +28,7 @@ from lcviz.server.jobs import (
 from lcviz.text import plain, plural
 
 from . import session, widgets
+from .polling import polled
 
 T = TypeVar("T")
 Key = tuple[Hashable, int]  # an experiment, and how many parts of it
@@ -90,7 +91,7 @@ class Asking(Generic[T]):
         # Only a run of the whole page can change the pace.
         watching = self.watched
         pace = session.POLL_SECONDS if watching else None
-        st.fragment(self._look, run_every=pace)(show, watching)
+        polled(pace, self._look, show, watching)
 
     def begin(self) -> None:
         """Ask for it without a press: unless it is there, under way, failed, or was stopped here.

@@ -14,7 +14,7 @@ import streamlit as st
 from lcviz.lab.anatomy import BucketKey, totals
 from lcviz.lab.follow_weight import Followed, Weight, follow
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Checkpoint
+from lcviz.run.snapshot import CLOSED, Checkpoint
 from lcviz.text import exponent_text
 
 from . import session, widgets
@@ -26,6 +26,7 @@ from .follow_weight_figure import (
     said_text,
     weight_over_steps,
 )
+from .polling import polled
 
 _WEIGHT, _BUCKET = "weight", "bucket"  # in the URL
 _TENSOR, _INDEX = "following-tensor", "following-index"
@@ -57,16 +58,17 @@ def toolbar(shown: bool = True) -> None:
 
 def choosers(run: Run) -> None:
     """The buttons that choose a weight to follow and a bucket to highlight."""
-    weight = weight_followed()
-    _popover("Follow one weight", "my_location", _choose_weight, run, weight)
-    _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)
+    drawn = weight_followed(), chosen_bucket()
+    popover = st.fragment(_popover)  # the page around it is not run when one opens
+    popover("Follow one weight", "my_location", _choose_weight, run, drawn)
+    popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, drawn)
 
 
 def followed_line(run: Run) -> None:
     """What the newest step did to the followed weight, if there is one."""
     weight = weight_followed()
     if weight is not None:
-        st.fragment(_line, run_every=session.poll_interval(run))(run, weight)
+        polled(session.poll_interval(run), _line, run, weight)
 
 
 def _popover(
@@ -74,9 +76,15 @@ def _popover(
     icon: str,
     body: Callable[[Run, Weight | None], None],
     run: Run,
-    weight: Weight | None,
+    drawn: tuple[Weight | None, str | None],
 ) -> None:
-    """A popover whose content is made only while it is open."""
+    """A popover whose content is made only while it is open.
+
+    drawn: the weight and the bucket that the rest of the page shows.
+    """
+    weight = weight_followed()
+    if (weight, chosen_bucket()) != drawn or run.snapshot().status == CLOSED:
+        st.rerun()
     popover = st.popover(
         label, type="tertiary", icon=f":material/{icon}:", key=f"open-{icon}", on_change="rerun"
     )

@@ -22,6 +22,7 @@ from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
 from . import steering
+from .polling import polled
 from .steering import Steering
 
 POLL_SECONDS = 1.0
@@ -110,7 +111,7 @@ def rerun_with_example() -> None:
         if all_runs().prepared():
             st.rerun()
 
-    st.fragment(look, run_every=STARTING_POLL_SECONDS)()
+    polled(STARTING_POLL_SECONDS, look)
 
 
 def steered() -> Steering:

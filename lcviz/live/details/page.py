@@ -30,6 +30,7 @@ from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.charts import Panel
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import own_training
+from lcviz.ui.polling import polled
 
 from .bits_figure import bits_panel
 from .code_tables import code_table, token_table
@@ -62,8 +63,8 @@ def show_details(run: Run) -> None:
     The numbers tick. The pictures stay until the page is run: when a step is chosen, or the run
     pauses.
     """
-    st.fragment(_costs, run_every=session.poll_interval(run))(run)
-    st.fragment(_checkpoint)(run)
+    polled(session.poll_interval(run), _costs, run)
+    polled(None, _checkpoint, run)
     timelines_of_run("live", run.settings)
     own_training(Setting(run.settings.coding, run.settings.interval))
 

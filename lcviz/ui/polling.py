@@ -1,0 +1,19 @@
+"""Parts of a page that run by themselves, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+
+def polled(every: float | None, part: Callable[..., None], *args: Any) -> None:
+    """Run a part of the page with these arguments, then every so many seconds by itself.
+
+    It has a container of its own. Streamlit drops what a part has drawn and not yet sent when the
+    part runs again. Without the container, what stands below would then arrive first, find a gap
+    above itself, and fail in the browser: "Bad delta path index".
+    """
+    with st.container():
+        st.fragment(part, run_every=every)(*args)
