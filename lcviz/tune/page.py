@@ -23,14 +23,15 @@ def page() -> None:
 
 
 def _sections() -> None:
-    view = widgets.choice(
-        "Look at",
-        {key: title for key, (title, _) in SECTIONS.items()},
-        default="recommend",
-        key="tune_view",
-        label_visibility="collapsed",
-    )
-    if view != "recommend":  # whose title is its answer
-        with st.container(key="answer"):
-            st.title(f"Tune: {SECTIONS[view][0]}", anchor=False)
-    SECTIONS[view][1]()
+    with st.container(key="sections"):
+        view = widgets.choice(
+            "Look at",
+            {key: title for key, (title, _) in SECTIONS.items()},
+            default="recommend",
+            key="tune_view",
+            label_visibility="collapsed",
+        )
+        if view != "recommend":  # whose title is its answer
+            with st.container(key="answer"):
+                st.title(f"Tune: {SECTIONS[view][0]}", anchor=False)
+        SECTIONS[view][1]()

@@ -59,9 +59,8 @@ def toolbar(shown: bool = True) -> None:
 def choosers(run: Run) -> None:
     """The buttons that choose a weight to follow and a bucket to highlight."""
     drawn = weight_followed(), chosen_bucket()
-    popover = st.fragment(_popover)  # the page around it is not run when one opens
-    popover("Follow one weight", "my_location", _choose_weight, run, drawn)
-    popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, drawn)
+    with st.container(width="content"):
+        st.fragment(_popovers)(run, drawn)  # the page around it is not run when one opens
 
 
 def followed_line(run: Run) -> None:
@@ -71,20 +70,24 @@ def followed_line(run: Run) -> None:
         polled(session.poll_interval(run), _line, run, weight)
 
 
+def _popovers(run: Run, drawn: tuple[Weight | None, str | None]) -> None:
+    """drawn: the weight and the bucket that the rest of the page shows."""
+    weight = weight_followed()
+    if (weight, chosen_bucket()) != drawn or run.snapshot().status == CLOSED:
+        st.rerun()
+    with st.container(horizontal=True, width="content"):
+        _popover("Follow one weight", "my_location", _choose_weight, run, weight)
+        _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)
+
+
 def _popover(
     label: str,
     icon: str,
     body: Callable[[Run, Weight | None], None],
     run: Run,
-    drawn: tuple[Weight | None, str | None],
+    weight: Weight | None,
 ) -> None:
-    """A popover whose content is made only while it is open.
-
-    drawn: the weight and the bucket that the rest of the page shows.
-    """
-    weight = weight_followed()
-    if (weight, chosen_bucket()) != drawn or run.snapshot().status == CLOSED:
-        st.rerun()
+    """A popover whose content is made only while it is open."""
     popover = st.popover(
         label, type="tertiary", icon=f":material/{icon}:", key=f"open-{icon}", on_change="rerun"
     )
