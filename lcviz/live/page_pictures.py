@@ -24,6 +24,7 @@ from .headline import describe_crash, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
 from .page_kill import RaceBack, race_back, show_kill
 from .page_step_slider import look_into, step_slider
+from .race_picture import TITLE as RACE
 from .shown_step import ShownStep, as_saved, cut, tried
 from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
@@ -61,7 +62,9 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         )
     every = pictures(run, snapshot, shown, back)
     for name, found in every:  # each is drawn while the next is made
-        with places[name]:
+        # On a narrow page page.css puts the race first.
+        raced = not isinstance(found, str) and found.title == RACE
+        with places[name].container(key="race") if raced else places[name]:
             if isinstance(found, str):
                 st.caption(found)
             else:

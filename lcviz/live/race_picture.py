@@ -12,6 +12,7 @@ from lcviz.ui.charts import plotted
 from lcviz.ui.picture import Picture
 from lcviz.ui.race import STYLES, Points, RaceWords, race_table, ways_back
 
+TITLE = "Race back"
 WORDS = RaceWords("crash", "no crash", "before")
 HEIGHT = 104  # CSS pixels: all of it fits on the screen below the sentence about the crash
 LEVEL = 0.05  # iterations: results no further apart are called level
@@ -39,7 +40,7 @@ def race_picture(outcomes: Sequence[Outcome], killed_at: int, over: bool) -> Pic
     text = "Each line ends where the loss is what it was before the crash."
     return Picture(
         "curves",
-        "Race back",
+        TITLE,
         "loss around the crash, smoothed",
         verdict(outcomes) if over else text,
         {
