@@ -8,8 +8,10 @@ A reading order:
     dataset               what a dataset is, and where its files may be
     idx, images           images: digits, MNIST, Fashion-MNIST
     rating_files, ratings ratings: synthetic, MovieLens, Jester
+    texts                 text: Python's own sources
     model                 what the file of a model provides
-    logistic_regression, lenet5, alexnet, matrix_factorization    the models and their settings
+    logistic_regression, lenet5, alexnet, matrix_factorization, byte_transformer
+                          the models and their settings
     catalog               the list of models and data
     task, optimizers      one model + one dataset + one seed, and how to train it
     training              the two together: iterate, state, load

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from demo_models import (
     alexnet,
+    byte_transformer,
     images,
     lenet5,
     logistic_regression,
     matrix_factorization,
     ratings,
+    texts,
 )
 from demo_models.model import ModelCard
 
@@ -69,6 +71,11 @@ _DATASETS = (
         "Real ratings of jokes from -10 to 10, read from a Jester file.",
         ratings.FILES["jester"],
     ),
+    DatasetCard(
+        "python-sources",
+        texts.TITLES["python-sources"],
+        "Real text: up to 1 MiB of the standard library's own sources, byte by byte.",
+    ),
 )
 
 _MODELS = (
@@ -76,6 +83,7 @@ _MODELS = (
     lenet5.CARD,
     alexnet.CARD,
     matrix_factorization.CARD,
+    byte_transformer.CARD,
 )
 
 MODELS: dict[str, ModelCard] = {card.name: card for card in _MODELS}

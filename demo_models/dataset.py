@@ -26,8 +26,9 @@ class Dataset:
         name, title: as on the dataset's card.
         train, held_out: columns of n rows each, the target last. Images: pixels float32
             (n, 1, side, side) in [0, 1], class int64 (n,). Ratings: user int64 (n,), item
-            int64 (n,), rating float32 (n,) in its own unit (stars, or Jester's -10 to 10).
-        n_classes: set for images.
+            int64 (n,), rating float32 (n,) in its own unit (stars, or Jester's -10 to 10). Text:
+            bytes int64 (n, t), and the byte after each int64 (n, t).
+        n_classes: set for images and text.
         n_users, n_items: set for ratings.
         mean_rating: set for ratings; the mean of the training part, in the ratings' unit.
     """
@@ -40,6 +41,11 @@ class Dataset:
     n_users: int | None = None
     n_items: int | None = None
     mean_rating: float | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its examples are bytes of a text."""
+        return self.n_classes is not None and self.train[0].ndim == 2
 
     @property
     def n_train(self) -> int:

@@ -13,6 +13,7 @@ from torch import nn
 from demo_models.dataset import Dataset
 
 IMAGE_DATA = ("digits", "mnist", "fashion-mnist")
+TEXT_DATA = ("python-sources",)
 RATING_DATA = ("synthetic-ratings", "movielens", "jester")
 
 
@@ -20,7 +21,8 @@ class Model(nn.Module):
     """An ordinary nn.Module that can draw its own starting weights.
 
     `forward` takes the columns of a batch without the last one, the target. For images it returns
-    class scores (n, 10), for ratings how far each rating lies from the mean (n,).
+    class scores (n, 10), for ratings how far each rating lies from the mean (n,), for text scores
+    of each next byte (n, 128, t).
     All state is float32 parameters; there are no buffers.
     """
 
@@ -43,7 +45,7 @@ class ModelCard:
         sentence: what it is, in one sentence.
         parameters: how many, in words.
         data: names of the datasets that it can take, the default first.
-        side: image side in pixels; None for ratings.
+        side: image side in pixels; None for other data.
         build: makes the model in the size that a dataset asks for; `initialise` follows.
         optimizers: "sgd" and "adam" -> (learning rate, momentum) on the dashboard.
         batch_size: examples an iteration on the dashboard.

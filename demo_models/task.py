@@ -32,8 +32,9 @@ from demo_models.errors import (
     UnknownNameError,
 )
 from demo_models.images import load_images
-from demo_models.model import ModelCard
+from demo_models.model import TEXT_DATA, ModelCard
 from demo_models.ratings import load_ratings
+from demo_models.texts import load_text
 
 PROBE_SIZE = 256
 State = Mapping[str, Tensor | NDArray[np.generic]]
@@ -102,7 +103,7 @@ class Task:
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
         """The live model's mean loss on `batch`, a scalar to call backward() on.
 
-        Images: cross-entropy in nats. Ratings: squared error in rating units squared.
+        Images and text: cross-entropy in nats. Ratings: squared error in rating units squared.
         """
         return self._mean_loss(self.model(*batch[:-1]), batch[-1])
 
@@ -129,9 +130,12 @@ class Task:
         """What a state makes of the first n examples of the probe; see `probe_loss`.
 
         Returns:
-            int64 (n,) classes, or float32 (n,) ratings in rating units.
+            int64 (n,) classes, for text that of the byte after the window, or float32 (n,)
+            ratings in rating units.
         """
         outputs = self._outputs(state, tuple(column[:n] for column in self.probe))
+        if self.dataset.is_text:
+            return outputs[:, :, -1].argmax(dim=1)
         if self.dataset.mean_rating is None:
             return outputs.argmax(dim=1)
         return outputs + self.dataset.mean_rating
@@ -200,6 +204,8 @@ def make_task(model: str, data: str, *, seed: int = 0, folder: str | Path | None
     if not 0 <= seed < 2**63:
         raise NumberError(f"The seed is {seed}; choose a whole number from 0 to 2^63 - 1.")
     place = resolve_folder(data, folder) if DATASETS[data].needs_folder else None
+    if data in TEXT_DATA:
+        return Task(card, load_text(), seed)
     if card.side is None:
         return Task(card, load_ratings(data, place), seed)
     return Task(card, load_images(data, place, card.side), seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from lcviz.text import minus, percent_text
 from lcviz.ui.picture import Picture
 
 N = 10  # examples shown
+SHOWN_BYTES = 5  # of a text
 
 
 def examples_picture(
@@ -29,26 +31,29 @@ def examples_picture(
         live, restored: predictions, (N,), from `Task.predictions`.
         live_metric, restored_metric: accuracy or RMSE on the whole probe; None if not measured.
     """
-    images = task.dataset.n_classes is not None
-    rows = [_example(task, i, live[i], restored[i]) for i in range(len(live))]
+    classes, side = task.dataset.n_classes is not None, image_side(task)
+    example = _rating if not classes else _text if task.dataset.is_text else _image
+    rows = [example(task, i, live[i], restored[i]) for i in range(len(live))]
     differ = sum(row["differ"] for row in rows)
     wrong = sum(row["live_wrong"] for row in rows)
     text = f"Live above, restored below: {differ or 'none'} of {len(rows)} differ."
-    if images:
+    if classes:
         text += f" Crossed out: {wrong} that the live model gets wrong." if wrong else ""
-    unit = percent_text if images else (lambda value: f"{value:.2f}")
+    unit = percent_text if classes else (lambda value: f"{value:.2f}")
     scores = [
-        {"name": name if images else f"RMSE {name}", "text": unit(value)}
+        {"name": name if classes else f"RMSE {name}", "text": unit(value)}
         for name, value in (("live", live_metric), ("restored", restored_metric))
         if value is not None
     ]
-    side = task.dataset.held_out[0].shape[-1] if images else 0
+    title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")
+    if task.dataset.is_text:
+        title, what = "Writes", "the byte after held-out text"
     return Picture(
         "examples",
-        "Reads" if images else "Guesses",
-        "held-out examples" if images else "held-out ratings",
+        title,
+        what,
         text,
-        {"examples": rows, "scores": scores, "side": side},
+        {"examples": rows, "scores": scores, "side": side or 0},
         lambda: pd.DataFrame(
             {
                 "example": [row["name"] for row in rows],
@@ -60,31 +65,66 @@ def examples_picture(
     )
 
 
-def _example(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
+def image_side(task: Task) -> int | None:
+    """The side of a task's images, in pixels; None if it has none."""
+    dataset = task.dataset
+    if dataset.n_classes is None or dataset.is_text:
+        return None
+    return int(dataset.held_out[0].shape[-1])
+
+
+def _rating(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
     truth = task.probe[-1][i]
-    if task.dataset.n_classes is None:
-        user, item = (int(column[i]) for column in task.probe[:2])
-        guesses = [minus(f"{float(value):.1f}") for value in (live, restored)]
-        name = f"given {minus(f'{float(truth):g}')}"
-        return {
-            "name": name,
-            "pixels": None,
-            "live": guesses[0],
-            "restored": guesses[1],
-            "live_wrong": False,
-            "restored_wrong": False,
-            "differ": guesses[0] != guesses[1],
-            "title": f"User {user}, item {item}: {name}.",
-        }
-    pixels = (task.probe[0][i].reshape(-1) * 255).round().to(torch.uint8).numpy()
-    said = int(live), int(restored)
+    user, item = (int(column[i]) for column in task.probe[:2])
+    guesses = [minus(f"{float(value):.1f}") for value in (live, restored)]
+    name = f"given {minus(f'{float(truth):g}')}"
     return {
-        "name": f"a {int(truth)}",
-        "pixels": base64.b64encode(pixels.tobytes()).decode(),
-        "live": str(said[0]),
-        "restored": str(said[1]),
-        "live_wrong": said[0] != int(truth),
-        "restored_wrong": said[1] != int(truth),
-        "differ": said[0] != said[1],
-        "title": f"Class {int(truth)}; live {said[0]}, restored {said[1]}.",
+        "name": name,
+        "pixels": None,
+        "live": guesses[0],
+        "restored": guesses[1],
+        "live_wrong": False,
+        "restored_wrong": False,
+        "differ": guesses[0] != guesses[1],
+        "title": f"User {user}, item {item}: {name}.",
     }
+
+
+def _text(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
+    before = "".join(_written(int(byte)) for byte in task.probe[0][i][-SHOWN_BYTES:])
+    said = int(live), int(restored)
+    return _classified(before, None, int(task.probe[-1][i][-1]), said, _written)
+
+
+def _image(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
+    truth = int(task.probe[-1][i])
+    pixels = (task.probe[0][i].reshape(-1) * 255).round().to(torch.uint8).numpy()
+    drawn = base64.b64encode(pixels.tobytes()).decode()
+    return _classified(f"a {truth}", drawn, truth, (int(live), int(restored)), str)
+
+
+def _classified(
+    name: str,
+    pixels: str | None,
+    truth: int,
+    said: tuple[int, int],
+    written: Callable[[int], str],
+) -> dict[str, Any]:
+    """said: the classes that the live and the restored model say."""
+    live, restored = map(written, said)
+    return {
+        "name": name,
+        "pixels": pixels,
+        "live": live,
+        "restored": restored,
+        "live_wrong": said[0] != truth,
+        "restored_wrong": said[1] != truth,
+        "differ": said[0] != said[1],
+        "title": f"Class {written(truth)}; live {live}, restored {restored}.",
+    }
+
+
+def _written(byte: int) -> str:
+    """A byte as one visible character."""
+    seen = {9: "⇥", 10: "↵", 32: "␣"}
+    return seen.get(byte) or (chr(byte) if 32 < byte < 127 else "·")

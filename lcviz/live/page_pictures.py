@@ -19,7 +19,7 @@ from lcviz.ui.picture import Events, Picture
 
 from .bits_picture import bits_picture
 from .buckets_picture import STEPS, bits_that_keep, buckets_picture
-from .examples_picture import N, examples_picture
+from .examples_picture import N, examples_picture, image_side
 from .headline import describe_crash, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
 from .page_kill import RaceBack, race_back, show_kill
@@ -83,8 +83,7 @@ def pictures(
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
     gone = f"The weights of step {shown.step} are no longer in memory: choose a later step."
     measured = snapshot.measured
-    images = run.task.dataset.n_classes is not None
-    side = run.task.dataset.held_out[0].shape[-1] if images else None
+    side = image_side(run.task)
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     crash = describe_crash(snapshot, back.ours if back else None)

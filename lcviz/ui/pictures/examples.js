@@ -57,7 +57,7 @@ const STYLE = `
   .row { display: grid; grid-template-columns: repeat(10, 1fr); gap: 4px; text-align: center; margin-top: 0.4rem; }
   .example { display: grid; justify-items: center; gap: 2px; }
   .example canvas { width: 100%; max-width: 44px; image-rendering: pixelated; }
-  .example .name { font-size: 11px; color: var(--faint); }
+  .example .name { font-size: 11px; color: var(--faint); white-space: pre; }
   .example b { font-size: 15px; font-variant-numeric: tabular-nums; }
   .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }
   .restored.differ { color: color-mix(in srgb, var(--up) 85%, var(--ink)); text-decoration: underline dotted; }
