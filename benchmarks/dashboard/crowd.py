@@ -207,6 +207,11 @@ class Visitor:
             expect(headline).to_contain_text(f"of {self.iterations}")
         expect(self.page.get_by_text(f", seed {self.seed} ·")).to_have_count(1)
 
+    def seen(self) -> str:
+        """What is on the screen, for a message."""
+        status = self.page.get_by_test_id("stApp").get_attribute("data-test-script-state")
+        return f"{self.run} at {self.page.url}, {status}:\n{self.page.inner_text('body')[:2000]}"
+
     def close(self) -> None:
         """Leave for good."""
         self.page.close()

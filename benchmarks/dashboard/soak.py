@@ -26,7 +26,11 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
     looks: list[Held] = []
     while (elapsed := time.monotonic() - started) < 60 * minutes:
         for visitor in crowd:
-            visitor.act()
+            try:
+                visitor.act()
+            except Exception:
+                print(visitor.seen(), flush=True)
+                raise
         if time.monotonic() - looked >= EVERY:
             looked = time.monotonic()
             held = ours.held()

@@ -55,8 +55,8 @@ def test_settings_out_of_range() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_all_held_out_examples_are_measured(name: str) -> None:
     task = make_task(name, MODELS[name].default_data)
-    every, n = task.held_out_metric(), len(task.dataset.held_out[0])
-    assert n > len(task.probe[0])
+    every, n = task.held_out_metric(), task.dataset.held_out[-1].numel()
+    assert n > task.probe[-1].numel()
     state = {k: v.flip(0) for k, v in task.model.state_dict().items()}
     assert task.held_out_metric(state) != every
     correct = every * n if task.metric_name == "accuracy" else n

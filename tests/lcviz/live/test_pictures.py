@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from demo_models import make_task
 from lcviz.lab.anatomy import totals
 from lcviz.live.bits_picture import bits_picture
 from lcviz.live.buckets_picture import bits_that_keep, buckets_picture
@@ -170,6 +171,22 @@ def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
     data = check(examples_picture(ratings, guessed, guessed + 1, None, 1.25))
     assert all(row["differ"] and row["pixels"] is None for row in data["examples"])
     assert data["scores"] == [{"name": "RMSE restored", "text": "1.25"}]
+
+
+def test_examples_of_text() -> None:
+    task = make_task("byte-transformer", "python-sources")
+    truth = task.probe[-1][:N, -1]
+    wrong = truth.clone()
+    wrong[3] = ord("\n")
+    data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
+    row = data["examples"][3]
+    assert (row["restored"], row["differ"], row["restored_wrong"]) == ("↵", True, True)
+    assert data["examples"][2]["live"] == chr(int(truth[2]))
+    for i, row in enumerate(data["examples"]):
+        before = bytes(task.probe[0][i, -5:].tolist()).decode()
+        assert row["name"] == before.replace(" ", "␣").replace("\n", "↵")
+        assert row["pixels"] is None
+    assert data["side"] == 0
 
 
 def test_predictions_are_the_model_s(finished_runs: Finished) -> None:
