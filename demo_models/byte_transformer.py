@@ -79,8 +79,8 @@ CARD = ModelCard(
     data=TEXT_DATA,
     side=None,
     build=_build,
-    optimizers={"sgd": (0.5, 0.0), "adam": (0.001, 0.0)},
-    batch_size=8,
-    lab_lr=0.5,
-    lab_batch_size=8,
+    optimizers={"sgd": (0.1, 0.9), "adam": (0.001, 0.0)},
+    batch_size=16,
+    lab_lr=0.05,
+    lab_batch_size=32,
 )

@@ -37,6 +37,7 @@ from demo_models.ratings import load_ratings
 from demo_models.texts import load_text
 
 PROBE_SIZE = 256
+PROBE_TEXTS = 64  # each has 64 bytes
 State = Mapping[str, Tensor | NDArray[np.generic]]
 
 
@@ -50,7 +51,7 @@ class Task:
         dataset: what it trains on.
         seed: decides starting weights and batches.
         model: the live module.
-        probe: the first held-out examples, at most 256, laid out like `dataset.held_out`.
+        probe: the first held-out examples, at most 256 (texts: 64), laid out like `dataset.held_out`.
         metric_name: "accuracy" (0 to 1) or "RMSE" (rating units).
     """
 
@@ -59,7 +60,8 @@ class Task:
         self.title = f"{card.title} on {dataset.title}"
         self.dataset = dataset
         self.seed = seed
-        self.probe = tuple(column[:PROBE_SIZE] for column in dataset.held_out)
+        size = PROBE_TEXTS if dataset.is_text else PROBE_SIZE
+        self.probe = tuple(column[:size] for column in dataset.held_out)
         self.metric_name = "RMSE" if dataset.n_classes is None else "accuracy"
         # Layers on the "meta" device have shapes but no numbers: building them draws none from the
         # global random state. A copy stays hollow, for states to be measured in.
