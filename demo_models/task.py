@@ -51,7 +51,7 @@ class Task:
         dataset: what it trains on.
         seed: decides starting weights and batches.
         model: the live module.
-        probe: the first held-out examples, at most 256 (texts: 64), laid out like `dataset.held_out`.
+        probe: the first held-out examples, at most 256 (texts: 64), like `dataset.held_out`.
         metric_name: "accuracy" (0 to 1) or "RMSE" (rating units).
     """
 

@@ -89,6 +89,8 @@ class Visitor:
 
     def _new_run(self, button: str) -> None:
         """Press what begins a run."""
+        if self.page.get_by_text(FULL).count():
+            self.reload()  # else an old refusal would be taken for a new one
         before = self.run
         self._button(button).click()
         self.page.wait_for_function(

@@ -18,7 +18,16 @@ from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
 from codec.scheme.coding import check_targets
-from codec.state.policy import EXACT, MODELS, MOMENTS, SKIP, STATISTICS, Policy
+from codec.state.policy import (
+    EXACT,
+    MODELS,
+    MOMENTS,
+    SKIP,
+    STATISTICS,
+    Policy,
+    is_of_optimizer,
+    targeted,
+)
 from codec.state.tensors import (
     LOSSY_DTYPES,
     TensorSpec,
@@ -97,8 +106,10 @@ class Rules:
         assert data is not None, "DCP tells it of every tensor"
         keys = path or (fqn,)
         like = torch.empty((), dtype=data.properties.dtype).expand(data.chunk.sizes)
-        own = self._policy.family(fqn) if self._policy.asked(fqn) in self._policy.targets else None
-        own = own or family(fqn, keys)
+        own = family(fqn, keys)
+        if (asked := self._policy.asked(fqn)) in self._policy.targets:
+            of_optimizer = own != "" and is_of_optimizer("/".join(keys).replace(".", "/"))
+            own = targeted(asked, name, of_optimizer=of_optimizer)
         return Chunk(item, name, spec_of(name, like, self.is_lossy(fqn, keys), own))
 
 

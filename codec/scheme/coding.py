@@ -102,15 +102,15 @@ class Coding:
     def of(self, family: str) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
 
-        The model has the family "". Others keep all buckets: an optimizer divides by the root of
-        its second moments, so a small one that kept its old value would make the next update far
-        too large.
+        The model has the family "". Others without a target keep all buckets: an optimizer divides
+        by the root of its second moments, so a small one that kept its old value would make the
+        next update far too large. A tensor's name may stand behind the target.
         """
         return self if not family else self._targeted(family) or self.keeping()
 
     def _targeted(self, family: str) -> Coding | None:
         """None for a family without a target."""
-        name, _, number = family.partition("=")
+        name, _, number = family.partition(" ")[0].partition("=")
         wanted: dict[str, Any] = {}
         try:
             if name == "tolerance":

@@ -2,7 +2,9 @@
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
 a target of its own, "tolerance=1e-05" or "bits=4", whatever the others have. Tensors of one target
-are a family: they share an alphabet.
+are a family: they share an alphabet. An optimizer's tensors with a target have one each, as in
+"bits=3 optimizer/state/0/exp_avg": their magnitudes differ from layer to layer, and a shared
+alphabet would keep only the largest.
 """
 
 from __future__ import annotations
@@ -60,17 +62,14 @@ class Policy:
         return [kind for kind in self._patterns.values() if kind not in KINDS]
 
     def family(self, name: str) -> str:
-        """The family of a lossy tensor: its target, if it has one, else see `family`.
+        """The family of a lossy tensor: its target's, if it has one, else see `family`.
 
-        Raises SettingsError for a target of an optimizer's tensor: a second moment with an error of
-        either sign could become negative.
+        Raises what `targeted` raises.
         """
         asked = self.asked(name)
         if asked is None or asked in KINDS:
             return family(name)
-        if _is_of_optimizer(name):
-            raise SettingsError(f"{name!r} is an optimizer's: no target, only {', '.join(KINDS)}")
-        return asked
+        return targeted(asked, name, of_optimizer=is_of_optimizer(name))
 
     def is_skipped(self, name: str) -> bool:
         """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
@@ -103,8 +102,8 @@ class Policy:
         tensors: of a whole state. Small tensors and those of an optimizer do not count.
         """
         floats = [t for t in tensors if t.dtype in LOSSY_DTYPES and t.size >= TINY_ELEMENTS]
-        ours = [t for t in floats if not _is_of_optimizer(t.name)]
-        above = {p for t in floats if _is_of_optimizer(t.name) for p in _prefixes(t.name)}
+        ours = [t for t in floats if not is_of_optimizer(t.name)]
+        above = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
         for t in ours:
             if family(t.name) and self.asked(t.name) is None:
@@ -122,7 +121,7 @@ def _prefixes(name: str) -> list[str]:
     return [name[: slash.start()] for slash in re.finditer("/", name)]
 
 
-def _is_of_optimizer(name: str) -> bool:
+def is_of_optimizer(name: str) -> bool:
     """Whether a tensor is an optimizer's, by a key above it or by its own name."""
     *keys, last = name.split("/")
     words = (word.lower() for key in keys for word in _WORD.findall(key))
@@ -146,6 +145,20 @@ def family(name: str) -> str:
     """
     outermost, slash, _ = name.partition("/")
     return "" if not slash or outermost in MODELS else name.rpartition("/")[2]
+
+
+def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
+    """The family of a tensor with a target.
+
+    Raises SettingsError for a tolerance of an optimizer's tensor: a second moment with an error of
+    either sign could become negative.
+    """
+    if not of_optimizer:
+        return target
+    if not target.startswith("bits="):
+        wanted = f"{', '.join(KINDS)} or bits=X"
+        raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {wanted}")
+    return f"{target} {name}"
 
 
 def rules(texts: Iterable[str]) -> dict[str, str]:

@@ -231,14 +231,14 @@ def test_policy_targets(tmp_path: Path) -> None:
             codec.restore(path / f"{number}", step)
 
 
-def test_a_target_of_an_optimizer_is_refused(tmp_path: Path) -> None:
+def test_a_tolerance_of_an_optimizer_is_refused(tmp_path: Path) -> None:
     state = {
         "model": {"w": np.zeros(99, F32)},
         "optimizer": {"state": {0: {"exp_avg": np.zeros(99, F32)}}},
     }
     with (
         codec.Checkpointer(tmp_path / "run.lcc", policy={"*": "tolerance=0.1"}) as checkpoints,
-        pytest.raises(codec.SettingsError, match="is an optimizer's: no target"),
+        pytest.raises(codec.SettingsError, match="is an optimizer's: no tolerance="),
     ):
         checkpoints.save(0, state)
 
