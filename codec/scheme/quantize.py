@@ -26,6 +26,7 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 MAX_BITS = 8
 EXPONENT_BIAS = 127
 NO_MAGNITUDE = 0xFFFFFFFF  # larger than any
+HUGE = 103 + 127  # exponent field
 NON_FINITE = 255  # the exponent field of NaN and infinity
 FIELDS = np.arange(kernels.N_BINS) & 0xFF
 EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
@@ -168,6 +169,12 @@ class Histogram:
     def n_non_finite(self) -> int:
         """How many values are NaN or infinite."""
         return int(self.count[[NON_FINITE, NON_FINITE | 256]].sum())
+
+    @property
+    def n_huge(self) -> int:
+        """How many values are 2**103 or more: half an ulp of the largest float, so that adding
+        another value of the same bin to a track could overflow. NaN and infinity count too."""
+        return int(self.count[FIELDS >= HUGE].sum())
 
     def above(self, magnitude: int) -> Histogram:
         """Without the bins whose exponent is below that of a magnitude, given as bits."""

@@ -219,13 +219,15 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In exponent buckets; or the names of tensors with a change that is not finite."""
+        """In exponent buckets; or the names of tensors whose track might not stay finite."""
         coder, bits = coding.coder, coding.bits
         with collected(segments, n_promoted(bits)) as found:
             survivors, histogram = found.survivors, found.histogram
-            if histogram.n_non_finite:
-                state = self.track.arrays
-                yield {t.name for t in tensors if not _is_finite(arrays[t.name], state[t.name])}
+            state, beyond = self.track.arrays, set[str]()
+            if histogram.n_huge:
+                beyond = {t.name for t in tensors if not _stays(arrays[t.name], state[t.name])}
+            if beyond:
+                yield beyond
             elif budget and coding.budget is not None:
                 fitted = fit_buckets(found, coder, previous, *budget.room(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
@@ -335,5 +337,9 @@ def _described(spec: TensorSpec) -> str:
     return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
 
 
-def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
-    return bool(np.isfinite(difference(array, track)).all())
+def _stays(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+    """Whether a track stays finite whatever level of its bucket each change becomes."""
+    delta = difference(array, track)
+    with np.errstate(all="ignore"):
+        furthest = np.abs(array) + np.abs(delta)
+    return bool(np.isfinite(furthest[delta != 0]).all())
