@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from codec.inspect import SCOPES, rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
+from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress as Tell
 from lcviz.lab.series import OwnSeries, Series, TrainedSeries
@@ -26,6 +27,8 @@ from .results_file import Row
 Value = TypeVar("Value")
 MOST_SEEDS = 1000  # every one is a training or more
 OWN = "own"  # instead of a model's name
+# What experiments train unless told otherwise. Plain SGD hardly trains a transformer.
+ALIKE = tuple(name for name, card in MODELS.items() if card.data != TEXT_DATA)
 TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
 
 
@@ -67,14 +70,12 @@ def argument(
     )
 
 
-def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
-    """Which models, data and seeds."""
-    parser.add_argument(
-        "--models",
-        type=some_of(list(MODELS)),
-        default=list(MODELS),
-        metavar="M,…",
-        help=f"of {', '.join(MODELS)} (default: all)",
+def workload_arguments(
+    parser: argparse.ArgumentParser, seeds: int = 5, models: Sequence[str] = ALIKE
+) -> None:
+    """Which models, data and seeds. models: unless others are asked for."""
+    argument(
+        parser, "--models", some_of(list(MODELS)), list(models), "M,…", f"of {', '.join(MODELS)}"
     )
     parser.add_argument(
         "--data",
