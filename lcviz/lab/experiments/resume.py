@@ -10,7 +10,7 @@ from typing import Any
 from codec.bench.markdown import table
 from demo_models import MODELS
 from lcviz.lab.intervals import mean
-from lcviz.lab.resume import EXACT, WAYS, Stop, restarts
+from lcviz.lab.recovery.resume import EXACT, WAYS, Stop, restarts
 
 from .base import (
     TITLES,

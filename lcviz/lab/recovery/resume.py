@@ -14,10 +14,11 @@ from pathlib import Path
 
 import codec
 from codec import Coding
+from lcviz.lab.intervals import mean
+from lcviz.lab.progress import Progress
+from lcviz.lab.workload import Workload
 
-from .intervals import mean
-from .progress import Progress
-from .workload import Workload
+from .recovery import ProtocolError
 
 WEIGHTS = Coding(2)
 EXACT = "exact"  # the way that the others are compared with
@@ -81,11 +82,13 @@ def restarts(
 ) -> list[Restart]:
     """Train, save in every way, and go on from each.
 
-    Raises demo_models.DataError, codec.LccError, ValueError for a stop before its first save.
+    Raises demo_models.DataError, codec.LccError, ProtocolError for a stop before its first save.
     """
     first = stop.at - stop.saves * stop.interval
     if first < 1 or stop.horizon < 1:
-        raise ValueError(f"{stop.saves} saves every {stop.interval} do not fit before {stop.at}")
+        raise ProtocolError(
+            f"{stop.saves} checkpoints, one every {stop.interval}, do not fit before {stop.at}"
+        )
     training = workload.training(seed)
     total = stop.at + len(ways) * stop.horizon
     sizes: list[list[int]] = [[] for _ in ways]
