@@ -47,7 +47,7 @@ def examples_picture(
     ]
     title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")
     if task.dataset.is_text:
-        title, what = "Writes", "the byte after held-out text"
+        title, what = "Writes", "after held-out text"
     return Picture(
         "examples",
         title,
