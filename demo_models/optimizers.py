@@ -1,12 +1,14 @@
-"""The optimizers: plain SGD, SGD with momentum, and Adam.
+"""The optimizers: plain SGD, SGD with momentum, Adam, and AdamW.
 
     SGD    w <- w - lr * g
     with momentum m:  v <- m * v + g,  w <- w - lr * v
     Adam   steps of about lr each, the gradient divided by its own recent size
            (Kingma and Ba, "Adam: a method for stochastic optimization", 2015)
+    AdamW  the same, and w <- w - lr * 0.1 * w before each step
+           (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019)
 
-Plain SGD has no state. Momentum has one more number per weight, Adam two; a checkpoint from which
-training continues exactly must hold them too.
+Plain SGD has no state. Momentum has one more number per weight, Adam and AdamW two; a checkpoint
+from which training continues exactly must hold them too.
 """
 
 import math
@@ -17,23 +19,31 @@ from torch import nn
 
 from demo_models.errors import NumberError, UnknownNameError
 
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = ("sgd", "adam", "adamw")
+BETA1 = 0.9
+WEIGHT_DECAY = 0.1  # of AdamW
 
 
 def make_optimizer(
-    name: str, parameters: Iterable[nn.Parameter], lr: float, momentum: float = 0.0
+    name: str,
+    parameters: Iterable[nn.Parameter],
+    lr: float,
+    momentum: float = 0.0,
+    beta2: float = 0.999,
 ) -> torch.optim.Optimizer:
     """Make an optimizer.
 
     Args:
-        name: "sgd", or "adam" (betas 0.9 and 0.999).
+        name: "sgd", "adam" or "adamw".
         parameters: what it changes.
         lr: learning rate, above 0.
-        momentum: of SGD, from 0 to below 1; 0 for Adam.
+        momentum: of SGD, from 0 to below 1; 0 for Adam and AdamW.
+        beta2: of Adam and AdamW, from 0 to below 1: how much of the mean squared gradient is kept
+            in a step. The mean gradient keeps 0.9.
 
     Raises:
         UnknownNameError: there is no such optimizer.
-        NumberError: `lr` or `momentum` is out of range.
+        NumberError: `lr`, `momentum` or `beta2` is out of range.
     """
     if name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", name, OPTIMIZERS)
@@ -41,8 +51,13 @@ def make_optimizer(
         raise NumberError(f"The learning rate is {lr}; choose a number above 0.")
     if not 0 <= momentum < 1:
         raise NumberError(f"The momentum is {momentum}; choose a number from 0 to below 1.")
+    if not 0 <= beta2 < 1:
+        raise NumberError(f"Beta2 is {beta2}; choose a number from 0 to below 1.")
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=lr, momentum=momentum)
     if momentum:
         raise NumberError("Adam has a momentum of its own; set the momentum to 0.")
-    return torch.optim.Adam(parameters, lr=lr)
+    betas = BETA1, beta2
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=lr, betas=betas)
+    return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=WEIGHT_DECAY)

@@ -25,7 +25,7 @@ class Training:
 
     Args:
         task: what is trained; its model changes in place.
-        optimizer, lr, momentum: see `make_optimizer`, which also says what it raises.
+        optimizer, lr, momentum, beta2: see `make_optimizer`, which also says what it raises.
         batch_size: examples an iteration.
 
     Raises:
@@ -33,10 +33,16 @@ class Training:
     """
 
     def __init__(
-        self, task: Task, optimizer: str, lr: float, momentum: float = 0.0, batch_size: int = 32
+        self,
+        task: Task,
+        optimizer: str,
+        lr: float,
+        momentum: float = 0.0,
+        batch_size: int = 32,
+        beta2: float = 0.999,
     ) -> None:
         self.task, self._batch_size = task, batch_size
-        self._optimizer = make_optimizer(optimizer, task.model.parameters(), lr, momentum)
+        self._optimizer = make_optimizer(optimizer, task.model.parameters(), lr, momentum, beta2)
         task.batch(1, batch_size)  # a bad batch size fails here, not later
 
     def iterate(self, iteration: int) -> float:

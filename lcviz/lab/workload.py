@@ -16,7 +16,7 @@ class Workload:
     """A training without its seed.
 
     model, data: names of `demo_models`. folder: where MNIST, MovieLens or Jester files are.
-    optimizer, lr, momentum, batch_size: see `demo_models.Training`.
+    optimizer, lr, momentum, batch_size, beta2: see `demo_models.Training`.
     """
 
     model: str
@@ -26,11 +26,12 @@ class Workload:
     lr: float = 0.05
     momentum: float = 0.0
     batch_size: int = 32
+    beta2: float = 0.999
 
     def training(self, seed: int) -> Training:
         """The training of this seed, at its start. Raises demo_models.DataError."""
         task = demo_models.make_task(self.model, self.data, seed=seed, folder=self.folder)
-        return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size)
+        return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size, self.beta2)
 
 
 def workload(model: str, data: str | None = None, folder: str | None = None) -> Workload:

@@ -261,6 +261,11 @@ def test_optimizers() -> None:
     adam = make_optimizer("adam", parameters, 0.001)
     assert isinstance(adam, torch.optim.Adam)
     assert adam.defaults["lr"] == 0.001
+    adamw = make_optimizer("adamw", parameters, 0.001, beta2=0.95)
+    assert isinstance(adamw, torch.optim.AdamW)
+    assert (adamw.defaults["betas"], adamw.defaults["weight_decay"]) == ((0.9, 0.95), 0.1)
+    with pytest.raises(NumberError, match="Beta2 is 1; choose a number from 0 to below 1"):
+        make_optimizer("adamw", parameters, 0.001, beta2=1)
 
 
 @pytest.mark.parametrize(

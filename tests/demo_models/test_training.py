@@ -8,7 +8,7 @@ import pytest
 
 from demo_models import MODELS, BatchError, NumberError, Training, make_task
 
-SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0)]
+SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0), ("adamw", 0.003, 0.0)]
 
 
 def training(optimizer: str, lr: float, momentum: float, seed: int = 0) -> Training:
@@ -26,7 +26,7 @@ def test_it_goes_on_where_it_was_saved(settings: tuple[str, float, float]) -> No
     for iteration in range(1, 6):
         undisturbed.iterate(iteration)
     saved = copy.deepcopy(undisturbed.state())
-    assert ("optimizer" in saved) == (settings[0] == "adam" or settings[2] > 0)
+    assert ("optimizer" in saved) == (settings != SETTINGS[0])
     after = [undisturbed.iterate(i) for i in range(6, 9)]
     loaded.iterate(1)  # something to be replaced
     loaded.load(saved)
@@ -42,6 +42,15 @@ def test_a_state_without_an_optimizer_s_makes_it_forget() -> None:
     losses = [of.iterate(i) for i in (1, 2)]
     of.load(first)
     assert [of.iterate(i) for i in (1, 2)] == losses
+
+
+def test_beta2_counts() -> None:
+    task = make_task("matrix-factorization", "synthetic-ratings")
+    (slow, fast) = (Training(task, "adamw", 0.01, beta2=beta2) for beta2 in (0.999, 0.9))
+    slow.iterate(1)
+    fast.iterate(1)
+    (left, right) = (of.state()["optimizer"]["param_groups"][0]["betas"] for of in (slow, fast))
+    assert (left, right) == ((0.9, 0.999), (0.9, 0.9))
 
 
 def test_settings_out_of_range() -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+from codec import Coding
 from codec.bench.markdown import table
 from demo_models import MODELS
+from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import mean
-from lcviz.lab.recovery.resume import EXACT, WAYS, Stop, restarts
+from lcviz.lab.progress import counted
+from lcviz.lab.recovery.methods import BLOCKS, NONE, Method, lc
+from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
 
 from .base import (
     TITLES,
@@ -19,68 +25,136 @@ from .base import (
     about,
     argument,
     grouped,
+    listed,
     whole,
     workload_arguments,
+    workload_keys,
     workload_of,
 )
 from .results_file import Row
 
-TEXT = "byte-transformer"
+EXACT = "exact moments"  # what the others are compared with
+WAYS = {
+    "whole state, exact": Method("full"),
+    EXACT: lc(Coding(), "exact"),
+    "moments in all buckets": lc(Coding(), "lossy"),
+    "moments at 3 bits": lc(Coding(), "bits=3"),
+    "moments at 2 bits": lc(Coding(), "bits=2"),
+    "moments in 8-bit blocks": lc(Coding(), BLOCKS),
+    "new optimizer": lc(Coding(), NONE),
+}
+OF_A_STATE = 3  # float32 values a parameter: the weight and two moments
+TEXTS = [name for name, card in MODELS.items() if card.data == TEXT_DATA]
 
 
 class Resume(Experiment):
-    """A training with Adam goes on from checkpoints that hold its moments in several ways."""
+    """A training with AdamW stops and goes on from what each way to save its moments restores."""
 
     name = "resume"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        workload_arguments(parser, seeds=3, models=[TEXT])
-        argument(parser, "--at", whole(2), 300, "N", "the last iteration before the stop")
-        argument(parser, "--saves", whole(1), 60, "N", "checkpoints before it, after a base")
-        argument(parser, "--interval", whole(1), 1, "K", "iterations between checkpoints")
-        argument(parser, "--horizon", whole(1), 100, "N", "iterations after the restart")
+        workload_arguments(parser, seeds=3, models=TEXTS)
+        at, every = "last iterations before the stop", "iterations between checkpoints"
+        argument(parser, "--at", listed(whole(2)), [300], "T,…", at)
+        argument(parser, "--interval", listed(whole(1)), [1, 10], "K,…", every)
+        argument(parser, "--beta2", listed(_beta), [0.95, 0.999], "B,…", "of AdamW")
+        most = "checkpoints before the stop, at most; the first is in the second third at least"
+        argument(parser, "--saves", whole(1), 60, "N", most)
+        argument(parser, "--horizon", whole(1), 100, "N", "iterations after the stop")
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        keys = workload_keys(options)
+        return [
+            [*key, *rest]
+            for key, *rest in product(keys, options.beta2, options.at, options.interval)
+        ]
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        model, seed = trial
-        lr, _ = MODELS[model].optimizers["adam"]
-        trained = replace(workload_of(options, model), optimizer="adam", lr=lr)
-        stop = Stop(options.at, options.interval, options.saves, options.horizon)
-        found = restarts(trained, seed, stop, progress=tell)
-        (exact,) = (r for r in found if r.way.name == EXACT)
-        rows = []
-        for r in found:
-            excess = [loss - other for loss, other in zip(r.losses, exact.losses)]
-            rows.append(
-                about(options, model, seed)
-                | {
-                    "way": r.way.name,
-                    "share": r.share,
-                    "extra": mean(excess).value,
-                    "peak": max(excess),
-                    "loss": r.losses[-1],
-                }
-            )
-        return rows
+        model, seed, beta2, at, interval = trial
+        card = MODELS[model]
+        trained = replace(
+            workload_of(options, model),
+            optimizer="adamw",
+            lr=card.optimizers["adam"][0],
+            batch_size=card.batch_size,
+            beta2=beta2,
+        )
+        saves = min(options.saves, 2 * at // (3 * interval))
+        first = at - saves * interval
+        stop = Protocol(at, interval, options.horizon, first=first, whole=True)
+        outcomes = fail_and_recover(trained, seed, list(WAYS.values()), stop, counted(tell))
+        found = dict(zip(WAYS, outcomes, strict=True))
+        exact = mean(_above(found[EXACT])).value
+        told = about(options, model, seed) | {"beta2": beta2, "at": at, "interval": interval}
+        return [
+            told
+            | {
+                "way": way,
+                "share": outcome.share / OF_A_STATE,
+                "extra": mean(_above(outcome)).value - exact,
+                "peak": max(_above(outcome)),
+                "rework": outcome.rework,
+                "capped": outcome.capped,
+            }
+            for way, outcome in found.items()
+        ]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        head = ["moments", "record, of float32", "extra loss, mnat", "highest, mnat", "loss at end"]
         parts = []
-        for (model,), own in grouped(rows, "model"):
+        for (model, interval), own in grouped(rows, "model", "interval"):
+            settings = [key for key, _ in grouped(own, "beta2", "at")]
+            head = [
+                f"{TITLES[model]}, saved every {interval}",
+                "of the state",
+                *(f"β2 {beta2:g}, stopped at {at}" for beta2, at in settings),
+                "highest",
+                "rework, iterations",
+            ]
             lines = []
-            for way in (w.name for w in WAYS):
-                same = [r for r in own if r["way"] == way]
-                extra = mean([1000 * r["extra"] for r in same])
-                peak = mean([1000 * r["peak"] for r in same]).value
-                lines.append(
-                    [
-                        way,
-                        f"{mean([r['share'] for r in same]).value:.2%}",
-                        f"{extra.value:+.2f} ± {extra.half:.2f}"
-                        if len(same) > 1
-                        else f"{extra.value:+.2f}",
-                        f"{peak:+.1f}",
-                        f"{mean([r['loss'] for r in same]).value:.4f}",
-                    ]
-                )
-            parts.append(f"{TITLES[model]}\n\n{table(head, lines)}")
-        return "\n".join(parts)
+            for (way,), same in grouped(own, "way"):
+                by = {tuple(key): mine for key, mine in grouped(same, "beta2", "at")}
+                extra = [_with_error([1e3 * r["extra"] for r in by[tuple(s)]]) for s in settings]
+                capped = sum(r["capped"] for r in same)
+                rework = f"{mean([r['rework'] for r in same]).value:.2f}"
+                rework += f" ({capped} of {len(same)} capped)" if capped else ""
+                share = f"{mean([r['share'] for r in same]).value:.2%}"
+                peak = f"{1e3 * mean([r['peak'] for r in same]).value:+.1f}"
+                lines.append([way, share, *extra, peak, rework])
+            parts.append(table(head, lines))
+        return "\n".join([*parts, ABOUT.format(horizon=options.horizon)])
+
+
+ABOUT = (
+    "Below each setting: held-out loss over the {horizon} iterations after the restart, "
+    "less that with exact moments, in thousandths: the mean over seeds ± its standard error. "
+    "Highest: how far the loss rises above that of the training that did not stop, same unit. Of "
+    "the state: bytes of a checkpoint after the first, of weights and moments in float32. Weights "
+    "are saved with 2 bits, but for the first line.\n"
+)
+
+
+def _above(outcome: Outcome) -> list[float]:
+    """How far the loss of the restored training is above the undisturbed one's, after each
+    iteration since the restart."""
+    race = outcome.race
+    return [r - u for r, u in zip(race.restored[1:], race.undisturbed[1:], strict=True)]
+
+
+def _with_error(values: Sequence[float]) -> str:
+    """Mean ± standard error; the mean alone of a single value."""
+    found, n = mean(values).value, len(values)
+    if n == 1:
+        return f"{found:+.2f}"
+    variance = math.fsum((v - found) ** 2 for v in values) / (n - 1)
+    return f"{found:+.2f} ± {math.sqrt(variance / n):.2f}"
+
+
+def _beta(text: str) -> float:
+    """A beta2."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < 1:
+        raise argparse.ArgumentTypeError(f"beta2 is 0 to below 1; got {text!r}")
+    return found

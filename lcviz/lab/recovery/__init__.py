@@ -3,6 +3,7 @@
 Reading order:
 
     baselines   whole checkpoints, SCAR and TOPN, as trackers
+    eight_bit   an optimizer's state in blocks of 8 bits a value
     methods     ways to save a training: the baselines and LC-Checkpoint, at a share of float32
     recovery    the protocol: train, crash, restore, count the rework
     rework      the experiment of the Recover page, and its means over seeds

@@ -6,6 +6,7 @@ baselines, records are made in the same container (header, digests, indices) and
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,16 +25,20 @@ from codec.inspect import (
     Arrays,
     Parts,
     Place,
+    copy_arrays,
     flatten,
     from_arrays,
     layout_of,
     seal,
+    to_arrays,
     unflatten,
 )
 
+from . import eight_bit
 from .baselines import Full, Scar, TopN
 
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
+DEFAULT, BLOCKS, NONE = "default", "blocks", "none"  # ways to save an optimizer's state
 
 
 class Saver(Protocol):
@@ -54,12 +59,15 @@ class Method:
     """One way to save.
 
     kind: "full", "scar", "topn" or "lc". share: of the float32 size, what a checkpoint may take;
-    None for "full", and for "lc" with a number of bits. coding: of "lc", see there.
+    None for "full", and for "lc" with a number of bits. coding: of "lc", see there. moments: how
+    "lc" saves the optimizer's state, a kind or target of a `codec.Checkpointer`'s policy, DEFAULT
+    for the codec's own, BLOCKS for 8-bit blocks, or NONE.
     """
 
     kind: str
     share: float | None = None
     coding: Coding | None = None
+    moments: str = "lossy"
 
     @property
     def name(self) -> str:
@@ -79,12 +87,16 @@ class Method:
 
     def open(self, folder: Path) -> Saver:
         """Ready for the first state of a training. folder: an empty one."""
-        return _Chain(self.coding, folder) if self.coding else _Baseline(self)
+        if self.coding is None:
+            return _Baseline(self)
+        if self.moments in (BLOCKS, NONE):
+            return _Apart(_Chain(self.coding, folder, "skip"), self.moments == BLOCKS)
+        return _Chain(self.coding, folder, self.moments)
 
 
-def lc(coding: Coding) -> Method:
+def lc(coding: Coding, moments: str = "lossy") -> Method:
     """LC-Checkpoint; its share is the budget."""
-    return Method("lc", coding.budget, coding)
+    return Method("lc", coding.budget, coding, moments)
 
 
 def methods_at(share: float) -> tuple[Method, ...]:
@@ -96,10 +108,11 @@ def methods_at(share: float) -> tuple[Method, ...]:
 class _Chain:
     """LC-Checkpoint: what a user gets."""
 
-    def __init__(self, coding: Coding, folder: Path) -> None:
+    def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
+        policy = None if moments == DEFAULT else {"optimizer/*": moments}
         self._checkpointer = codec.Checkpointer(
-            self._path, **coding.header(), policy={"optimizer/*": "lossy"}, base_every=None
+            self._path, **coding.header(), policy=policy, base_every=None
         )
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
@@ -113,6 +126,34 @@ class _Chain:
 
     def close(self) -> None:
         self._checkpointer.close()
+
+
+class _Apart:
+    """LC-Checkpoint for the weights; the optimizer's state whole in 8-bit blocks, or not saved."""
+
+    def __init__(self, weights: _Chain, blocks: bool) -> None:
+        self._weights, self._blocks = weights, blocks
+        self._optimizer: dict[str, Any] = {}
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        nbytes = self._weights.save(step, state)
+        if not self._blocks or "optimizer" not in state:
+            return nbytes
+        parts = flatten({"optimizer": state["optimizer"]}, lambda _: False)
+        layout = layout_of(parts.tensors)
+        arrays = copy_arrays(to_arrays(parts.tensors, layout))
+        for name, array in arrays.items():
+            if array.dtype == np.float32 and array.ndim:
+                arrays[name], size = eight_bit.rounded(array)
+                nbytes += size
+        self._optimizer = unflatten(replace(parts, tensors=from_arrays(arrays, layout)))
+        return nbytes
+
+    def restore(self) -> dict[str, Any]:
+        return {"model": self._weights.restore()["model"]} | copy.deepcopy(self._optimizer)
+
+    def close(self) -> None:
+        self._weights.close()
 
 
 class _Baseline:

@@ -45,7 +45,9 @@ class Protocol:
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
     cap: the most rework that is looked for. smooth: w, iterations on either side. optimizer:
     whether a checkpoint holds the optimizer's state; if not, a failure resets it. before: for how
-    many iterations before the failure losses are returned, too. Raises ProtocolError.
+    many iterations before the failure losses are returned, too. first: the iteration of the first
+    checkpoint. whole: whether a race goes on to the cap when the loss is back. Raises
+    ProtocolError.
     """
 
     fail_at: int = 80
@@ -54,14 +56,16 @@ class Protocol:
     smooth: int = 5
     optimizer: bool = True
     before: int = 0
+    first: int = 0
+    whole: bool = False
 
     def __post_init__(self) -> None:
-        sound = 1 <= self.interval <= self.fail_at and self.cap >= 1
-        if not sound or self.smooth < 0 or self.before < 0:
+        sound = 1 <= self.interval <= self.fail_at - self.first and self.cap >= 1
+        if not sound or min(self.smooth, self.before, self.first) < 0:
             raise ProtocolError(
                 f"a training saves at least once before it fails, and looks for some rework; got "
                 f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
-                f"{self.smooth}, before {self.before}"
+                f"{self.smooth}, before {self.before}, first {self.first}"
             )
 
     def iterations(self, methods: int) -> tuple[int, ...]:
@@ -75,7 +79,8 @@ class Race:
 
     undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
     averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
-    restoring), T + 1, ..., until it was back both on the trend and without smoothing.
+    restoring), T + 1, ..., until it was back both on the trend and without smoothing, or to the
+    cap.
 
     before, trend_before: as measured and averaged, of the iterations before T that the protocol
     asks for, T last; fewer if it failed early.
@@ -168,7 +173,7 @@ def fail_and_recover(
     total, done = sum(plan), 0
     training = workload.training(seed)
     start = _model(training.state())
-    losses = {0: training.task.probe_loss()}
+    losses: dict[int, float] = {}
     seconds: list[float] = []
     found: list[Outcome] = []
 
@@ -184,7 +189,7 @@ def fail_and_recover(
         whole = training.state()
         return whole if p.optimizer else {"model": whole["model"]}
 
-    first = max(p.fail_at - p.before - p.smooth, 0)  # the first iteration whose loss is needed
+    since = max(p.fail_at - p.before - p.smooth, 0)  # the first iteration whose loss is needed
     with ExitStack() as stack:
         savers = []
         for method in methods:
@@ -192,26 +197,29 @@ def fail_and_recover(
             savers.append(stack.enter_context(closing(method.open(Path(folder)))))
         sizes: list[list[int]] = [[] for _ in methods]
         spent: list[list[float]] = [[] for _ in methods]
-        for saver in savers:
-            saver.save(0, state())
-        for t in range(1, p.fail_at + 1):
-            iterate(t)
-            if t % p.interval == 0:
+        for t in range(p.fail_at + 1):
+            if t:
+                iterate(t)
+            if t == p.first:
+                for saver in savers:
+                    saver.save(t, state())
+            elif t > p.first and (t - p.first) % p.interval == 0:
                 now = state()
                 for saver, own, its in zip(savers, sizes, spent):
                     began = time.perf_counter()
                     own.append(saver.save(t, now))
                     its.append(time.perf_counter() - began)
-            after(t, training)
-            if t >= first:
+            if t:
+                after(t, training)
+            if t >= since:
                 losses[t] = training.task.probe_loss()
         restored = [saver.restore() for saver in savers]
     end = _model(training.state())
     for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
         iterate(t)
         losses[t] = training.task.probe_loss()
-    whole = smoothed([losses[t] for t in sorted(losses) if t >= first], p.smooth)
-    trend = whole[p.fail_at - first :]
+    whole = smoothed([losses[t] for t in sorted(losses) if t >= since], p.smooth)
+    trend = whole[p.fail_at - since :]
     told = range(max(p.fail_at - p.before, 0), p.fail_at + 1) if p.before else range(0)
     undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
     moved = distance(end, start)
@@ -238,11 +246,11 @@ def fail_and_recover(
                 tuple(trend),
                 (),
                 tuple(losses[t] for t in told),
-                tuple(whole[t - first] for t in told),
+                tuple(whole[t - since] for t in told),
             ),
         )
         found.append(untried.after(race))
-        while (found[-1].capped or found[-1].capped_raw) and len(race) <= p.cap:
+        while len(race) <= p.cap and (p.whole or found[-1].capped or found[-1].capped_raw):
             iterate(p.fail_at + len(race))
             race.append(training.task.probe_loss())
             found[-1] = untried.after(race)

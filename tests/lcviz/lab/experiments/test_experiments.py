@@ -34,7 +34,10 @@ QUICK: dict[str, tuple[str, ...]] = {
     "removed-bucket": (*MF, "--iterations", "2"),
     "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
     "repeated": (*MF, "--iterations", "9", "--failures", "2", "--seeds", "2"),
-    "resume": (*MF, "--at", "4", "--saves", "2", "--horizon", "2", "--seeds", "2"),
+    "resume": (
+        *MF,
+        *("--at", "4", "--saves", "2", "--horizon", "2", "--interval", "1", "--beta2", ".9"),
+    ),
     "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
 }
 
@@ -135,8 +138,8 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["recovery", "--shares", "5"], 2, "got '5'"),
         (["recovery", "--shares", ""], 2, "got ''"),
         (["recovery", "--shares", "nan"], 2, "got 'nan'"),
-        (["resume", *MF, "--at", "9", "--saves", "9"], 2, "do not fit before 9"),
         (["repeated", *MF, "--share", "-1"], 2, "got '-1'"),
+        (["resume", *MF, "--at", "4"], 2, "interval 10"),
         (["recovery", *MF, "--fail-at", "0"], 2, "1 or more"),
         (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "interval 4"),
         (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
