@@ -79,7 +79,9 @@ class RunSettings:
     @property
     def workload(self) -> Workload:
         """What is trained."""
-        return Workload(*(getattr(self, each.name) for each in fields(Workload)))
+        own = {each.name for each in fields(self)}
+        shared = (each.name for each in fields(Workload) if each.name in own)
+        return Workload(**{name: getattr(self, name) for name in shared})
 
     def check(self) -> None:
         """Raise RunError, which says what to change, for numbers that no run can use."""

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 MakeTab = Callable[..., Any]
+RACE_FIRST = """() => {
+    const [race, buckets] = ['race', 'picture-buckets'].map(
+        key => document.querySelector(`.st-key-${key}`)?.getBoundingClientRect().top);
+    return race < buckets;
+}"""
 SETTINGS = "/?model=Logistic+regression&iterations=20000&interval=5&speed=full"
 
 
@@ -33,6 +38,12 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(race).to_contain_text(re.compile("wins|are level|Nobody wins"))
     headline = page.locator("[data-picture=headline]")
     expecting(headline).to_contain_text("the race: ")
+    size = page.viewport_size
+    page.set_viewport_size({"width": 960, "height": 720})  # two columns, as beside the settings
+    page.wait_for_function(RACE_FIRST)
+    page.set_viewport_size(size)
+    page.get_by_role("button", name="Reset", exact=True).hover()  # its help is below the menu
+    expecting(page.locator(".stTooltipContent")).to_have_css("pointer-events", "none")
 
     page.get_by_text("Details", exact=True).click()
     chart = page.locator(".st-key-panel-kill .js-plotly-plot")
