@@ -225,7 +225,7 @@ class Tracker:
         with collected(segments, n_promoted(bits)) as found:
             survivors, histogram = found.survivors, found.histogram
             state, beyond = self.track.arrays, set[str]()
-            # A model's track that overflows heals in the next step; an optimizer divides by its own.
+            # A model's track that overflows heals in the next step; an optimizer uses its own.
             check = _stays if tensors[0].family else _is_finite
             if histogram.n_huge:
                 beyond = {t.name for t in tensors if not check(arrays[t.name], state[t.name])}
