@@ -14,7 +14,15 @@ from collections import Counter
 from collections.abc import Callable
 from urllib.parse import parse_qs, quote, urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Response,
+    expect,
+)
 
 from .serving import PATIENCE
 
@@ -31,6 +39,13 @@ ERRORS = "[data-testid=stException], [data-testid=stEChartsChartError]"
 COUNT_CLICKS = """() => {
     window.clicksSeen = 0;
     document.addEventListener('click', () => window.clicksSeen++, {capture: true, once: true});
+}"""
+
+SOON = """milliseconds => {
+    const controls = () => [...document.querySelectorAll('.st-key-controls button')];
+    const click = name => controls().find(b => b.innerText.includes(name)).click();
+    click('Reset');
+    return new Promise(done => setTimeout(() => done(click('Step')), milliseconds));
 }"""
 
 
@@ -78,14 +93,27 @@ class Visitor:
         if name == "Reset":
             self._new_run(name)
         elif name == "Step":
-            iteration = self.page.locator("[data-picture=headline] .said > span").first
-            before = iteration.inner_text() if iteration.count() else ""
+            before = self._step()
             self._button(name).click()
-            expect(iteration).not_to_have_text(before)
+            expect(self._iteration()).not_to_have_text(before)
             expect(self._button("Play")).to_be_visible()
             self._settled()
         else:
             self._press(name, "Play" if name == "Pause" else "Pause")
+
+    def reset_and_step(self, milliseconds: int) -> None:
+        """Step so soon after Reset that the browser has not drawn the new run.
+
+        Raises AssertionError if the new run does not step.
+        """
+        for _ in range(2):  # the new run will be one behind
+            self.press("Step")
+        step = self._step()
+        self.page.evaluate(SOON, milliseconds)
+        expect(self._iteration()).not_to_have_text(step)
+        self._settled()
+        before, self.run = self.run, self._run_in_url()
+        assert self.run not in (None, before), self.seen()
 
     def _new_run(self, button: str) -> None:
         """Press what begins a run."""
@@ -262,6 +290,13 @@ class Visitor:
 
     def _button(self, name: str):
         return self.page.locator(".st-key-controls").get_by_role("button", name=name)
+
+    def _iteration(self) -> Locator:
+        return self.page.locator("[data-picture=headline] .said > span").first
+
+    def _step(self) -> str:
+        """What the headline says of the step; "" while only the base is saved."""
+        return self._iteration().inner_text() if self._iteration().count() else ""
 
     def _settled(self) -> None:
         app = self.page.get_by_test_id("stApp")

@@ -217,17 +217,19 @@ def _show_error(problem: str) -> None:
 
 def _play_or_pause(steering: Steering, run: Run, play: bool) -> None:
     """A callback: it acts before it touches the session, where it may be interrupted."""
+    run = steering.of(run)
     if play:
-        steering.of(run).play()
+        run.play()
     else:
-        steering.of(run).pause()
+        run.pause()
         run.wait(PATIENCE)  # the iteration under way is shown, too
     st.session_state.pop(_PROBLEM, None)
 
 
 def _step(steering: Steering, run: Run) -> None:
     """A callback, too."""
-    steering.of(run).step()
+    run = steering.of(run)
+    run.step()
     run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
     st.session_state.pop(_PROBLEM, None)
 
@@ -257,7 +259,7 @@ def _create_run(form: Form, *, play: bool, instead_of: Run | None = None) -> str
     except (RunError, demo_models.DataError, codec.LccError) as exc:
         problem = f"This run cannot start. {str(exc).rstrip('.')}."
     else:
-        steering.begin(run)  # before anything that may be interrupted
+        steering.begin(run, instead_of)  # before anything that may be interrupted
         run.set_speed(speed)
         if play:
             run.play()

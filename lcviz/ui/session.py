@@ -68,7 +68,7 @@ def current_run() -> Run | None:
     if own.begun is not None:
         remember(_RUN, own.begun.id)
         own.begun = None
-    run_id = remembered(_RUN)
+    run_id = own.newest(remembered(_RUN))
     run = all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
         st.warning(

@@ -44,11 +44,23 @@ class Steering:
         self._runs, self.keys = runs, list(keys)
         self.begun: Run | None = None
         self.speed: str | None = None
+        self._reset: dict[str, str] = {}  # id of a run -> of the one begun instead
 
-    def begin(self, run: Run) -> None:
-        """Take a run that this session has made."""
+    def begin(self, run: Run, instead_of: Run | None = None) -> None:
+        """Take a run that this session has made, maybe by a reset of another."""
         self.keys.insert(0, self._runs.key(run))
+        if instead_of is not None:
+            self._reset[instead_of.id] = run.id
         self.begun = run
+
+    def newest(self, run_id: str | None) -> str | None:
+        """The id of the run that stands where this one stood.
+
+        A click can arrive before the browser has drawn a reset: it still names the old run.
+        """
+        while run_id in self._reset:
+            run_id = self._reset[run_id]
+        return run_id
 
     def take(self, key: str, run: Run) -> None:
         """Take a key, if it is the run's."""
@@ -60,8 +72,8 @@ class Steering:
         return self._runs.opened_by(run, self.keys)
 
     def of(self, run: Run) -> Run:
-        """The run, to do something with it. Raises RunError unless this session may."""
-        return self._runs.steered(run, self.keys)
+        """The run, or its `newest`, to steer it. Raises RunError unless this session may."""
+        return self._runs.steered(self._runs.get(self.newest(run.id)) or run, self.keys)
 
 
 def of_session(runs: Runs) -> Steering:

@@ -24,6 +24,34 @@ runs.MAX_RUNS, jobs.MAX_WAITING, page_open.UPLOAD_MIB = 2, 0, 1
 runpy.run_path("app.py")
 """
 
+SLOW = """
+import runpy
+import time
+
+from lcviz.server.runs import Runs
+
+create = Runs.create
+
+
+def slowly(*args):
+    run = create(*args)
+    time.sleep(1)
+    return run
+
+
+Runs.create = slowly
+runpy.run_path("app.py")
+"""
+
+
+@pytest.fixture
+def slow(browser: Browser, tmp_path: Path) -> Iterator[Server]:
+    """A server that needs a second for a new run."""
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    with server(str(script)) as ours:
+        yield ours
+
 
 @pytest.fixture
 def small(browser: Browser, tmp_path: Path) -> Iterator[Server]:
@@ -98,3 +126,17 @@ def test_no_click_is_lost(visits: BrowserContext, small: Server) -> None:
     assert set(pressed) == {"Pause", "Play", "Step", "Reset"}
     visitor.look()
     visitor.close()
+
+
+def test_a_step_right_after_a_reset(visits: BrowserContext, slow: Server) -> None:
+    """The click names the old run, which is gone."""
+    from benchmarks.dashboard.crowd import Visitor, tracebacks
+
+    visitor = Visitor(visits, slow.url, 1, Counter())
+    visitor.start()
+    visitor.press("Pause")
+    for milliseconds in (300, 600):
+        visitor.reset_and_step(milliseconds)
+        visitor.look()
+    visitor.close()
+    assert tracebacks(slow.log()) == []

@@ -392,6 +392,22 @@ def test_reset(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not other.run().texts("warning")
 
 
+def test_a_click_before_the_browser_has_drawn_a_reset(live: Live) -> None:
+    """It still names the old run, in its address and to its callback."""
+    page = live(**SHORT).click("start")
+    page.finish()
+    old = page.the_run
+    page.click("reset")
+    new = page.the_run
+    page.at.query_params["run"] = old.id
+    page.run()
+    assert not page.texts("warning")
+    assert page.at.query_params["run"] == new.id
+    steering = page.at.session_state["steering"]
+    assert steering.of(old) is new
+    assert steering.of(new) is new
+
+
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
     """Every iteration of every run waits for one release of this semaphore."""
