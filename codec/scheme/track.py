@@ -18,6 +18,7 @@ import xxhash
 
 from codec.errors import PayloadError, TrackDigestError
 from codec.state import edits
+from codec.state.moments import bounded
 from codec.state.tensors import Arrays, Layout, copy_arrays, from_arrays
 from codec.state.tree import Parts, unflatten
 
@@ -121,11 +122,14 @@ class Track:
     def restore(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, all of it fresh.
 
+        Lossy second moments of Adam are at least what the first ones say, see `moments`.
+
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
             StructureError: Edits have led to a text that is no value.
         """
-        tensors = from_arrays(self.arrays, self.layout)
+        arrays = bounded(self.arrays, self.layout, self.values)
+        tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def _after(self, delta: Delta, mode: int) -> Track:

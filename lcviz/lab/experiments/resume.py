@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from codec import Coding
 from codec.bench.markdown import table
 from demo_models import MODELS
@@ -37,7 +39,6 @@ EXACT = "exact moments"  # what the others are compared with
 WAYS = {
     "whole state, exact": Method("full"),
     EXACT: lc(Coding(), "exact"),
-    "moments in all buckets": lc(Coding(), "lossy"),
     "moments at 3 bits": lc(Coding(), "bits=3"),
     "moments at 2 bits": lc(Coding(), "bits=2"),
     "moments in 8-bit blocks": lc(Coding(), BLOCKS),
@@ -93,8 +94,7 @@ class Resume(Experiment):
                 "share": outcome.share / OF_A_STATE,
                 "extra": mean(_above(outcome)).value - exact,
                 "peak": max(_above(outcome)),
-                "rework": outcome.rework,
-                "capped": outcome.capped,
+                "fall": _fall(outcome.race.undisturbed),
             }
             for way, outcome in found.items()
         ]
@@ -114,9 +114,9 @@ class Resume(Experiment):
             for (way,), same in grouped(own, "way"):
                 by = {tuple(key): mine for key, mine in grouped(same, "beta2", "at")}
                 extra = [_with_error([1e3 * r["extra"] for r in by[tuple(s)]]) for s in settings]
-                capped = sum(r["capped"] for r in same)
-                rework = f"{mean([r['rework'] for r in same]).value:.2f}"
-                rework += f" ({capped} of {len(same)} capped)" if capped else ""
+                fall = mean([r["fall"] for r in same]).value
+                behind = mean([r["extra"] for r in same]).value / fall if fall > 0 else math.nan
+                rework = f"{behind:+.1f}" if math.isfinite(behind) else "–"
                 share = f"{mean([r['share'] for r in same]).value:.2%}"
                 peak = f"{1e3 * mean([r['peak'] for r in same]).value:+.1f}"
                 lines.append([way, share, *extra, peak, rework])
@@ -127,6 +127,7 @@ class Resume(Experiment):
 ABOUT = (
     "Below each setting: held-out loss over the {horizon} iterations after the restart, "
     "less that with exact moments, in thousandths: the mean over seeds ± its standard error. "
+    "Rework: the same in iterations, by how much the loss falls in one without a stop. "
     "Highest: how far the loss rises above that of the training that did not stop, same unit. Of "
     "the state: bytes of a checkpoint after the first, of weights and moments in float32. Weights "
     "are saved with 2 bits, but for the first line.\n"
@@ -138,6 +139,12 @@ def _above(outcome: Outcome) -> list[float]:
     iteration since the restart."""
     race = outcome.race
     return [r - u for r, u in zip(race.restored[1:], race.undisturbed[1:], strict=True)]
+
+
+def _fall(losses: Sequence[float]) -> float:
+    """How much a loss falls in an iteration: of the line through all, by least squares."""
+    slope, _ = np.polyfit(np.arange(len(losses)), losses, 1)
+    return -float(slope)
 
 
 def _with_error(values: Sequence[float]) -> str:

@@ -14,8 +14,10 @@ from hypothesis.extra.numpy import arrays
 
 import codec
 from codec.scheme.track import Track
+from codec.state.moments import bounded
 from codec.state.policy import Policy
 from codec.state.tensors import Layout, layout_of
+from codec.state.tree import flatten
 
 F32 = np.float32
 POLICY = {"optimizer/*": "bits=3"}
@@ -97,3 +99,86 @@ def test_an_optimizer_goes_on_from_them(tmp_path: Path) -> None:
     model(torch.randn(8, 40)).pow(2).mean().backward()
     optimizer.step()
     assert all(bool(p.isfinite().all()) for p in model.parameters())
+
+
+def sparse(path: Path, betas: object, policy: dict[str, str]) -> tuple[dict, dict]:
+    """The live and the restored moments of a parameter whose gradients come late: below those of
+    most others, so few bits leave out its second moment first."""
+    live: dict = {}
+    with codec.Checkpointer(path, policy=policy) as checkpoints:
+        for step in range(4):
+            m, v = np.full(400, 1e-3, F32), np.full(400, 1e-5, F32)
+            m[:100], v[:100] = (1e-4, 1e-9) if step else (0, 0)
+            v[100:] *= np.exp2(-np.arange(300) % 24 + step).astype(F32)
+            live = {"exp_avg": m, "exp_avg_sq": v, "max_exp_avg_sq": v.copy()}
+            groups = [{"lr": 0.1, "betas": betas, "params": [0]}]
+            optimizer = {"state": {0: live}, "param_groups": groups}
+            state = {"model": {"w": m.copy()}, "optimizer": optimizer}
+            checkpoints.save(step, state)
+        assert checkpoints.tracker is not None
+        track = dict(checkpoints.tracker.state)
+    return track, codec.restore(path)["optimizer"]["state"][0]
+
+
+@pytest.mark.parametrize("second", ["exp_avg_sq", "max_exp_avg_sq"])
+def test_a_second_moment_is_at_least_what_the_first_one_implies(
+    tmp_path: Path, second: str
+) -> None:
+    track, restored = sparse(tmp_path / "run.lcc", (0.9, 0.999), POLICY)
+    ratio = 0.01 / (0.001 * (1 - 0.81 / 0.999))
+    before = track[f"optimizer/state/0/{second}"]
+    least = restored["exp_avg"].astype(float) ** 2 / ratio
+    assert (before < 0.5 * least).any()
+    assert (restored[second] > 0.998 * least).all()
+    unchanged = before >= least
+    assert unchanged.any()
+    assert np.array_equal(restored[second][unchanged], before[unchanged])
+
+
+@pytest.mark.parametrize(
+    ("betas", "policy"),
+    [
+        ((0.9, 0.999), {"optimizer/*": "exact"}),
+        ((0.9, 0.999), {"optimizer/*exp_avg_sq": "exact", "optimizer/*": "bits=3"}),
+        ((0.9, 0.5), POLICY),  # m^2 / v has no bound
+        ((0.9, 1), POLICY),
+        (None, POLICY),
+        ("no", POLICY),
+    ],
+)
+def test_other_second_moments_are_those_of_the_track(
+    tmp_path: Path, betas: object, policy: dict[str, str]
+) -> None:
+    track, restored = sparse(tmp_path / "run.lcc", betas, policy)
+    for key, value in restored.items():
+        assert np.array_equal(value, track[f"optimizer/state/0/{key}"])
+
+
+def test_exact_moments_keep_the_bound(tmp_path: Path) -> None:
+    """A base is restored to the bit, and its moments are lossy in the layout."""
+    for step, state in enumerate(adam(12)):
+        path = tmp_path / f"{step}"
+        with codec.Checkpointer(path, policy=POLICY) as checkpoints:
+            checkpoints.save(step, state)
+        restored = codec.restore(path)["optimizer"]["state"]
+        for i, moments in state["optimizer"]["state"].items():
+            for key, value in moments.items():
+                assert torch.equal(restored[i][key], value)
+
+
+@pytest.mark.parametrize("m", [0.0, 1e-30, 1e30, np.inf, np.nan])
+@pytest.mark.parametrize("v", [0.0, 1e-40, 1e-8, np.inf, np.nan])
+def test_extreme_moments(m: float, v: float) -> None:
+    """Nothing finite becomes infinite or NaN, and nothing that is neither is hidden."""
+    moments = {"exp_avg": np.full(99, m, F32), "exp_avg_sq": np.full(99, v, F32)}
+    groups = [{"betas": (0.9, 0.999), "params": [0]}]
+    state = {"optimizer": {"state": {0: moments}, "param_groups": groups}}
+    parts = flatten(state, lambda _: False)
+    layout = replace(layout_of(parts.tensors), structure=parts.structure)
+    second = bounded(parts.tensors, layout, parts.values)["optimizer/state/0/exp_avg_sq"]
+    assert second.dtype == F32
+    if np.isfinite(v):
+        assert np.isfinite(second).all()
+        assert (second >= F32(v)).all()
+    else:
+        assert np.array_equal(second, moments["exp_avg_sq"], equal_nan=True)
