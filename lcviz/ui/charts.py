@@ -23,17 +23,7 @@ CIVIDIS = (
     *("#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"),
 )
 
-HATCH = {
-    "symbol": "rect",
-    "dashArrayX": [1, 0],
-    "dashArrayY": [2, 4],
-    "rotation": -0.785,
-    "color": "rgba(128,128,128,0.85)",
-}
-
 POINTER = "▶"  # in front of what is highlighted, in texts
-# A highlighted bar has a rim that shows on both backgrounds, and a sign beside it.
-RIM = {"borderColor": PURPLE, "borderWidth": 3}
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 
@@ -119,16 +109,6 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
 def axis(name: str, gap: int = 28, **more: Any) -> Option:
     """A numeric axis with its name along the middle. gap: pixels between the axis and its name."""
     return {"type": "value", "name": name, "nameLocation": "middle", "nameGap": gap} | more
-
-
-def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
-    """A highlighted bar. down: it grows downwards. Its series needs a hidden label."""
-    position, sign = ("bottom", "▲") if down else ("top", "▼")
-    return item | {
-        "itemStyle": item.get("itemStyle", {}) | RIM,
-        "select": {"itemStyle": RIM},
-        "label": {"show": True, "position": position, "formatter": sign},
-    }
 
 
 def plotted(value: float, digits: int = 6) -> float | None:
