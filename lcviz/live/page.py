@@ -28,6 +28,7 @@ from lcviz.run.snapshot import (
 from lcviz.text import nbytes_text
 from lcviz.ui import follow_weight, recording, session, share, widgets
 from lcviz.ui.polling import polled
+from lcviz.ui.set_widgets import set_again
 from lcviz.ui.settings import (
     Form,
     chosen_speed,
@@ -53,6 +54,7 @@ def page() -> None:
     with st.container(key="unseen"):  # the menu above says it, too
         st.title("LC-Checkpoint, live", anchor=False)
         keep_in_browser(session.steered())
+    set_again()
     st.session_state.pop(CHANGED, None)
     form = settings_form()
     run = session.current_run()

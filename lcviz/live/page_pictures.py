@@ -16,6 +16,7 @@ from lcviz.text import kept_text
 from lcviz.ui import follow_weight, layout, picture
 from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
+from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
 from .buckets_picture import STEPS, bits_that_keep, buckets_picture
@@ -169,7 +170,7 @@ def _cut_at(run: Run, viewed: Checkpoint) -> int | None:
 def _try(coding: Coding) -> None:
     """Set the form at the side: what it says is tried on the step shown."""
     st.session_state.pop(_CUT, None)
-    st.session_state.update(chosen(coding))
+    set_widgets(chosen(coding))
     st.session_state[CHANGED] = coding
 
 

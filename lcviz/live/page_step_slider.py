@@ -31,8 +31,6 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     key = f"viewed-{run.id}-{'running' if running else made}"
     if running:
         st.session_state[key] = newest
-    else:
-        st.session_state.setdefault(key, at)
 
     def leave_newest() -> None:
         if st.session_state.get(place) == (at, made):  # a slider that is gone may still report
@@ -43,6 +41,7 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
         "Show step",
         0,
         run.settings.stop_after // interval * interval,
+        None if running else at,
         step=interval,
         key=key,
         on_change=None if running else leave_newest,
@@ -89,9 +88,9 @@ def _follow_toggle(place: str) -> bool:
             st.session_state[_FOLLOW] = made, st.session_state[key]
             st.session_state.pop(place, None)
 
-    st.session_state.setdefault(key, follow)
     st.toggle(
         "Newest",
+        follow,  # not through the session: two fast runs and a browser may see only the default
         key=key,
         on_change=turn,
         help="Follow the newest step. Turned off, the slider shows any saved one; 0 is the base.",

@@ -161,6 +161,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
     expecting(drawing(page, "removed")).to_have_count(0)
     for key in WHILE_PLAYING:
+        expecting(drawing(page, key)).to_have_count(1)  # the example's is gone
         expecting(drawing(page, key)).to_be_visible()
     for name in PICTURES:
         expecting(picture(page, name)).to_be_visible()

@@ -1,0 +1,53 @@
+"""Widgets that the page sets: an old report of the browser does not undo it."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+
+def _page() -> None:
+    import streamlit as st
+
+    from lcviz.ui.set_widgets import set_again, set_widgets
+
+    def choose() -> None:
+        set_widgets({"bits": 3})
+
+    if st.toggle("Live", True, key="live"):
+        set_again()
+        st.slider("Bits", 1, 8, 2, key="bits", persist_state="session")
+        st.button("Three", on_click=choose, key="three")
+
+
+def _chosen() -> AppTest:
+    at = AppTest.from_function(_page).run()
+    assert at.slider(key="bits").value == 2
+    at.button(key="three").click().run()
+    assert at.slider(key="bits").value == 3
+    return at
+
+
+def test_an_old_report_is_set_again() -> None:
+    at = _chosen()
+    for _ in range(2):  # as often as it comes
+        at.slider(key="bits").set_value(2)
+        at.number_input(key="widgets-seen").set_value(0).run()
+        assert at.slider(key="bits").value == 3
+        assert at.number_input(key="widgets-seen").value == 1
+    assert not at.exception
+    assert not at.warning
+
+
+def test_a_person_may_go_back_to_the_old_value() -> None:
+    at = _chosen()
+    at.slider(key="bits").set_value(2).run()
+    assert at.slider(key="bits").value == 2
+
+
+def test_a_choice_of_a_person_outlives_another_page() -> None:
+    at = _chosen()
+    at.slider(key="bits").set_value(5).run()
+    at.toggle(key="live").set_value(False).run()
+    at.toggle(key="live").set_value(True).run()
+    assert at.slider(key="bits").value == 5
+    assert not at.exception
