@@ -5,6 +5,7 @@ Read in this order:
     navigation      the pages by name
     picture         our own pictures: values that a small JavaScript module draws
     layout          where Live's pictures stand; recording: the example as a file
+    set_widgets     widgets that the page sets, although a person can move them
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common
     curves, race    panels that several pages show
