@@ -4,11 +4,11 @@
 
 A training with the settings that Live opens with, to its end, then a crash:
 
-    calm      share of the checkpoints after the first 20 whose restored loss is within 5 % of the live
-              one, or above it: a lower one would be luck
-    bucket    how much the loss rises at the last checkpoint when the largest kept bucket is removed
-    rework    iterations until the loss is back where it was, of LC, SCAR and TOPN, the last two with
-              as many bytes as LC
+    calm      share of the checkpoints after the first 20 whose restored loss is within 5 % of the
+              live one, or above it: a lower one would be luck
+    bucket    how much the loss rises at the last checkpoint without the largest kept bucket
+    rework    iterations until the loss is back where it was, of LC, SCAR and TOPN; the last two
+              write as many bytes as LC
 """
 
 from __future__ import annotations

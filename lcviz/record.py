@@ -14,6 +14,7 @@ from lcviz.live.shown_step import as_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
+from lcviz.tune import recorded as tune
 from lcviz.ui import recording
 
 
@@ -36,3 +37,4 @@ def recorded() -> dict[str, Any]:
 
 if __name__ == "__main__":
     recording.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")
+    tune.FILE.write_text(tune.record(), encoding="utf-8")

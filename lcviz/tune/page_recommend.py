@@ -14,13 +14,14 @@ from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
 from lcviz.text import CODER_NAMES, kept_text, percent_text
-from lcviz.ui import navigation, widgets
+from lcviz.ui import navigation, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.live_settings import checkpoint_parameters, own_training
 
 from .page_sweep import Asked, asked
 from .recommend_figure import frontier_panel
+from .recorded import SWEEP, recorded
 
 TARGETS = {
     "rework": "lose few iterations",
@@ -44,9 +45,13 @@ Candidates = tuple[Candidate, ...]
 def section() -> None:
     """The whole section."""
     found = asked()
-    if found is None:
-        return
     sweep = found.sweep
+    if sweep.run is not None and found.run is None:  # a new server prepares its example
+        with st.container(key="answer"):
+            _recorded(found)
+        if not session.all_runs().prepared():
+            session.rerun_with_example()
+        return
     asking = Asking(
         f"tune-{'run' if sweep.run else 'asked'}",
         sweep,
@@ -59,13 +64,23 @@ def section() -> None:
     def dashboard(view: View[Candidates], watching: bool) -> None:
         if view.found and not found.wrong:
             _answer(found, view.found[0].value)
-        else:
+            return
+        recording = sweep == SWEEP and not found.wrong
+        if not recording:
             st.title(f"Tune: {QUESTION}", anchor=False)
             st.caption(found.about if not found.wrong else "")
-            asking.controls(view, watching, _texts(found, view))
+        asking.controls(view, watching, _texts(found, view), bar=not recording)
+        if recording:
+            _recorded(found)
 
     with st.container(key="answer"):
         asking.follow(dashboard)
+
+
+def _recorded(found: Asked) -> None:
+    """The answer for the example, as it was recorded."""
+    st.caption(":material/history: Recorded with `python -m lcviz.record`; this server's follows.")
+    _answer(found, recorded())
 
 
 def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:

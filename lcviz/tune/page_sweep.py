@@ -10,12 +10,13 @@ from pathlib import Path
 import streamlit as st
 
 import codec
-from demo_models import MODELS
+from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.tuner.own_files import OwnFiles, look_into
 from lcviz.lab.tuner.sweep import ITERATIONS, RUN_ITERATIONS, Sweep, stamped
-from lcviz.lab.workload import Workload, workload
+from lcviz.lab.workload import workload
 from lcviz.run.run import Run
+from lcviz.server.runs import EXAMPLE
 from lcviz.text import plain
 from lcviz.ui import session, widgets
 from lcviz.ui.live_settings import training_parameters
@@ -27,8 +28,9 @@ SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own fil
 class Asked:
     """What a visitor asks for.
 
-    run: on Live, which the recommendation is compared with; None while a new server prepares it.
-    files: of the visitor's own, if it is about those. wrong: why nothing can be tried out, if so.
+    run: on Live, which the recommendation is compared with; None while a new server prepares the
+    example. files: of the visitor's own, if it is about those. wrong: why nothing can be tried
+    out, if so.
     """
 
     sweep: Sweep
@@ -42,9 +44,12 @@ class Asked:
         if self.files is not None:
             return self.files.describe()
         if self.sweep.run is not None:
-            assert self.run is not None, "the sweep is about it"
-            which = "The example" if session.is_example(self.run) else "Your run"
-            return f"{which}: {self.run.task.title}, the first {RUN_ITERATIONS} iterations repeated"
+            which = (
+                "The example" if self.run is None or session.is_example(self.run) else "Your run"
+            )
+            title = MODELS[self.sweep.run.model].title
+            data = DATASETS[self.sweep.run.data].title
+            return f"{which}: {title} on {data}, the first {RUN_ITERATIONS} iterations repeated"
         return f"{MODELS[self.sweep.model].title}, {ITERATIONS} iterations"
 
     def in_steps(self, setting: Setting) -> Setting:
@@ -58,14 +63,13 @@ class Asked:
         if self.sweep.own:
             return {}
         if self.sweep.run is not None:
-            assert self.run is not None, "the sweep is about it"
-            last = self.run.settings.stop_after
+            last = (self.run.settings if self.run is not None else EXAMPLE).stop_after
             return training_parameters(self.sweep.run, last, self.sweep.seed)
         return training_parameters(workload(self.sweep.model), ITERATIONS)
 
 
-def asked() -> Asked | None:
-    """The controls; None while a new server trains its example."""
+def asked() -> Asked:
+    """The controls."""
     with st.container(horizontal=True, key="tune-parameters"):
         source = widgets.choice(
             "Try settings out on",
@@ -101,12 +105,8 @@ def asked() -> Asked | None:
             return _own(run, wide=wide)
     if source == "trained":
         return Asked(Sweep(str(model), wide=wide), run)
-    if run is None:
-        session.await_example()
-        return None
-    s = run.settings
-    trained = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
-    return Asked(Sweep("", wide=wide, run=trained, seed=s.seed), run)
+    s = run.settings if run is not None else EXAMPLE
+    return Asked(Sweep("", wide=wide, run=s.workload, seed=s.seed), run)
 
 
 def _own(run: Run | None, *, wide: bool) -> Asked:

@@ -28,8 +28,9 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.server.allowed_paths import FOLDERS
-from lcviz.tune import page_sweep
+from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.page_recommend import changes, headline
+from lcviz.tune.recorded import recorded
 from lcviz.ui import session
 from lcviz.ui.live_settings import checkpoint_parameters
 from lcviz.ui.snippet import in_a_loop
@@ -186,6 +187,32 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
     assert at.number_input(key="lr_logistic-regression_sgd").value == 0.03
     assert at.number_input(key="seed").value == 7
     assert at.number_input(key="iterations").value == run.settings.stop_after
+
+
+def test_a_recording_until_the_example_s_answer_is_there(
+    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the example with its usual settings alone."""
+    sweep = of_run(session.all_runs().example())  # these tests' example is a short one
+    monkeypatch.setattr(page_recommend, "SWEEP", sweep)
+    recording = choose(recorded(), "rework", 3.0)
+    page = tuning()
+    assert title(page) == f"Tune: {headline(recording.recommended)}"
+    assert page.charts == {"frontier"}
+    assert "`python -m lcviz.record`" in page.texts("caption")[0]
+    assert not tuning(tune_wide="all").charts
+    assert not tuning(**MODEL).charts
+    held.set()
+    page = finished(page, sweep)
+    assert page.charts == {"frontier"}
+    assert "Recorded" not in "".join(page.texts("caption"))
+
+    runs = session.all_runs()
+    monkeypatch.setattr(runs, "get", lambda _: None)
+    monkeypatch.setattr(runs, "prepared", lambda: False)
+    page = tuning()
+    assert page.charts == {"frontier"}
+    assert page.texts("caption")[1].startswith("The example: ")
 
 
 def test_what_the_visitor_stopped_does_not_begin_again(

@@ -1,0 +1,20 @@
+"""The recorded answer for the example: the numbers that this version finds again."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcviz.lab.progress import unreported
+from lcviz.tune.recorded import SWEEP, recorded
+
+
+def test_the_recording_is_what_the_command_would_write_today(compiled: None) -> None:
+    """Another processor adds up in another order."""
+    again = SWEEP.try_out(unreported)
+    assert [c.setting for c in recorded()] == [c.setting for c in again]
+    for old, new in zip(recorded(), again, strict=True):
+        assert old.share == pytest.approx(new.share, rel=0.02)
+        assert old.distance.value == pytest.approx(new.distance.value, rel=0.05)
+        assert old.rework is not None
+        assert new.rework is not None
+        assert old.rework.value == pytest.approx(new.rework.value, abs=1.0)
