@@ -7,15 +7,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lcviz.lab.recovery.rework import costs
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.live.page_pictures import pictures
 from lcviz.live.shown_step import as_saved
+from lcviz.recover import page_rework
+from lcviz.recover import recorded as recover
+from lcviz.recover.race_figure import race_panel
+from lcviz.recover.rework_figure import rework_panel
+from lcviz.report.chain_figures import figures_of
+from lcviz.report.one_file import shown_text
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
 from lcviz.tune import recorded as tune
+from lcviz.tune.page_recommend import headline, recommended
+from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui import recording
+from lcviz.ui.charts import INK, Panel, inked_figure
 
 
 def recorded() -> dict[str, Any]:
@@ -26,15 +36,50 @@ def recorded() -> dict[str, Any]:
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
         found = dict(pictures(run, snapshot, as_saved(run, snapshot.newest)))
+        chain = figures_of(run.path).panels
         run.close()
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {
         "title": run.task.title,
         "pictures": {name: one.data for name, one in found.items() if not isinstance(one, str)},
         "learn": learn_picture(track, live, live, Start()).data,
+        "pages": {
+            **_experiments(),
+            "inspect": _page("Inspect a chain", chain["sizes"], chain["exponents"]),
+            "export": _page("Open and export", chain["sizes"]),
+        },
+        "ink": INK,
     }
 
 
+def _experiments() -> dict[str, Any]:
+    """Of Tune and Recover, which have recordings of their own."""
+    tuned = recommended(tune.recorded())
+    crashed = recover.recorded()
+    cost = page_rework.headline(crashed.by_seed, crashed.experiment.share)
+    race = race_panel(crashed.by_seed[0], crashed.experiment.protocol.fail_at, True)
+    return {
+        "tune": _page(
+            f"Tune: {headline(tuned.recommended)}",
+            frontier_panel(tuned, "rework", tune.SWEEP.unit),
+        ),
+        "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashed.by_seed))),
+    }
+
+
+def _page(title: str, *panels: Panel) -> dict[str, Any]:
+    """A title, and what `recording` draws below it."""
+    drawn = [
+        {
+            "title": shown_text(panel.title),
+            "alt": panel.alt,
+            "figure": json.loads(inked_figure(panel.chart, "light").to_json()),
+        }
+        for panel in panels
+    ]
+    return {"title": title, "panels": drawn}
+
+
 if __name__ == "__main__":
-    recording.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")
     tune.FILE.write_text(tune.record(), encoding="utf-8")
+    recording.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")

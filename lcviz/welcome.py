@@ -41,11 +41,13 @@ def load() -> None:
 
 
 def show(name: str) -> None:
-    """A recording on Live and Learn, a line elsewhere, and the page itself once it is there."""
+    """A recording, where the page has one, and the page itself once it is there."""
     if name == "live":
         recording.show_live()
     elif name == "learn" and not st.query_params:  # links ask for more
         recording.show_learn()
+    elif name in recording.WITH_FIGURES:
+        recording.show_figures(name)
     else:
         st.info("The server has just started: this page opens in a few seconds.")
 

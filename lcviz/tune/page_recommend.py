@@ -83,6 +83,11 @@ def _recorded(found: Asked) -> None:
     _answer(found, recorded())
 
 
+def recommended(candidates: Candidates) -> Tuned:
+    """The answer before a visitor asks for anything else."""
+    return choose(candidates, "rework", LIMITS["rework"][3])
+
+
 def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
     n = len(found.sweep.tried)
     return ControlTexts(

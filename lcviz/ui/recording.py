@@ -15,6 +15,7 @@ import streamlit as st
 from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
+WITH_FIGURES = ("tune", "recover", "inspect", "export")  # pages that open with Plotly
 TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
 
 
@@ -24,6 +25,21 @@ def show_live() -> None:
         st.button("Start live training", icon=":material/play_arrow:", disabled=True, key="wait")
         label("The server is starting.")
     pictures()
+
+
+def show_figures(name: str) -> None:
+    """What a page that opens with Plotly figures will show, while nothing can be pressed yet."""
+    found = _read()["pages"][name]
+    ink, theme = _read()["ink"], st.context.theme.type or "light"
+    with st.container(key="answer"):
+        st.title(found["title"], anchor=False)
+    label("The server is starting.")
+    grid = st.grid(len(found["panels"]), min_column_width=420, border=True, key="recorded")
+    for i, panel in enumerate(found["panels"]):
+        with grid.cell():
+            st.markdown(f"**{panel['title']}**")
+            text = json.dumps(panel["figure"]).replace(ink["light"], ink[theme])
+            st.plotly_chart(json.loads(text), key=f"recorded-{i}", alt=panel["alt"])
 
 
 def show_learn() -> None:

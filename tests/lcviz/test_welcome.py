@@ -33,6 +33,14 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         assert line["x"] == other["x"]
         assert line["y"] == pytest.approx(other["y"], rel=0.05)
     assert then["weights"]["shape"] == list(again["weights"]["shape"])
+    assert found["pages"].keys() == now["pages"].keys() == set(recording.WITH_FIGURES)
+    for name, page in found["pages"].items():
+        other = now["pages"][name]
+        assert page["title"] == other["title"]
+        assert [panel["title"] for panel in page["panels"]] == [p["title"] for p in other["panels"]]
+        for panel, same in zip(page["panels"], other["panels"], strict=True):
+            traces, others = panel["figure"]["data"], same["figure"]["data"]
+            assert [t.get("name") for t in traces] == [t.get("name") for t in others]
     kept = [sum(bar["kept"] for bar in one["buckets"]["buckets"]) for one in (then, again)]
     assert kept[0] == pytest.approx(kept[1], rel=0.2)
 
@@ -68,5 +76,11 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
         assert page.button[0].disabled
     elif name == "learn":
         assert pictures == [found["learn"]]
+    elif name in recording.WITH_FIGURES:
+        own = found["pages"][name]
+        assert page.title[0].value == own["title"]
+        figures = [json.loads(e.proto.spec) for e in page.get("plotly_chart")]
+        assert [f["data"] for f in figures] == [p["figure"]["data"] for p in own["panels"]]
+        assert page.markdown[0].value.startswith("A recording: ")
     else:
         assert page.info[0].value.startswith("The server has just started")
