@@ -100,8 +100,9 @@ def page() -> None:
     if summary.reached:
         one_step(source, findings, summary, follow)
         findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
-    with st.expander("All records", icon=":material/table_rows:", key="inspect-records"):
-        _table(findings)
+    if (box := widgets.opened("All records", "table_rows", "inspect-records")) is not None:
+        with box:
+            _table(findings)
     check_receipt(source)
 
 

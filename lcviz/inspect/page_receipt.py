@@ -32,7 +32,10 @@ class _Checked:
 
 def check_receipt(source: ChainSource) -> None:
     """The uploader, the button, and the verdict."""
-    with st.expander("Check a receipt", icon=":material/receipt_long:", key="inspect-receipting"):
+    box = widgets.opened("Check a receipt", "receipt_long", "inspect-receipting")
+    if box is None:
+        return
+    with box:
         st.markdown(
             "Upload the receipt.json of this archive. Every record is hashed, every step rebuilt, "
             "and both are compared with it."

@@ -49,7 +49,10 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
         widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
-    with st.expander("Tensors and bits", icon=":material/data_array:", key="inspect-bits"):
+    box = widgets.opened("Tensors and bits", "data_array", "inspect-bits")
+    if box is None:
+        return
+    with box:
         _table(facts)
         grid = st.grid(2, min_column_width=420)
         with grid.cell():

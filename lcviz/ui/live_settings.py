@@ -8,6 +8,7 @@ from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.workload import Workload
 
+from . import widgets
 from .coding_form import in_url
 from .settings import OPTIMIZERS
 from .snippet import in_a_loop
@@ -34,9 +35,10 @@ def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> d
 
 def own_training(setting: Setting) -> None:
     """The lines that save with this setting in another training, folded away."""
-    with st.expander(
-        "This setting in your own training", icon=":material/code:", key="own-training"
-    ):
+    box = widgets.opened("This setting in your own training", "code", "own-training")
+    if box is None:
+        return
+    with box:
         st.code(in_a_loop(setting), language="python")
         st.caption(
             "`save` also takes optimizers, random states and counters, which it stores exactly; "

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from lcviz.text import minus, plain
 
@@ -64,6 +65,12 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
             on_select=on_select,
         )
     st.markdown(f":small[{panel.sentence}]")
+
+
+def opened(label: str, icon: str, key: str) -> DeltaGenerator | None:
+    """A box that is folded away, once somebody opens it; until then its content costs nothing."""
+    box = st.expander(label, icon=f":material/{icon}:", key=key, on_change="rerun")
+    return box if box.open else None
 
 
 Card = tuple[str, str, str | None, str]  # label, figure, note below, help

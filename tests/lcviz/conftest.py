@@ -370,6 +370,12 @@ class Page:
         assert [(e.message, e.stack_trace) for e in self.at.exception] == []
         return self
 
+    def unfold(self, *keys: str) -> Page:
+        """Open boxes, see `widgets.opened`."""
+        for key in keys:
+            self.at.session_state[key] = True
+        return self.run()
+
     def click(self, key: str) -> Page:
         """Press a button."""
         self.at.button(key=key).click()

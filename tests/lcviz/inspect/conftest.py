@@ -12,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 
+FOLDED = ("inspect-bits", "inspect-records", "inspect-receipting")  # boxes of the page
+
 
 @pytest.fixture(scope="session")
 def save() -> Callable[..., Path]:
@@ -48,13 +50,14 @@ def _inspect_page() -> None:
 
 @pytest.fixture
 def inspecting(page_of: Callable[[AppTest], Any]) -> Callable[..., Any]:
-    """The Inspect page with these URL parameters."""
+    """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
 
-    def open_page(**parameters: object) -> Any:
+    def open_page(*, unfold: bool = True, **parameters: object) -> Any:
         at = AppTest.from_function(_inspect_page, default_timeout=60)
         for name, value in parameters.items():
             at.query_params[name] = str(value)
-        return page_of(at).run()
+        page = page_of(at).run()
+        return page.unfold(*FOLDED) if unfold else page
 
     return open_page
 

@@ -52,6 +52,14 @@ def details(page: Any) -> list[str]:
     return [fold.markdown[0].value.replace("\\", "") for fold in folds]
 
 
+def test_what_is_folded_away_costs_nothing(inspecting: MakePage) -> None:
+    page = inspecting(unfold=False)
+    assert page.charts == {"sizes", "tensors", "exponents"}
+    assert not page.at.dataframe
+    assert not [f for f in page.at.file_uploader if f.key == "inspect_receipt"]
+    assert inspecting().at.dataframe
+
+
 def test_the_example_and_a_run(
     inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:

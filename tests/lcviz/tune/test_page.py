@@ -117,6 +117,8 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     parameters = dict(parse_qsl(link.proto.query_string))
     assert tuned.recommended is not None
     best = tuned.recommended.setting
+    assert not page.at.code
+    page.unfold("own-training")
     assert [c.value for c in page.at.code] == [in_a_loop(best)]
     page.set("number_input", "tune_rework", 101.0)
     assert ":red[:material/error: Enter a number from 0.1 to 100.]" in said(page)
@@ -296,7 +298,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     (found,) = session.all_jobs().look(sweep, 1).found
     best = choose(found.value, "distance", 0.2).recommended
     assert best is not None
-    (code,) = (c.value for c in page.at.code)
+    (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
     assert "for every checkpoint" in page.at.title[0].proto.help
     page.set("toggle", "tables", True)
