@@ -87,9 +87,8 @@ class Record:
             return self.nbytes
         total = 0
         for name, entry in self.header.items():
-            if name.startswith((PREFIX, RESIDUALS, VALUES)) or (
-                name == MORE and self.kind == "delta"
-            ):
+            own = name == MORE and self.kind == "delta"
+            if own or name.startswith((PREFIX, RESIDUALS, VALUES)):
                 begin, end = entry["data_offsets"]
                 text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
                 total += end - begin + len(text.encode()) - 1  # a comma, but no braces

@@ -1547,7 +1547,7 @@ def read(
 MAX_CONTEXTS = 4
 FIELDS = 64  # exponents that are counted apart
 CHUNK = 2**13  # elements whose contexts are noted at once
-LITERAL = np.uint64(32)  # smaller symbols have no extra bits
+LITERAL = 32  # smaller symbols have no extra bits
 FAR = np.int64(1 << 40)  # elements: no stream has so many
 BITS = np.uint64(8)
 
@@ -2214,7 +2214,7 @@ def read_steps(
                 if np.int64(symbol) >= levels[c]:
                     return STREAM_LEAVES
                 free = low = np.uint64(0)
-                if symbol > LITERAL:
+                if symbol > np.uint64(LITERAL):
                     free = _extra_of(symbol, width)
                     some = min(free, np.uint64(32))
                     low = _view(at) & ((ONE << some) - ONE)

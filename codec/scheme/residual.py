@@ -28,12 +28,12 @@ from codec.state.tensors import TensorSpec
 
 from . import huffman, kernels, runlength, tables, workers
 from .coders import stream_units
-from .kernels import FIELDS, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
+from .kernels import FIELDS, LITERAL, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from .stream import begins_of, check_words, problem_of
 from .tables import CodeTable, Counts
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
-SAMPLED, STRETCH = 2**16, 1024  # elements that are looked at first; neighbours among them
+SAMPLED, STRETCH = 2**15, 512  # elements that are looked at first; neighbours among them
 WORTH = 0.97  # of a tensor's bytes: a residual that the sample says is larger is not tried
 CONTEXTS = 3  # at most: another one saves 1 or 2 % of the bytes, and takes a tenth of the time
 COUNTED = 16  # units at least, from which a large tensor's code tables are made
@@ -85,7 +85,8 @@ class Elements:
 
     def extra_bits(self, symbols: int) -> NDArray[np.int64]:
         """int64 (symbols,): of each symbol from 1 on, how many bits follow its code word."""
-        kinds = np.arange(symbols) % (self.most - 1 if not self.sign else self.most // 2) >> 1
+        of_one_sign = self.most // 2 if self.sign else self.most - 1
+        kinds: NDArray[np.int64] = np.arange(symbols) % of_one_sign >> 1
         return np.where(kinds < 16, 0, (kinds >> 2) - 2)
 
     def number(self, spec: TensorSpec) -> int:
@@ -263,16 +264,17 @@ class _Plan:
     def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
         """From the tokens (symbols, MAX_CLASSES) among n elements, or in a sample of them."""
         symbols = tokens.shape[0]
-        if not symbols:
+        if not symbols and not sampled:
             return cls(1, None, 0, 0)
-        codes = np.concatenate(([0], tokens.sum(axis=1)))
+        codes = np.zeros(kind.most if sampled else symbols + 1, np.int64)
+        codes[1 : symbols + 1] = tokens.sum(axis=1)
         codes[0] = n - codes.sum()
+        extra = kind.extra_bits(codes.size - 1)
+        bits = int((codes[1:] * extra).sum())
         if sampled:  # a plain code has no escape, and any symbol may follow
             codes = np.maximum(codes, 1)
         choice = tables.choose(Counts(codes, tokens, uniform=True), None)
-        extra = kind.extra_bits(symbols)
-        bits = choice.bits + int((codes[1:] * extra).sum())
-        return cls(symbols + 1, choice.table, bits, int(extra[codes[1:] > 0].max()))
+        return cls(codes.size, choice.table, bits + choice.bits, int(extra.max()))
 
     @property
     def longest(self) -> int:
@@ -372,9 +374,7 @@ class _Encoder:
             kernels.count_steps(*self._given, *own, found[i], tops[i], sizes[i], *lists)
 
         workers.spread(work, len(pieces))
-        most = tops.max(axis=0)
-        if sampled:
-            most[:] = found.shape[2]
+        most = np.maximum(tops.max(axis=0), int(sampled))
         return [
             _Plan.of(self._kind, found[:, i, :top].sum(axis=0, dtype=np.int64), size, sampled)
             for i, (top, size) in enumerate(zip(most.tolist(), sizes.sum(axis=0).tolist()))
@@ -391,8 +391,7 @@ def _contexts(
     starts, length = np.zeros(1, np.int64), n
     if n > SAMPLED:
         length = STRETCH
-        starts = np.linspace(0, n - length, max(SAMPLED, min(n >> 6, 4 * SAMPLED)) // length)
-        starts = starts.astype(np.int64)
+        starts = np.linspace(0, n - length, SAMPLED // length).astype(np.int64)
     sampled = length * starts.size
     counts = np.zeros((FIELDS, kind.most), np.int64)
     own = (*where, kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
@@ -400,10 +399,13 @@ def _contexts(
     total = counts.sum(axis=0)
     top = int(np.flatnonzero(total).max())
     firsts = np.zeros(FIELDS, np.int64)
-    rows = np.ascontiguousarray(counts[:, : top + 1])
+    # Symbols of steps that are as long count as one; which of them it is takes up to 3 bits.
+    edges = np.concatenate((np.arange(min(top, LITERAL) + 1), np.arange(LITERAL + 1, top + 1, 8)))
+    rows = np.add.reduceat(counts[:, : top + 1], edges, axis=1)
     left = kernels.join_rows(rows, CONTEXTS, CONTEXT_BITS * sampled / n, firsts)
     bits = sum(huffman.entropy(row) for row in rows[:left])
-    bits += float((total[1 : top + 1] * kind.extra_bits(top)).sum())
+    extra = kind.extra_bits(top)
+    bits += float((total[1 : top + 1] * (extra + 3 * (extra > 0))).sum())
     if bits > WORTH * 8 * kind.width * sampled:
         return None
     bounds = tuple(int(lowest + first) for first in firsts[1:left])

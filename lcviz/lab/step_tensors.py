@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,12 @@ _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 class TensorFacts:
     """One tensor at one step.
 
-    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole" or
+    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole", "residual" or
     "unchanged". changed: values whose level is not 0; None without codes. bits: per parameter, of
-    the code words that end in it (an equal share of them where they stand for several steps) or of
-    the values stored whole; None if it has no values. largest: magnitude of its largest level that
-    occurs. low, high, mean, std: of the finite values a restart gets; None if there are none or
-    they are not real numbers. odd: how many values are not finite.
+    the code words that end in it (an equal share of them where they stand for several steps), of
+    the values stored whole or of the residual; None if it has no values. largest: magnitude of its
+    largest level that occurs. low, high, mean, std: of the finite values a restart gets; None if
+    there are none or they are not real numbers. odd: how many values are not finite.
     """
 
     name: str

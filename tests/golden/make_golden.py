@@ -69,6 +69,7 @@ def main() -> None:
     put("version", forge(delta, {"format": 2}))  # without need
     put("version-3", forge(delta, {"format": 3}))
     put("version-4", forge(delta, {"format": 4}))
+    put("version-5", forge(delta, {"format": 5}))
     by_steps, newest = {"format": 3} | STEPS, {"format": 3}
     put("version-2-steps", forge(delta, {"format": 2} | STEPS))
     put("version-1-row", forge(delta, arrays=steps_coded(10)))

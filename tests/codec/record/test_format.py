@@ -81,7 +81,9 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
     newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
-    if is_newest(metadata):
+    if any(name.startswith("d/") for name in arrays):
+        assert metadata["format"] == "4"
+    elif is_newest(metadata):
         assert metadata["format"] == "3"
     elif metadata["format"] != "3":  # else it has an alphabet in uniform steps
         assert metadata["format"] == ("2" if newer else "1")
@@ -102,7 +104,7 @@ def said(line: str) -> dict[str, Any]:
     if words[1] != "base":
         names += ["keep", "scope", "coder"]
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
-    assert metadata["format"] in ("1", "2", "3")
+    assert metadata["format"] in ("1", "2", "3", "4")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
     keep = metadata.get("keep", "all")
@@ -255,6 +257,73 @@ def from_tokens(
     return codes
 
 
+FLOATS = {"F64": 52, "F32": 23, "F16": 10, "BF16": 7, "C128": 52, "C64": 23, "C32": 10}
+FLOATS |= {"F8_E4M3": 3, "F8_E5M2": 2, "F8_E4M3FNUZ": 3, "F8_E5M2FNUZ": 2}
+WIDTHS = {"BOOL": 8, "BF16": 16, "C128": 64, "C64": 32, "C32": 16, "F8_E8M0": 8}
+
+
+def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> bytes:
+    """A tensor's bytes after a residual."""
+    w = WIDTHS.get(dtype) or int(dtype.split("_")[0][1:])
+    sign = 2 ** (w - 1) if dtype in FLOATS else 0
+    modulus = sign or 2**w
+    values = list(struct.unpack(f"<{8 * len(old) // w}{'BHIQ'[w.bit_length() - 4]}", old))
+    (contexts,) = struct.unpack("<H", words.bytes(2))
+    assert 1 <= contexts <= 4
+    bounds = struct.unpack(f"<{contexts - 1}H", words.bytes(2 * contexts - 2))
+    assert not any(words.bytes(-2 * contexts % 4))
+    assert [0, *bounds] == sorted({0, *bounds})
+    inside: list[list[int]] = [[] for _ in range(contexts)]
+    for i, value in enumerate(values):
+        exponent = value % modulus >> FLOATS.get(dtype, 0)
+        inside[sum(bound <= exponent for bound in bounds)].append(i)
+    met["contexts"] = max(met["contexts"], contexts)
+    most = 4 * (w - 1)
+    for elements in inside:
+        k, classes, units, nbytes = words.row()
+        table = words.table(nbytes)
+        assert 1 <= units <= 32
+        assert (k == 1) == (classes == 0) == (nbytes == 0)
+        assert 1 <= k <= 1 + most * (4 if sign else 2)
+        if not classes:
+            continue
+        code = code_words(code_lengths(table, n_lengths(k - 1, classes, True)))
+        e = 65536 * units
+        streams = words.take("I", math.ceil(len(values) / e))
+        for i, bits in enumerate(streams):
+            own = iter([x for x in elements if i * e <= x < (i + 1) * e])
+            stream = Bits(words.bytes(4 * math.ceil(bits / 32)), bits)
+            met["plain steps" if classes == 1 else "tokens of steps"] += 1
+            while stream.at < bits:
+                symbol, run = stream.word(code), 0
+                if classes > 1:
+                    kind = (symbol - 1) % classes
+                    symbol, escape = 1 + (symbol - 1) // classes, symbol == 0
+                    if escape:
+                        kind, symbol = stream.number(7), 1 + stream.number((k - 2).bit_length())
+                    run = amount_of(kind, stream)
+                for _ in range(run):
+                    next(own)
+                at = next(own)
+                if symbol:
+                    assert symbol < k
+                    flips, c = divmod(symbol - 1, 2 * most)
+                    amount = amount_of(c // 2, stream) + 1 - flips
+                    met["flips"] += flips
+                    met["large steps"] += c // 2 >= 16
+                    moved = (values[at] + (-amount if c % 2 else amount)) % modulus
+                    values[at] = moved | (values[at] & sign) ^ (sign * flips)
+            assert classes > 1 or next(own, None) is None
+    words.finish()
+    return struct.pack(f"<{len(values)}{'BHIQ'[w.bit_length() - 4]}", *values)
+
+
+def amount_of(kind: int, stream: Bits) -> int:
+    """A run of a class, or another number of such a class."""
+    power, two_bits = divmod(kind, 4)
+    return kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
+
+
 def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
     """Code lengths of a table, at most 4,096."""
     with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
@@ -342,7 +411,10 @@ class Reader:
         if merged:
             self.tables = sent_last(metadata, arrays)
         by_steps = self.met["by steps"] > before
-        assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
+        residuals = any(name.startswith("d/") for name in arrays)
+        assert (metadata["format"] == "4") == residuals
+        if not residuals:
+            assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
         self.parent = identity(metadata)
 
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
@@ -365,7 +437,7 @@ class Reader:
         most = 511 if free else 2 ** int(metadata["keep"])
         by_steps = k >= 32768
         if by_steps:
-            assert (metadata["format"], m) == ("3", 1)
+            assert (metadata["format"] in ("3", "4"), m) == (True, 1)
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
         assert 1 <= k <= most
@@ -416,6 +488,14 @@ class Reader:
             if name.startswith(prefix):
                 self.track[name.removeprefix(prefix)][:] = array[2]
                 self.met["exact"] += 1
+        dtypes = {name: dtype for name, dtype, _, lossy, *_ in self.layout if not lossy}
+        for name, array in arrays.items():
+            if name.startswith("d" + prefix[1:]):
+                own = name.removeprefix("d" + prefix[1:])
+                assert "t" + name[1:] not in arrays
+                old = self.track[own]
+                old[:] = after_residual(bytes(old), Words(array), dtypes[own], self.met)
+                self.met["residuals"] += 1
         if values in arrays:
             for i, text in lines(arrays[values]).items():
                 is_edit = text.startswith("=")
@@ -1089,9 +1169,10 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
         )
         for name in arrays:
             seen[name.partition("/")[0], kind] += 1
-            general = re.sub(r"^(t|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
-            general = "t/I/NAME" if general == "t/I" else general
-            general = "t/NAME" if kind != "merged" and name.startswith("t/") else general
+            general = re.sub(r"^(t|d|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
+            general += "/NAME" if general in ("t/I", "d/I") else ""
+            if kind != "merged" and name.startswith(("t/", "d/")):
+                general = f"{name[0]}/NAME"
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
     merged_has = ("replaces", "sent", "layers", "t", "values", "keep", "coded")
     kinds = [("base", name) for name in ("replaces", "sent", "layout")]

@@ -221,7 +221,8 @@ BAD = {
     "longer": (TRUNCATED, r"324 bytes", r"325"),
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
     "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
-    "version-4": (VersionError, r"format 1 to 3", r"format 4; update this package"),
+    "version-4": (MALFORMED, r"format 1, by what its arrays and values hold", r"format 4"),
+    "version-5": (VersionError, r"format 1 to 4", r"format 5; update this package"),
     "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
     "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
@@ -256,7 +257,11 @@ BAD = {
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
     "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
-    "malformed-arrays": (MALFORMED, r"arrays 'coded', 't/n', 'values'", r"'coded', 't/n', 't/x'"),
+    "malformed-arrays": (
+        MALFORMED,
+        r"arrays 'coded', 'd/n', 't/n', 'values'",
+        r"'coded', 't/n', 't/x'",
+    ),
     "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"12"),
     "malformed-more": (MALFORMED, r"nothing in 'more' that the line tells", r"bits"),
     "malformed-more-twice": (MALFORMED, r"'more' in JSON", r"a key is there twice"),
@@ -506,11 +511,11 @@ LINES = [
         (
             f"{version} {LINE[2:]}",
             VersionError,
-            f"format 1 to 3, found format {version}; update this package$",
+            f"format 1 to 4, found format {version}; update this package$",
         )
         for version in (0, 4, 10, 99999999999999999999)
     ),
-    (f"4 {'0' * 32}", VersionError, "format 1 to 3, found format 4;"),
+    (f"5 {'0' * 32}", VersionError, "format 1 to 4, found format 5;"),
     *(
         (
             f"{version}{LINE[1:]}".replace(" 2 model", f" {keep} model"),
@@ -520,7 +525,7 @@ LINES = [
         for version in (1, 2)
         for keep in ("tolerance:0.01", "uniform:0.05")
     ),
-    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
+    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its arrays and values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
