@@ -50,7 +50,7 @@ def read_residual(array: NDArray[np.uint32], spec: TensorSpec, name: str) -> Res
     (n_contexts,) = struct.unpack_from("<H", first)
     if not 1 <= n_contexts <= MAX_CONTEXTS:
         raise PayloadError(f"{n_contexts} contexts, at most {MAX_CONTEXTS} are allowed")
-    head = first + words.take(n_contexts // 2).tobytes()
+    head = first + words.take((n_contexts - 1) // 2).tobytes()
     bounds = struct.unpack_from(f"<{n_contexts - 1}H", head, 2)
     if any(head[2 * n_contexts :]):
         raise PayloadError("zeros after the bounds, but others are there")

@@ -256,6 +256,30 @@ BAD = {
     "steps-table": (MALFORMED, DECODE, r"1 classes of runs with 4096 symbols"),
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
+    "version-3-residual": (MALFORMED, r"format 4, by what its arrays and values hold", r"format 3"),
+    "residual-lossy": (MALFORMED, r"arrays .coded., .d/n., .*", r"'coded', 'd/w', 't/n'"),
+    "residual-whole": (MALFORMED, DECODE, r"a residual of 'n', which is stored whole, too"),
+    "residual-contexts": (MALFORMED, DECODE, r"5 contexts, at most 4 are allowed"),
+    "residual-no-contexts": (MALFORMED, DECODE, r"0 contexts, at most 4 are allowed"),
+    "residual-bounds": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
+    "residual-bound-0": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
+    "residual-zeros": (MALFORMED, DECODE, r"zeros after the bounds, but others are there"),
+    "residual-dtype": (MALFORMED, DECODE, r"d/n are int64 of 1 dimensions"),
+    "residual-levels": (MALFORMED, DECODE, r"506 levels, of 2 to 505"),
+    "residual-no-table": (MALFORMED, DECODE, r"a code table of 0 bytes for 1 classes"),
+    "residual-table": (MALFORMED, DECODE, r"code lengths \[1, 2\] are not a complete prefix code"),
+    "residual-no-classes": (MALFORMED, DECODE, r"a code table of 2 bytes for 0 classes"),
+    "residual-classes": (MALFORMED, DECODE, r"85 classes of runs with 1 symbols"),
+    "residual-units": (MALFORMED, DECODE, r"streams of 33 units"),
+    "residual-no-units": (MALFORMED, DECODE, r"streams of 0 units"),
+    "residual-unused-bits": (MALFORMED, DECODE, r"the unused bits after a stream are not zero"),
+    "residual-left": (MALFORMED, DECODE, r"the end, but 1 words of 'd/n' left"),
+    "residual-early": (MALFORMED, DECODE, r"bits that end before 1 elements are decoded"),
+    "residual-late": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
+    "residual-class": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-run": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-track": (TrackDigestError, r"a track of digest .*", r".*"),
     "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
     "malformed-arrays": (
         MALFORMED,
@@ -286,6 +310,22 @@ BAD = {
 
 # What stands behind a stream that does not decode.
 CAUSES = {
+    "residual-table": CodeTableError,
+    "residual-classes": CodeTableError,
+    **dict.fromkeys(
+        (
+            "residual-whole",
+            "residual-contexts",
+            "residual-no-contexts",
+            "residual-zeros",
+            "residual-dtype",
+            "residual-no-table",
+            "residual-no-classes",
+            "residual-no-units",
+            "residual-left",
+        ),
+        PayloadError,
+    ),
     "table": CodeTableError,
     "table-classes": CodeTableError,
     "table-none-sent": PayloadError,
@@ -513,7 +553,7 @@ LINES = [
             VersionError,
             f"format 1 to 4, found format {version}; update this package$",
         )
-        for version in (0, 4, 10, 99999999999999999999)
+        for version in (0, 5, 10, 99999999999999999999)
     ),
     (f"5 {'0' * 32}", VersionError, "format 1 to 4, found format 5;"),
     *(
