@@ -32,14 +32,15 @@ from codec.record import merged
 from codec.record import record as records
 from codec.record.header import DIGEST, FORMATS
 from codec.record.record import Place
+from codec.record.residuals import read_residual, residual_arrays
 from codec.scheme import huffman, runlength, uniform
 from codec.scheme.coders import CODERS
-from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from codec.scheme.stream import MAX_UNIFORM
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
-from codec.state.tensors import CARRIER
+from codec.state.tensors import CARRIER, TensorSpec
 
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
@@ -621,6 +622,28 @@ def test_example_says_what_stands_there() -> None:
     assert notes[-1] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
 
 
+def test_example_of_a_residual() -> None:
+    """By the decoder above and by the codec's."""
+    (block,) = re.findall(r"```residual\n(.*?)```", TEXT, re.DOTALL)
+    lines = re.findall(r"^((?:[0-9a-f]{2} )+) +\S", block, re.MULTILINE)
+    data = bytes.fromhex("".join(lines))
+    told = {name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)}
+    old, new = (np.array([int(x, 16) for x in told[key]], np.uint16) for key in ("old", "new"))
+    array = ("U32", [len(data) // 4], data)
+    met: Counter[str] = Counter()
+    assert after_residual(old.tobytes(), Words(array), "BF16", met) == new.tobytes()
+    assert (met["flips"], met["large steps"], met["contexts"]) == (1, 1, 2)
+    spec = TensorSpec("w", "BF16", (12,), False)
+    found = read_residual(np.frombuffer(data, np.uint32), spec, "d/w")
+    assert found.applied(old).tobytes() == new.tobytes()
+    assert found.bounds == (123,)
+    assert told["contexts"] == [str(int(x >> 7 & 255 >= 123)) for x in old.tolist()]
+    changed = [symbol != "0" for symbol in told["symbols"]]
+    assert changed == (old != new).tolist()
+    ((array, again),) = [(a, n) for n, a in residual_arrays({"w": found}).items()]
+    assert (again, array.tobytes()) == ("d/w", data)
+
+
 def test_example_of_tokens() -> None:
     """The second example, by the decoder above and by the codec's."""
     (block,) = re.findall(r"```tokens\n(.*?)```", TEXT, re.DOTALL)
@@ -1014,6 +1037,33 @@ def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: s
     assert names["a~1b~0/"] == ""
 
 
+def test_golden_residuals(golden: Path) -> None:
+    """Every step of the stored chain, alone and merged, by the decoder above."""
+    met = agreement_on_disk(golden / "exact.lcc")
+    assert met["residuals"] == 6 * (0 + 1 + 2 + 3 + 0 + 1)  # deltas since the base, of six tensors
+    assert min(met[x] for x in ("plain steps", "tokens of steps", "flips", "large steps")) > 0
+
+
+@pytest.mark.parametrize("share", [0.002, 0.05, 1])
+def test_residuals(tmp_path: Path, share: float) -> None:
+    """Weights of two dtypes, of which some change: contexts, runs, flips, escapes."""
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    w = rng.standard_normal(20_000) / 50
+    with codec.Checkpointer(path, policy={"*": "exact"}) as checkpoints:
+        for step in range(4):
+            half = torch.from_numpy(w).bfloat16()
+            mask = torch.from_numpy(w[:5000] > 0.01)
+            checkpoints.save(step, {"half": half, "mask": mask, "w": w[:3000].astype(np.float32)})
+            moves = rng.random(w.size) < share
+            w = w + moves * rng.standard_normal(w.size) / 1000
+    codec.merge(path, 2)
+    met = agreement_on_disk(path)
+    assert met["residuals"] >= 6
+    assert met["contexts"] > 1 or share == 1
+    assert met["tokens of steps"] > 0 or share == 1
+    assert codec.verify(path).ok
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
     """Sent once for each alphabet and used again, with escapes for what they do not have."""
@@ -1199,6 +1249,8 @@ def test_errors_and_caps_are_described() -> None:
     assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
     assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
+    assert f"1 ≤ C ≤ {MAX_CONTEXTS}" in TEXT
+    assert f"{MAX_CONTEXTS} contexts a residual" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
     assert f"{marks} in either" in TEXT
     assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT

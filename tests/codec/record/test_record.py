@@ -174,6 +174,9 @@ GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in 
 GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
 GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
 GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in (1, 3, 6, 9, 11, 13, 15, 17)]
+GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
+GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
+GOLDEN += ["exact.lcc/00000001-00000002.merged"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
