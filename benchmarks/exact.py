@@ -90,13 +90,18 @@ def to_bfloat16(values: NDArray[np.float32]) -> Bits:
 
 def moved(weights: NDArray[np.float32], update: NDArray[np.float32], share: float) -> Bits:
     """The weights after the update, scaled so that this share of them changes."""
-    old, low, high = to_bfloat16(weights), 0.0, 1e-9
-    while np.mean(old != to_bfloat16(weights + np.float32(high) * update)) < share:
+    some = slice(None, None, max(weights.size >> 20, 1))  # enough to find the size
+    near, step = weights[some], update[some]
+
+    def changed(size: float) -> float:
+        return float(np.mean(to_bfloat16(near) != to_bfloat16(near + np.float32(size) * step)))
+
+    low, high = 0.0, 1e-9
+    while changed(high) < share:
         low, high = high, 2 * high
     for _ in range(12):
         middle = (low + high) / 2
-        changed = np.mean(old != to_bfloat16(weights + np.float32(middle) * update))
-        low, high = (middle, high) if changed < share else (low, middle)
+        low, high = (middle, high) if changed(middle) < share else (low, middle)
     return to_bfloat16(weights + np.float32(high) * update)
 
 

@@ -1853,6 +1853,14 @@ def join_rows(counts, most, cost, firsts):
 
 
 @_inlined
+def _prefetch_chunk(address, width):
+    """Prefetch 64 elements of the next chunk: two arrays are read in turn, each from memory."""
+    ahead = address + np.uint64(CHUNK * width)
+    for line in range(width):
+        _prefetch(ahead + np.uint64(64 * line))
+
+
+@_inlined
 def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
     """Which elements of the positions first..last are in which context, and how many.
 
@@ -1864,6 +1872,7 @@ def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
     for word in range((last - first + WORD - 1) // WORD):
         position = first + word * WORD
         at, above = old + np.uint64(position * width), ~np.uint64(0)
+        _prefetch_chunk(at, width)
         if position + WORD > last:
             at = np.uint64(edge.ctypes.data)
             _copy(at, old + np.uint64(position * width), (last - position) * width)
@@ -1907,6 +1916,7 @@ def _changes(old, new, first, last, width, listed, edge):
     m = np.uint64(0)
     for position in range(first, last, WORD):
         skip = np.uint64(position * width)
+        _prefetch_chunk(new + skip, width)
         if position + WORD <= last:
             mark = _differ(old + skip, new + skip, width)
         else:

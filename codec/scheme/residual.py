@@ -36,7 +36,7 @@ LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
 SAMPLED, STRETCH = 2**15, 512  # elements that are looked at first; neighbours among them
 WORTH = 0.97  # of a tensor's bytes: a residual that the sample says is larger is not tried
 CONTEXTS = 3  # at most: another one saves 1 or 2 % of the bytes, and takes a tenth of the time
-COUNTED = 16  # units at least, from which a large tensor's code tables are made
+COUNTED = 8  # units at least, from which a large tensor's code tables are made
 CONTEXT_BITS = 600  # about what one more context costs: row, table and sizes of streams
 # dtype -> bits of the mantissa; every other one is of integers. Complex numbers: of their parts.
 MANTISSA = {
@@ -363,7 +363,7 @@ class _Encoder:
         sampled = self._stride > 1
         units = 1 if sampled else self.units
         n_streams = -(-self._n // (units * UNIT * self._stride))
-        pieces = workers.pieces(n_streams, least=-(-n_streams // (2 * workers.threads())))
+        pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
         found = np.zeros((len(pieces), n_contexts, self._kind.most - 1, MAX_CLASSES), np.int32)
         tops = np.zeros((len(pieces), n_contexts), np.int64)
         sizes = np.zeros((len(pieces), n_contexts), np.int64)

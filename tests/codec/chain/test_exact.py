@@ -31,7 +31,7 @@ def states() -> list[dict[str, Any]]:
         found.append(
             {
                 "model": {"w": weights, "moment": moment},
-                "mask": np.abs(w[:3000]) > 0.01,
+                "mask": np.abs(moment) > 1,
                 "random": rng.integers(0, 256, 2000).astype(np.uint8),
                 "step": step,
             }
@@ -91,7 +91,7 @@ def test_merged(run: Path, states: list[dict[str, Any]], steps: int) -> None:
     check(run, states)
     merged = sum(p.stat().st_size for p in run.glob("*.merged.*"))
     left = sum(p.stat().st_size for p in run.glob("*.delta.*"))
-    assert merged + left <= deltas
+    assert merged + left < 1.01 * deltas
     found = {p.step: bits(p.whole()) for p in codec.Chain(run).replay(N - 1)}
     assert found == {step: bits(state) for step, state in enumerate(states)}
 
