@@ -181,6 +181,9 @@ def fingerprint(delta: Delta) -> bytes:
     """BLAKE3 of a delta's bytes in a record."""
     h = blake3()
     parts = list(delta.exact.values())
+    contexts = (c for own in delta.residuals.values() for r in own for c in r.contexts)
+    for context in contexts:
+        parts += [context.streams, context.payload]
     for group in delta.groups:
         e = group.encoded
         parts += [e.levels[1:], e.streams, e.payload]

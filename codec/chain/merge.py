@@ -114,7 +114,7 @@ class DeltaMerger:
             tables |= each.tables
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
-            moments = [(Moment(r.step, r.track, d.exact, d.values), d) for _, r, d in deltas]
+            moments = [(Moment.of(r.step, r.track, d), d) for _, r, d in deltas]
             content = Merged(layers.layers_of(moments), delta.coding, tables)
             name = record_name(last.step, "merged", entry.step)
             data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)

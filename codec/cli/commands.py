@@ -22,6 +22,7 @@ from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
 from codec.record.record import PREFIX
+from codec.record.residuals import RESIDUALS
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
@@ -77,9 +78,9 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
     except (RecordError, ChainError) as exc:  # verify says what is wrong
         return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}"
     tensors = {
-        name.removeprefix(PREFIX): array.nbytes
+        name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
         for name, array in record.arrays.items()
-        if name.startswith(PREFIX)
+        if name.startswith((PREFIX, RESIDUALS))
     }
     answer = {
         "step": entry.step,

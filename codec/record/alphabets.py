@@ -73,7 +73,7 @@ def groups_of(
         bits = None if tensors[0].family else coding.bits
         n = sum(t.size for t in tensors)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
-        (k, classes, units), packed = _head(words)
+        (k, classes, units), packed = head_of(words)
         most = MAX_LEVELS if bits is None or columns else 2**bits
         by_steps = uniform and k >= BY_STEPS and columns <= 1
         if by_steps:
@@ -142,10 +142,14 @@ def _parts(e: Encoded) -> list[NDArray[np.uint32]]:
     units, rest = divmod(e.stream_elements, UNIT)
     assert rest == 0, "streams are made of whole units"
     k, classes = e.k + BY_STEPS * e.uniform, e.table.classes if e.table else 0
-    head = ROW.pack(k, classes, units, len(table)) + table
-    head += bytes(-len(head) % WORD)
     levels = e.stored_levels.view(np.uint32)
-    return [np.frombuffer(head, np.uint32), e.streams, levels, e.payload]
+    return [row_of(k, classes, units, table), e.streams, levels, e.payload]
+
+
+def row_of(k: int, classes: int, units: int, table: bytes) -> NDArray[np.uint32]:
+    """A row and the bytes of its new table, as `head_of` reads them."""
+    head = ROW.pack(k, classes, units, len(table)) + table
+    return np.frombuffer(head + bytes(-len(head) % WORD), np.uint32)
 
 
 def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.float32]:
@@ -157,7 +161,7 @@ def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.f
     return np.concatenate((np.zeros((1, columns), np.float32), levels))
 
 
-def _head(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:
+def head_of(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:
     """Levels, classes and units of the next row, and the bytes of its new table."""
     first = words.take(_words(ROW.size)).tobytes()
     k, classes, units, nbytes = ROW.unpack_from(first)

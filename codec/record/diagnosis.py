@@ -30,7 +30,8 @@ def examined(
 
     def decoded() -> Iterable[str]:
         sums = track.preview(read).sums
-        return [*differing(sums, meant.sums or {}), *_differing_arrays(read.exact, meant.exact)]
+        found, exact = (delta.exact_after(track.arrays) for delta in (read, meant))
+        return [*differing(sums, meant.sums or {}), *_differing_arrays(found, exact)]
 
     def encoded() -> Iterable[str]:
         again = encode()

@@ -23,7 +23,8 @@ from codec.state.tensors import Arrays
 FORMAT = 1  # of most records
 EDITED = 2  # of records with an edit or a single number among their values
 UNIFORM = 3  # of records with an alphabet of uniform steps, or whose settings ask for them
-FORMATS = (FORMAT, EDITED, UNIFORM)
+RESIDUAL = 4  # of records with the residual of an exact tensor
+FORMATS = (FORMAT, EDITED, UNIFORM, RESIDUAL)
 MORE = "more"
 DIGEST = 32  # hex digits: enough to notice damage and to tell 2**64 records apart
 PLACE = ("format", "kind", "step", "run", "parent", "track")

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codec.caps import short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
+from codec.scheme.residual import Residual
 from codec.scheme.tables import CodeTable
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
@@ -34,15 +35,18 @@ from .record import (
     check_need,
     non_finite_entry,
     non_finite_names,
+    oldest_format,
     table_arrays,
     tables_of,
     track_digest,
 )
-from .values import VALUES, format_of, read_values, values_array
+from .residuals import RESIDUALS, read_residual, residual_arrays
+from .values import VALUES, read_values, values_array
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
 _NUMBER = "(0|[1-9][0-9]{0,3})"
 _EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
+_RESIDUAL = re.compile(f"{re.escape(RESIDUALS)}{_NUMBER}/(.*)", re.DOTALL)
 _VALUES = re.compile(f"{VALUES}/{_NUMBER}")
 
 
@@ -55,12 +59,20 @@ class Moment:
         track: Digest of the track after it.
         exact: Tensors that it stores as they are, as in `Delta`.
         values: Changes of what is no tensor, as in `Delta`.
+        residuals: Name -> what leads to an exact tensor from its array before this step.
     """
 
     step: int
     track: str
     exact: Arrays
     values: Mapping[int, str]
+    residuals: Mapping[str, Residual] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, step: int, track: str, delta: Delta) -> Moment:
+        """The exact part of a delta of one step. track: the digest of the track after it."""
+        residuals = {name: one for name, (one,) in delta.residuals.items()}
+        return cls(step, track, delta.exact, delta.values, residuals)
 
 
 @dataclass(frozen=True)
@@ -84,13 +96,17 @@ class Layer:
             for g in self.groups
         )
         exact: Arrays = {}
+        residuals: dict[str, tuple[Residual, ...]] = {}
         changes: dict[int, list[str]] = {}
         for moment in self.moments[begin:end]:
             exact |= moment.exact
+            residuals = {name: own for name, own in residuals.items() if name not in moment.exact}
+            for name, residual in moment.residuals.items():
+                residuals[name] = (*residuals.get(name, ()), residual)
             for number, change in moment.values.items():
                 changes.setdefault(number, []).append(change)
         values = {number: edits.composed(own) for number, own in changes.items()}
-        return Delta(groups, exact, self.non_finite, coding, None, values)
+        return Delta(groups, exact, self.non_finite, coding, None, values, residuals)
 
 
 @dataclass(frozen=True)
@@ -132,10 +148,11 @@ def dump(place: Place, merged: Merged) -> bytes:
     arrays = join(groups) | tables
     for i, moment in enumerate(merged.moments):
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
+        arrays |= residual_arrays(moment.residuals, f"{RESIDUALS}{i}/")
         arrays |= values_array(moment.values, f"{VALUES}/{i}")
     uniform = merged.coding.uniform or by_steps(merged.tables, groups)
     metadata = {
-        "format": UNIFORM if uniform else format_of(arrays),
+        "format": oldest_format(arrays, uniform),
         "kind": "merged",
         **place.metadata(),
         "track": merged.moments[-1].track,
@@ -181,6 +198,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     lossy = {t.name for t in layout.tensors if t.lossy}
     whole = [names for steps, names in described for _ in steps]  # of each moment
     exact: list[Arrays] = [{} for _ in whole]
+    residuals: list[dict[str, Residual]] = [{} for _ in whole]
     values: list[dict[int, str]] = [{} for _ in whole]
     specs = {t.name: t for t in layout.tensors}
     try:
@@ -193,6 +211,11 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                     raise PayloadError(f"an array {short(name)}")
                 check_exact(array, specs[own], where)
                 exact[i][own] = array
+            elif found := _RESIDUAL.fullmatch(name):
+                i, own = int(found[1]), found[2]
+                if i >= len(whole) or own not in specs or f"{PREFIX}{i}/{own}" in arrays:
+                    raise PayloadError(f"an array {short(name)}")
+                residuals[i][own] = read_residual(array, specs[own], short(name))
             elif (found := _VALUES.fullmatch(name)) and int(found[1]) < len(whole):
                 values[int(found[1])] = read_values(array)
             else:
@@ -206,7 +229,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
         tables: dict[str, CodeTable] = {}
         for steps, names in described:
             moments = tuple(
-                Moment(step, track, exact[i], values[i])
+                Moment(step, track, exact[i], values[i], residuals[i])
                 for i, (step, track) in enumerate(steps, first)
             )
             groups = tuple(

@@ -29,7 +29,8 @@ from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, groups_of, join, words_of
 from .container import seal, unseal
 from .diagnosis import differing
-from .header import DIGEST, MORE, UNIFORM
+from .header import DIGEST, MORE, RESIDUAL, UNIFORM
+from .residuals import RESIDUALS, has_residuals, read_residual, residual_arrays
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
@@ -86,7 +87,8 @@ class Record:
             return self.nbytes
         total = 0
         for name, entry in self.header.items():
-            if name.startswith((PREFIX, VALUES)) or (name == MORE and self.kind == "delta"):
+            own = name == MORE and self.kind == "delta"
+            if own or name.startswith((PREFIX, RESIDUALS, VALUES)):
                 begin, end = entry["data_offsets"]
                 text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
                 total += end - begin + len(text.encode()) - 1  # a comma, but no braces
@@ -123,7 +125,7 @@ def dump_base(place: Place, track: Track) -> bytes:
         values = values_array(dict(enumerate(track.values)))
         arrays |= {STRUCTURE: text_array(layout.structure)} | values
     metadata = {
-        "format": UNIFORM if by_steps(track.tables) else format_of(arrays),
+        "format": oldest_format(arrays, by_steps(track.tables)),
         "kind": "base",
         **place.metadata(),
         "track": track.digest,
@@ -185,9 +187,10 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, "kind base, delta or merged", short(kind))
     if not 0 <= step <= MAX_STEP:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
-    if metadata["format"] not in (UNIFORM, format_of(arrays)):
+    oldest = oldest_format(arrays, False)
+    if metadata["format"] not in (oldest, UNIFORM if oldest < UNIFORM else oldest):
         found = f"format {metadata['format']}"
-        expected = f"format {format_of(arrays)}, by what its values hold"
+        expected = f"format {oldest}, by what its arrays and values hold"
         raise MalformedRecordError(where, expected, found)
     return Record(
         where,
@@ -262,6 +265,13 @@ def by_steps(tables: Mapping[str, CodeTable], groups: Iterable[Group] = ()) -> b
     return wide or any(group.encoded.uniform for group in groups)
 
 
+def oldest_format(arrays: Arrays, uniform: bool) -> int:
+    """The oldest format that can express a record with these arrays. uniform: see `by_steps`."""
+    if has_residuals(arrays):
+        return RESIDUAL
+    return UNIFORM if uniform else format_of(arrays)
+
+
 def check_need(record: Record, needed: bool) -> None:
     """Raise MalformedRecordError for the format UNIFORM where an older one would do."""
     if record.metadata["format"] == UNIFORM and not needed:
@@ -329,6 +339,7 @@ def delta_of(record: Record, track: Track) -> Delta:
     always = {PREFIX + name for name in names}
     whole = [t for t in layout.tensors if not t.lossy or t.name in names]
     expected = {PREFIX + t.name for t in whole} | {ARRAY, VALUES}
+    expected |= {RESIDUALS + t.name for t in whole if not t.lossy}
     if not always <= set(arrays) <= expected:
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
     exact = {t.name: arrays[PREFIX + t.name] for t in whole if PREFIX + t.name in arrays}
@@ -336,13 +347,20 @@ def delta_of(record: Record, track: Track) -> Delta:
         if t.name in exact:
             check_exact(exact[t.name], t, where)
     with _decoding(where):
+        residuals = {
+            t.name: (read_residual(arrays[name], t, name),)
+            for t in whole
+            if (name := RESIDUALS + t.name) in arrays
+        }
+        if twice := residuals.keys() & exact.keys():
+            raise PayloadError(f"a residual of {short(min(twice))}, which is stored whole, too")
         words = words_of(arrays)
         allowed = record.metadata["format"] >= UNIFORM
         groups = tuple(groups_of(words, coding, layout, non_finite, track.tables, uniform=allowed))
         words.finish()
         values = read_values(arrays.get(VALUES))
     check_need(record, coding.uniform or by_steps({}, groups))
-    return Delta(groups, exact, non_finite, coding, None, values)
+    return Delta(groups, exact, non_finite, coding, None, values, residuals)
 
 
 def check_track(
@@ -409,15 +427,17 @@ def check_whole(where: str, track: Track) -> None:
 
 def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Arrays) -> bytes:
     uniform = delta.coding.uniform or by_steps({}, delta.groups)
+    arrays = arrays | {PREFIX + name: a for name, a in delta.exact.items()}
+    arrays |= residual_arrays({name: one for name, (one,) in delta.residuals.items()})
     metadata = {
-        "format": UNIFORM if uniform else format_of(arrays),
+        "format": oldest_format(arrays, uniform),
         "kind": "delta",
         **place.metadata(),
         "track": digest,
         **delta.coding.header(),
         **non_finite_entry(delta.non_finite),
     }
-    return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
+    return seal(metadata, arrays)
 
 
 def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:

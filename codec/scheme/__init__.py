@@ -9,6 +9,7 @@ Read in this order:
     tables      which code table is cheapest, and whether to reuse the last one
     coders      the lossless coders by name
     stream      codes to payload bits and back, in streams that threads share
+    residual    exact tensors: what leads from one value to the next, bit by bit
     budget      as many buckets as a size limit allows
     delta       one encoded step
     track       the state a restart would load

@@ -14,6 +14,7 @@ from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
 from .quantize import Buckets
+from .residual import Residual
 from .stream import CHANGE, Encoded, advance
 from .survivors import Segments
 from .tables import CodeTable
@@ -50,6 +51,9 @@ class Delta:
         sums: Digests of the lossy tensors after it, see `Track`; None if it was read from a record.
         values: Changes of what is no tensor (see `codec.state.edits`), by its number in the
             structure (see `codec.state.tree`).
+        residuals: Name -> of exact tensors that have changed, but are not stored as they are: one
+            residual after another, the first to the array in exact, or to the one before the step.
+        known: Name -> array, what the residuals lead to; none if it was read from a record.
     """
 
     groups: tuple[Group, ...]
@@ -58,18 +62,38 @@ class Delta:
     coding: Coding
     sums: Mapping[str, int] | None = None
     values: Mapping[int, str] = field(default_factory=dict)
+    residuals: Mapping[str, tuple[Residual, ...]] = field(default_factory=dict)
+    known: Arrays = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of payloads, tables, levels and exact tensors; a record adds its header."""
-        exact = sum(array.nbytes for array in self.exact.values())
-        return exact + sum(group.encoded.nbytes for group in self.groups)
+        """Bytes of payloads, tables, levels and everything exact; a record adds its header."""
+        return self.exact_nbytes + sum(group.encoded.nbytes for group in self.groups)
+
+    @property
+    def exact_nbytes(self) -> int:
+        """Bytes of exact tensors and residuals."""
+        residuals = sum(r.nbytes for own in self.residuals.values() for r in own)
+        return residuals + sum(array.nbytes for array in self.exact.values())
+
+    def exact_after(self, before: Arrays) -> Arrays:
+        """Name -> array, every tensor that the step gives exactly.
+
+        before: the track's arrays. Raises CodeTableError or StreamError for a damaged residual.
+        """
+        found = self.exact | self.known
+        for name in self.residuals.keys() - self.known.keys():
+            array = found[name] if name in found else before[name]
+            for residual in self.residuals[name]:
+                array = residual.applied(array)
+            found[name] = array
+        return found
 
     @property
     def tensors(self) -> dict[str, str]:
         """Name -> how it is stored in this step: "lossy" or "exact"."""
         lossy = {t.name: "lossy" for group in self.groups for t in group.tensors}
-        return lossy | dict.fromkeys(self.exact, "exact")
+        return lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
 
     @property
     def tables(self) -> dict[str, CodeTable]:
@@ -104,7 +128,7 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
         names = [t.name for t in group.tensors]
         sources = [] if out is None else [state[name] for name in names]
         advance(group.encoded, Segments([target[name] for name in names], sources), CHANGE)
-    for name, array in delta.exact.items():
+    for name, array in delta.exact_after(state).items():
         target[name][...] = array
 
 
@@ -113,7 +137,8 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
 
     Raises StateMismatchError, see `apply`.
     """
-    changed = {t.name for group in delta.groups for t in group.tensors} | delta.exact.keys()
+    changed = {t.name for group in delta.groups for t in group.tensors}
+    changed |= delta.exact.keys() | delta.residuals.keys()
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
         check_array(target, name, state[name].shape, state[name].dtype, target is not state)
@@ -122,6 +147,8 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
             check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
         for name, array in delta.exact.items():
             check_array(arrays, name, array.shape, array.dtype, arrays is target)
+        for spec in (own[0].spec for own in delta.residuals.values()):
+            check_array(arrays, spec.name, spec.track_shape, spec.track_dtype, arrays is target)
     return unchanged
 
 

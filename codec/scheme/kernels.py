@@ -1540,3 +1540,731 @@ def read(
                 states[k, 4] = -1
                 free += 1
     return STREAM_OK
+
+
+# Steps of exact tensors: see residual. An element has ``width`` bytes; old and new are addresses.
+
+MAX_CONTEXTS = 4
+FIELDS = 64  # exponents that are counted apart
+CHUNK = 2**13  # elements whose contexts are noted at once
+LITERAL = 32  # smaller symbols have no extra bits
+FAR = np.int64(1 << 40)  # elements: no stream has so many
+BITS = np.uint64(8)
+
+
+def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
+    """Intrinsics for elements of so many bits: compare 64 of them, load one and store one."""
+    element = ir.IntType(nbits)
+    many, index = ir.VectorType(element, WORD), ir.IntType(32)
+
+    def loaded(builder, address, kind):
+        value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+        value.align = 1
+        return value
+
+    def narrow(builder, value):
+        return value if nbits == 64 else builder.trunc(value, element)
+
+    def repeated(builder, value):
+        nothing = ir.Constant(many, ir.Undefined)
+        first = builder.insert_element(nothing, narrow(builder, value), index(0))
+        every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
+        return builder.shuffle_vector(first, nothing, every)
+
+    @intrinsic
+    def differ(_context, _old, _new):
+        """Bit i: the i-th elements at two addresses differ."""
+
+        def generate(_context, builder, _signature, arguments):
+            unequal = builder.icmp_unsigned("!=", *(loaded(builder, a, many) for a in arguments))
+            return builder.bitcast(unequal, ir.IntType(WORD))
+
+        return types.uint64(types.uint64, types.uint64), generate
+
+    @intrinsic
+    def reach(_context, _address, _mask, _bound):
+        """Bit i: the i-th element & mask is at least the bound."""
+
+        def generate(_context, builder, _signature, arguments):
+            mask, bound = (repeated(builder, a) for a in arguments[1:])
+            masked = builder.and_(loaded(builder, arguments[0], many), mask)
+            return builder.bitcast(builder.icmp_unsigned(">=", masked, bound), ir.IntType(WORD))
+
+        return types.uint64(types.uint64, types.uint64, types.uint64), generate
+
+    @intrinsic
+    def load(_context, _address):
+        def generate(_context, builder, _signature, arguments):
+            value = loaded(builder, arguments[0], element)
+            return value if nbits == 64 else builder.zext(value, ir.IntType(64))
+
+        return types.uint64(types.uint64), generate
+
+    @intrinsic
+    def store(_context, _address, _value):
+        def generate(context, builder, _signature, arguments):
+            pointer = builder.inttoptr(arguments[0], element.as_pointer())
+            builder.store(narrow(builder, arguments[1]), pointer).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, types.uint64), generate
+
+    return differ, reach, load, store
+
+
+_differ8, _reach8, _load8, _store8 = _vectors(8)
+_differ16, _reach16, _load16, _store16 = _vectors(16)
+_differ32, _reach32, _load32, _store32 = _vectors(32)
+_differ64, _reach64, _load_64, _store64 = _vectors(64)
+
+
+@intrinsic
+def _ones(_context, _word):
+    """How many bits of a uint64 are set."""
+
+    def generate(_context, builder, _signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _spread(_context, _bits, _mask):
+    """The lowest bits, one after another at the places of the mask's bits (x86 calls it pdep)."""
+
+    def generate(context, builder, signature, arguments):
+        if "+bmi2" in context.codegen().magic_tuple()[2].split(","):
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word, word])
+            name = "llvm.x86.bmi.pdep.64"
+            return builder.call(
+                cgutils.get_or_insert_function(builder.module, kind, name), arguments
+            )
+        return context.compile_internal(builder, _spread_slowly, signature, arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@_inlined
+def _differ(old, new, width):
+    if width == 2:
+        return _differ16(old, new)
+    if width == 4:
+        return _differ32(old, new)
+    return _differ8(old, new) if width == 1 else _differ64(old, new)
+
+
+@_inlined
+def _reach(address, width, mask, bound):
+    if width == 2:
+        return _reach16(address, mask, bound)
+    if width == 4:
+        return _reach32(address, mask, bound)
+    return _reach8(address, mask, bound) if width == 1 else _reach64(address, mask, bound)
+
+
+@_inlined
+def _element(address, width):
+    if width == 2:
+        return _load16(address)
+    if width == 4:
+        return _load32(address)
+    return _load8(address) if width == 1 else _load_64(address)
+
+
+@_inlined
+def _set_element(address, width, value):
+    if width == 2:
+        _store16(address, value)
+    elif width == 4:
+        _store32(address, value)
+    elif width == 1:
+        _store8(address, value)
+    else:
+        _store64(address, value)
+
+
+def _select_table() -> Any:
+    table = np.zeros((256, 8), np.uint8)
+    for byte in range(256):
+        bits = [i for i in range(8) if byte >> i & 1]
+        table[byte, : len(bits)] = bits
+    return table.reshape(-1)
+
+
+_SELECT = _select_table()
+_BYTES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_ODD, _PAIRS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
+
+
+@_inlined
+def _select(word, rank):
+    """The number of the set bit before which ``rank`` others are set (Vigna, WEA 2008)."""
+    sums = word - (word >> ONE & _ODD)
+    sums = (sums & _PAIRS) + (sums >> np.uint64(2) & _PAIRS)
+    sums = ((sums + (sums >> np.uint64(4))) & _NIBBLES) * _BYTES  # of each byte and those below
+    before = ((rank * _BYTES | _TOPS) - sums) & _TOPS
+    place = _ones(before) << np.uint64(3)
+    rank -= (sums << BITS) >> place & np.uint64(255)
+    byte = word >> place & np.uint64(255)
+    return place + np.uint64(_SELECT[byte << np.uint64(3) | rank])
+
+
+def _spread_slowly(bits, mask):
+    """`_spread` in single steps, for processors that cannot."""
+    found = np.uint64(0)
+    bits &= np.uint64(2**64 - 1) >> (np.uint64(64) - _ones(mask)) if mask != 0 else np.uint64(0)
+    while bits != 0:
+        found |= ONE << _select(mask, np.uint64(_lowest(bits)))
+        bits &= bits - ONE
+    return found
+
+
+@_inlined
+def _kind_of(run):
+    """`_class_of` without a branch."""
+    power = np.uint64(_highest(run | ONE))
+    extra = max(power, np.uint64(2)) - np.uint64(2)
+    kind = np.uint64(4) * power + (run >> extra & np.uint64(3))
+    short = run < np.uint64(16)
+    return run if short else kind, np.uint64(0) if short else extra
+
+
+@_inlined
+def _step(old, new, width, magnitude, sign):
+    """The symbol of the step between two elements that differ, its extra bits and how many."""
+    change = np.int64((new & magnitude) - (old & magnitude))
+    if sign == 0:
+        unused = np.int64(64 - 8 * width)
+        change = change << unused >> unused
+    flipped = np.uint64((old ^ new) & sign != 0)
+    down = np.uint64(change < 0)
+    amount = np.uint64(-change if change < 0 else change) - (ONE - flipped)
+    kind, extra = _kind_of(amount)
+    symbol = ONE + down + np.uint64(2) * kind + flipped * np.uint64(8 * (8 * width - 1))
+    return symbol, amount & ((ONE << extra) - ONE), extra
+
+
+@_inlined
+def _move(symbol, low, extra, width, magnitude, sign):
+    """A step as a number: what to add to the magnitude, and which sign to change. See `_step`."""
+    symbol -= ONE
+    half = np.uint64(8 * (8 * width - 1))
+    flipped = np.uint64(symbol >= half)
+    symbol -= half * flipped
+    amount = symbol >> ONE
+    if amount >= np.uint64(16):
+        amount = (np.uint64(4) + (amount & np.uint64(3))) << extra | low
+    amount += ONE - flipped
+    if symbol & ONE:
+        amount = ~amount + ONE
+    return amount & magnitude | sign * flipped
+
+
+@_inlined
+def _extra_of(symbol, width):
+    """Extra bits of a symbol."""
+    symbol -= ONE
+    half = np.uint64(8 * (8 * width - 1))
+    symbol -= half * np.uint64(symbol >= half)
+    kind = symbol >> ONE
+    return (kind >> np.uint64(2)) - np.uint64(2) if kind >= np.uint64(16) else np.uint64(0)
+
+
+@_compiled
+def sample_steps(old, new, width, starts, length, magnitude, sign, mantissa, counts):
+    """Count the symbols of steps by the exponent of the old value, in some stretches.
+
+    starts: int64, where each begins. length: of all. mantissa: bits of a magnitude below the
+    exponent. counts: int64 (FIELDS, k), zeros, filled; row 0 also counts lower exponents.
+    Returns the exponent of row 0.
+    """
+    top = magnitude >> mantissa if sign != 0 else ~np.uint64(0)  # infinity and NaN
+    highest = np.uint64(0)
+    for start in starts:
+        for i in range(start, start + length):
+            field = (_element(old + np.uint64(i * width), width) & magnitude) >> mantissa
+            highest = max(highest, field if field < top else np.uint64(0))
+    if sign == 0:
+        highest = min(highest, np.uint64(FIELDS - 1))
+    lowest = np.int64(highest) - (FIELDS - 1) if highest >= np.uint64(FIELDS) else 0
+    for start in starts:
+        for i in range(start, start + length):
+            before = _element(old + np.uint64(i * width), width)
+            after = _element(new + np.uint64(i * width), width)
+            field = min((before & magnitude) >> mantissa, np.uint64(lowest + FIELDS - 1))
+            row = max(np.int64(field) - lowest, 0)
+            symbol = np.uint64(0)
+            if before != after:
+                symbol, _, _ = _step(before, after, width, magnitude, sign)
+            counts[row, symbol] += 1
+    return lowest
+
+
+@_inlined
+def _bits_of(counts, row):
+    """Shannon's bound for a row of counts."""
+    total, own = 0.0, 0.0
+    for i in range(counts.shape[1]):
+        c = np.float64(counts[row, i])
+        if c > 0:
+            total += c
+            own += c * np.log2(c)
+    return total * np.log2(total) - own if total > 0 else 0.0
+
+
+@_compiled
+def join_rows(counts, most, cost, firsts):
+    """Add up neighbouring rows until each that is left saves ``cost`` bits, and ``most`` are left.
+
+    counts: int64 (FIELDS, k), changed: the rows that are left come first. firsts: int64
+    (FIELDS,), filled: the first of the rows that each stands for. Returns how many are left.
+    """
+    n = 0
+    bits = np.zeros(FIELDS + 1)
+    for row in range(FIELDS):
+        if counts[row].any():
+            counts[n] = counts[row]
+            firsts[n] = row
+            bits[n] = _bits_of(counts, n)
+            n += 1
+    more = np.zeros(FIELDS)
+    for row in range(n - 1):
+        counts[row] += counts[row + 1]
+        more[row] = _bits_of(counts, row) - bits[row] - bits[row + 1]
+        counts[row] -= counts[row + 1]
+    while n > 1:
+        best = np.argmin(more[: n - 1])
+        if n <= most and more[best] >= cost:
+            break
+        counts[best] += counts[best + 1]
+        bits[best] += bits[best + 1] + more[best]
+        for row in range(best + 1, n - 1):
+            counts[row] = counts[row + 1]
+            firsts[row], bits[row] = firsts[row + 1], bits[row + 1]
+            more[row - 1] = more[row]
+        n -= 1
+        for row in range(max(best - 1, 0), min(best + 1, n - 1)):
+            counts[row] += counts[row + 1]
+            more[row] = _bits_of(counts, row) - bits[row] - bits[row + 1]
+            counts[row] -= counts[row + 1]
+    return n
+
+
+@_inlined
+def _prefetch_chunk(address, width):
+    """Prefetch 64 elements of the next chunk: two arrays are read in turn, each from memory."""
+    ahead = address + np.uint64(CHUNK * width)
+    for line in range(width):
+        _prefetch(ahead + np.uint64(64 * line))
+
+
+@_inlined
+def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
+    """Which elements of the positions first..last are in which context, and how many.
+
+    owns: uint64 (MAX_CONTEXTS, CHUNK // WORD), filled, a bit an element. counts: uint64, the same
+    shape, filled: elements of the context from ``first`` to the word's end.
+    """
+    contexts = bounds.size + 1
+    sums = np.zeros(MAX_CONTEXTS, np.uint64)
+    for word in range((last - first + WORD - 1) // WORD):
+        position = first + word * WORD
+        at, above = old + np.uint64(position * width), ~np.uint64(0)
+        _prefetch_chunk(at, width)
+        if position + WORD > last:
+            at = np.uint64(edge.ctypes.data)
+            _copy(at, old + np.uint64(position * width), (last - position) * width)
+            above = (ONE << np.uint64(last - position)) - ONE
+        for c in range(contexts - 1):
+            following = _reach(at, width, magnitude, bounds[c]) & above
+            own = above ^ following
+            above = following
+            owns[c, word] = own
+            sums[c] += _ones(own)
+            counts[c, word] = sums[c]
+        owns[contexts - 1, word] = above
+        sums[contexts - 1] += _ones(above)
+        counts[contexts - 1, word] = sums[contexts - 1]
+
+
+@_inlined
+def _positions(mark, position, m, listed):
+    """List the set bits of 64 positions behind m others. The first four are written whether they
+    are there or not: most words have fewer, and a loop would end where nobody expects it."""
+    two, three, four = np.uint64(2), np.uint64(3), np.uint64(4)
+    end = m + _ones(mark)
+    listed[m] = position + np.uint64(_lowest(mark))
+    mark &= mark - ONE
+    listed[m + ONE] = position + np.uint64(_lowest(mark))
+    mark &= mark - ONE
+    listed[m + two] = position + np.uint64(_lowest(mark))
+    mark &= mark - ONE
+    listed[m + three] = position + np.uint64(_lowest(mark))
+    mark &= mark - ONE
+    while mark != 0:
+        listed[m + four] = position + np.uint64(_lowest(mark))
+        mark &= mark - ONE
+        m += ONE
+    return end
+
+
+@_inlined
+def _changes(old, new, first, last, width, listed, edge):
+    """List the positions of first..last where elements differ; returns how many there are."""
+    m = np.uint64(0)
+    for position in range(first, last, WORD):
+        skip = np.uint64(position * width)
+        _prefetch_chunk(new + skip, width)
+        if position + WORD <= last:
+            mark = _differ(old + skip, new + skip, width)
+        else:
+            here = np.uint64(edge.ctypes.data)
+            there = here + np.uint64(8 * WORD)
+            _copy(here, old + skip, (last - position) * width)
+            _copy(there, new + skip, (last - position) * width)
+            mark = _differ(here, there, width) & ((ONE << np.uint64(last - position)) - ONE)
+        m = _positions(mark, np.uint64(position), m, listed)
+    return m
+
+
+@_compiled
+def count_steps(
+    old,
+    new,
+    n,
+    width,
+    first,
+    last,
+    units,
+    stride,
+    magnitude,
+    sign,
+    bounds,
+    mantissa,
+    context_of,
+    tokens,
+    tops,
+    sizes,
+    owns,
+    counts,
+    listed,
+    edge,
+):
+    """Count the tokens of every stride-th stream, numbers first..last of them, in every context.
+
+    units: of a stream. bounds: uint64 (contexts - 1,), of magnitudes. context_of: uint8, by
+    exponent; the last one stands for all beyond. tokens: int32 (contexts, symbols, MAX_CLASSES),
+    goes up. tops: int64 (contexts,), raised to the largest symbol of each. sizes: int64
+    (contexts,), goes up: elements. owns, counts: see `_contexts`. listed: uint64 (CHUNK + WORD,)
+    and edge: uint64 (2, WORD), scratch.
+    """
+    contexts = bounds.size + 1
+    most = np.uint64(context_of.size - 1)
+    after = np.zeros(MAX_CONTEXTS, np.int64)
+    for stream in range(first * stride, last * stride, stride):
+        after[:] = 0
+        end = min((stream + 1) * units * UNIT, n)
+        for begin in range(stream * units * UNIT, end, CHUNK):
+            stop = min(begin + CHUNK, end)
+            _contexts(old, begin, stop, width, magnitude, bounds, owns, counts, edge)
+            m = _changes(old, new, begin, stop, width, listed, edge)
+            for i in range(m):
+                position = listed[i]
+                here = position * np.uint64(width)
+                x, y = _element(old + here, width), _element(new + here, width)
+                c = np.int64(context_of[min((x & magnitude) >> mantissa, most)])
+                word = (position - np.uint64(begin)) >> np.uint64(6)
+                others = ~np.uint64(0) << (position & np.uint64(63))
+                rank = np.int64(counts[c, word] - _ones(owns[c, word] & others))
+                kind, _ = _kind_of(np.uint64(rank - after[c]))
+                after[c] = rank + 1
+                symbol, _, _ = _step(x, y, width, magnitude, sign)
+                tokens[c, symbol - ONE, kind] += 1
+                tops[c] = max(tops[c], np.int64(symbol))
+            for c in range(contexts):
+                met = np.int64(counts[c, (stop - begin - 1) // WORD])
+                after[c] -= met
+                sizes[c] += met
+
+
+@_inlined
+def _flushed(buffer, filled, out, at):
+    """Write the lowest 32 bits of a buffer, if it has so many."""
+    out[at] = np.uint32(buffer & LOW32)
+    full = filled >> FIVE
+    return buffer >> (full << FIVE), filled & np.uint64(31), at + full
+
+
+@_compiled
+def write_steps(
+    old,
+    new,
+    n,
+    width,
+    stream,
+    units,
+    magnitude,
+    sign,
+    bounds,
+    mantissa,
+    context_of,
+    words,
+    starts,
+    escapes,
+    symbol_bits,
+    begins,
+    out,
+    sizes,
+    owns,
+    counts,
+    listed,
+    edge,
+):
+    """Code one stream of every context.
+
+    old ... context_of, owns ... edge: see `count_steps`. words: uint32, see `write`: those of
+    context c begin at starts[c] (int64). escapes: uint32 (contexts,), 0 for a plain code.
+    symbol_bits: int64 (contexts,), of a symbol after an escape; -1 for a context without code
+    words. begins: int64 (contexts,), where each begins in out (uint32), which is filled. sizes:
+    int64 (contexts,), filled: bits.
+    """
+    contexts = bounds.size + 1
+    most = np.uint64(context_of.size - 1)
+    after = np.zeros(MAX_CONTEXTS, np.int64)
+    buffers = np.zeros(MAX_CONTEXTS, np.uint64)
+    fills = np.zeros(MAX_CONTEXTS, np.uint64)
+    places = np.zeros(MAX_CONTEXTS, np.uint64)
+    for c in range(contexts):
+        places[c] = begins[c]
+    end = min((stream + 1) * units * UNIT, n)
+    for begin in range(stream * units * UNIT, end, CHUNK):
+        stop = min(begin + CHUNK, end)
+        _contexts(old, begin, stop, width, magnitude, bounds, owns, counts, edge)
+        m = _changes(old, new, begin, stop, width, listed, edge)
+        for i in range(m):
+            position = listed[i]
+            here = position * np.uint64(width)
+            x, y = _element(old + here, width), _element(new + here, width)
+            c = np.int64(context_of[min((x & magnitude) >> mantissa, most)])
+            word = (position - np.uint64(begin)) >> np.uint64(6)
+            others = ~np.uint64(0) << (position & np.uint64(63))
+            rank = np.int64(counts[c, word] - _ones(owns[c, word] & others))
+            run = np.uint64(rank - after[c])
+            after[c] = rank + 1
+            symbol, low, free = _step(x, y, width, magnitude, sign)
+            buffer, filled, at = buffers[c], fills[c], places[c]
+            start, escape = np.uint64(starts[c]), escapes[c]
+            kind = more = np.uint64(0)
+            if escape == 0:
+                zero = words[start]
+                for _ in range(run):
+                    buffer |= np.uint64(zero & np.uint32(0xFFFF)) << filled
+                    filled += np.uint64(zero >> np.uint32(16))
+                    buffer, filled, at = _flushed(buffer, filled, out, at)
+                word_of = words[start + symbol]
+            else:
+                kind, more = _kind_of(run)
+                word_of = words[start + symbol * np.uint64(MAX_CLASSES) + kind]
+            value = np.uint64(word_of & np.uint32(0xFFFF))
+            length = np.uint64(word_of >> np.uint32(16))
+            if word_of == 0:
+                length = np.uint64(escape >> np.uint32(16))
+                value = kind | (symbol - ONE) << np.uint64(7)
+                value = np.uint64(escape & np.uint32(0xFFFF)) | value << length
+                length += np.uint64(7 + symbol_bits[c])
+            buffer |= value << filled
+            filled += length
+            buffer, filled, at = _flushed(buffer, filled, out, at)
+            if more != 0:
+                buffer |= (run & ((ONE << more) - ONE)) << filled
+                filled += more
+                buffer, filled, at = _flushed(buffer, filled, out, at)
+            if free != 0:
+                if free > np.uint64(32):
+                    buffer |= (low & LOW32) << filled
+                    out[at] = np.uint32(buffer & LOW32)
+                    at += ONE
+                    buffer >>= np.uint64(32)
+                    low >>= np.uint64(32)
+                    free -= np.uint64(32)
+                buffer |= low << filled
+                filled += free
+                buffer, filled, at = _flushed(buffer, filled, out, at)
+            buffers[c], fills[c], places[c] = buffer, filled, at
+        for c in range(contexts):
+            after[c] -= np.int64(counts[c, (stop - begin - 1) // WORD])
+    for c in range(contexts):
+        buffer, filled, at = buffers[c], fills[c], places[c]
+        if escapes[c] == 0 and symbol_bits[c] >= 0:
+            zero = words[starts[c]]
+            for _ in range(-after[c]):
+                buffer |= np.uint64(zero & np.uint32(0xFFFF)) << filled
+                filled += np.uint64(zero >> np.uint32(16))
+                buffer, filled, at = _flushed(buffer, filled, out, at)
+        sizes[c] = np.int64(np.uint64(32) * (at - np.uint64(begins[c])) + filled)
+        if filled > np.uint64(0):
+            out[at] = np.uint32(buffer & LOW32)
+
+
+@_compiled
+def read_steps(
+    old,
+    new,
+    n,
+    width,
+    stream,
+    units,
+    magnitude,
+    sign,
+    bounds,
+    mantissa,
+    context_of,
+    kinds,
+    begins,
+    sizes,
+    one,
+    starts,
+    masks,
+    fast,
+    symbol_bits,
+    levels,
+    first_run,
+    extra_bits,
+    moves,
+    marks,
+    owns,
+    counts,
+    listed,
+    edge,
+):
+    """Decode one stream of every context.
+
+    old: what was there before. new: another address, filled. n ... bounds, owns ... edge: see
+    `count_steps`. kinds: int64 (contexts,), 0 without code words, 1 for a plain code, 2 for tokens.
+    begins: int64 (contexts,), 8 x the address of each stream; 16 bytes behind its end can be read
+    too. sizes: int64 (contexts,), their bits. one: uint64, look-up tables, see `lookup`; that of
+    context c begins at starts[c] and has masks[c] + 1 entries (int64). fast: uint64 (contexts,
+    2**FAST), the same for so few bits, where a longer word is marked like an escape. levels: int64
+    (contexts,), symbols and 1. moves: uint64 (MAX_CONTEXTS, CHUNK), marks: uint64 (MAX_CONTEXTS,
+    CHUNK // WORD + 2), scratch. Returns a STREAM_* status; never reads or writes out of bounds.
+
+    The tokens of a chunk are read context by context into lists of changes; marks say which
+    elements of a context change. Then the chunk is changed, element by element.
+    """
+    contexts = bounds.size + 1
+    few = np.uint64(2**FAST - 1)
+    ats = np.zeros(MAX_CONTEXTS, np.uint64)
+    ends = np.zeros(MAX_CONTEXTS, np.uint64)
+    lefts = np.zeros(MAX_CONTEXTS, np.int64)  # elements of the context before the next change
+    symbols = np.zeros(MAX_CONTEXTS, np.uint64)  # of that change; 0: not read yet
+    taken = np.zeros(MAX_CONTEXTS, np.uint64)
+    marks[:] = 0
+    most = np.uint64(context_of.size - 1)
+    for c in range(contexts):
+        ats[c], ends[c] = begins[c], begins[c] + sizes[c]
+    end = min((stream + 1) * units * UNIT, n)
+    for begin in range(stream * units * UNIT, end, CHUNK):
+        stop = min(begin + CHUNK, end)
+        skip = np.uint64(begin * width)
+        _copy(new + skip, old + skip, (stop - begin) * width)
+        _contexts(old, begin, stop, width, magnitude, bounds, owns, counts, edge)
+        n_words = np.uint64((stop - begin + WORD - 1) // WORD)
+        changes = False
+        for c in range(contexts):
+            kind, count = kinds[c], np.int64(counts[c, n_words - ONE])
+            if kind == 0 or count == 0:
+                continue
+            left, symbol, at, bound = lefts[c], symbols[c], ats[c], ends[c]
+            if kind == 2 and symbol != 0 and left >= count:
+                lefts[c] = left - count
+                continue
+            start, mask = np.uint64(starts[c]), np.uint64(masks[c])
+            m = np.uint64(0)
+            while True:
+                if kind == 1:
+                    if left == count:
+                        left = 0
+                        break
+                    if at >= bound:
+                        return STREAM_ENDS_EARLY
+                    window = _view(at)
+                    entry = fast[c, window & few]
+                    if entry >= ESCAPE:
+                        entry = one[start + (window & mask)]
+                    at += entry & np.uint64(255)
+                    symbol = entry >> CODE
+                    if symbol == 0:
+                        left += 1
+                        continue
+                else:
+                    if symbol == 0:
+                        if at == bound:
+                            left, symbol = FAR, ONE
+                        else:
+                            window = _view(at)
+                            entry = fast[c, window & few]
+                            if entry >= ESCAPE:
+                                entry = one[start + (window & mask)]
+                            used, elements = _split(entry, window)
+                            symbol = entry >> CODE & np.uint64(0x7FFF)
+                            at += used
+                            if entry >= ESCAPE:
+                                used, elements, symbol = _escaped(
+                                    _view(at), np.uint64(symbol_bits[c]), first_run, extra_bits
+                                )
+                                at += used
+                            left += np.int64(elements) - 1
+                    if left >= count:
+                        left -= count
+                        break
+                if at > bound:
+                    return STREAM_ENDS_EARLY
+                if np.int64(symbol) >= levels[c]:
+                    return STREAM_LEAVES
+                free = low = np.uint64(0)
+                if symbol > np.uint64(LITERAL):
+                    free = _extra_of(symbol, width)
+                    some = min(free, np.uint64(32))
+                    low = _view(at) & ((ONE << some) - ONE)
+                    at += some
+                    if free > some:
+                        low |= (_view(at) & ((ONE << (free - some)) - ONE)) << some
+                        at += free - some
+                moves[c, m] = _move(symbol, low, free, width, magnitude, sign)
+                m += ONE
+                marks[c, left >> 6] |= ONE << np.uint64(left & 63)
+                symbol = np.uint64(0)
+                left += 1
+            if at > bound:
+                return STREAM_ENDS_EARLY
+            lefts[c], symbols[c], ats[c] = left, symbol, at
+            taken[c] = 0
+            changes = changes or m > 0
+        if not changes:
+            continue
+        m = np.uint64(0)
+        for word in range(n_words):
+            mark = np.uint64(0)
+            for c in range(contexts):
+                own = owns[c, word]
+                before = counts[c, word] - _ones(own)
+                place, low = before >> np.uint64(6), before & np.uint64(63)
+                above = marks[c, place + ONE] << ONE << (np.uint64(63) - low)
+                mark |= _spread(marks[c, place] >> low | above, own)
+            m = _positions(mark, np.uint64(begin) + word * np.uint64(WORD), m, listed)
+        for i in range(m):
+            here = listed[i] * np.uint64(width)
+            x = _element(old + here, width)
+            c = np.int64(context_of[min((x & magnitude) >> mantissa, most)])
+            move = moves[c, taken[c]]
+            taken[c] += ONE
+            x = ((x & magnitude) + (move & magnitude)) & magnitude | (x ^ move) & sign
+            _set_element(new + here, width, x)
+        for c in range(contexts):
+            marks[c, : n_words + ONE] = 0
+    for c in range(contexts):
+        if kinds[c] != 0 and (ats[c] != ends[c] or (kinds[c] == 2 and lefts[c] < FAR // 2)):
+            return STREAM_GOES_ON
+    return STREAM_OK

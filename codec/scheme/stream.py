@@ -313,13 +313,27 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
     if e.streams.size != -(-n // e.stream_elements):
         raise StreamError(f"{e.streams.size} streams for {n} elements")
-    words = (e.streams.astype(np.int64) + 31) >> 5
-    if int(words.sum()) != e.payload.size:
-        raise StreamError(f"streams of {int(words.sum())} words, found {e.payload.size}")
-    partial = (e.streams & 31) > 0
-    last = e.payload[np.cumsum(words)[partial] - 1]
-    if (last >> (e.streams[partial] & 31)).any():
+    check_words(e.payload, e.streams)
+
+
+def check_words(payload: NDArray[np.uint32], streams: NDArray[np.uint32]) -> None:
+    """Raise StreamError unless the payload has the words of these streams, and zeros after each."""
+    words = (streams.astype(np.int64) + 31) >> 5
+    if int(words.sum()) != payload.size:
+        raise StreamError(f"streams of {int(words.sum())} words, found {payload.size}")
+    partial = (streams & 31) > 0
+    last = payload[np.cumsum(words)[partial] - 1]
+    if (last >> (streams[partial] & 31)).any():
         raise StreamError("the unused bits after a stream are not zero")
+
+
+def problem_of(status: int, n: int, k: int) -> str:
+    """What a kernel's status other than STREAM_OK means. n: elements. k: levels."""
+    return {
+        kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
+        kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
+        kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
+    }[status]
 
 
 def _write(
@@ -370,7 +384,7 @@ def _read(
     if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
         two = two[:0]
     sizes = e.streams.astype(np.int64)
-    begins, _kept = _begins(e.payload, sizes)
+    begins, _kept = begins_of(e.payload, sizes)
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
     sources = tracks[:0] if segments is None else segments.sources
@@ -387,16 +401,11 @@ def _read(
 
     workers.spread(work, len(pieces))
     if status.any():
-        problem = {
-            kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
-            kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
-            kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
-        }[int(status[status > 0][0])]
-        raise StreamError(problem)
+        raise StreamError(problem_of(int(status[status > 0][0]), n, k))
     return sums.sum(axis=0, dtype=np.uint64)
 
 
-def _begins(
+def begins_of(
     payload: NDArray[np.uint32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint32], ...]]:
     """8 x the address of each stream, and the arrays to keep alive meanwhile.

@@ -206,7 +206,7 @@ def _best_classes(tokens: NDArray[np.int64], most: int, symbol_bits: int) -> int
     """How many classes leave the fewest bits, by Shannon's bound: more classes, fewer symbols."""
     total, extra = int(tokens.sum()), runlength.CLASS_BITS + symbol_bits
     found = {}
-    for classes in (n for n in CLASSES if n <= max(most, CLASSES[0])):
+    for classes in (*(n for n in CLASSES if n < most), most):
         own = tokens[: runlength.n_symbols(classes), :classes]
         own = own[own > 0]
         escaped = max(total - int(own.sum()), 1)

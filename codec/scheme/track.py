@@ -86,7 +86,7 @@ class Track:
     def digest_after(self, delta: Delta) -> str:
         """The digest of the track after a delta that was just encoded, from its `sums`."""
         values = after_changes(self.values, delta.values)
-        arrays, sums = self.arrays | delta.exact, dict(delta.sums or {})
+        arrays, sums = self.arrays | delta.exact_after(self.arrays), dict(delta.sums or {})
         return Track(self.layout, arrays, sums, values).digest
 
     def preview(self, delta: Delta) -> Track:
@@ -103,8 +103,8 @@ class Track:
     def apply(self, delta: Delta) -> None:
         """Move on by a delta. Raises what `preview` does; the arrays are then of no more use."""
         after = self._after(delta, CHANGE)
-        for name, array in delta.exact.items():
-            self.arrays[name][...] = array
+        for name in (*delta.exact, *delta.residuals):
+            self.arrays[name][...] = after.arrays[name]
         self.sums, self.values, self.tables = after.sums, after.values, after.tables
 
     def check_whole(self, where: str) -> None:
@@ -141,7 +141,8 @@ class Track:
                 sums[t.name] = (sums[t.name] + change) % 2**64
         sums |= {name: digest(delta.exact[name]) for name in delta.non_finite}
         tables = self.tables | delta.tables
-        return Track(self.layout, self.arrays | delta.exact, sums, values, tables)
+        arrays = self.arrays | delta.exact_after(self.arrays)
+        return Track(self.layout, arrays, sums, values, tables)
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:

@@ -27,6 +27,7 @@ from .coders import coder_of
 from .coding import Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .quantize import Buckets, n_promoted
+from .residual import residual_of
 from .stream import CHANGE, LOOK, Message, code, digest
 from .survivors import Segments, collected
 from .tables import CodeTable, Counts
@@ -90,7 +91,7 @@ class Tracker:
             return delta
         delta = self._encode(self._arrays(state), CHANGE)
         self._moving = True
-        for name, array in delta.exact.items():
+        for name, array in delta.exact_after(self.track.arrays).items():
             self.track.arrays[name][...] = array
         self.track.sums = dict(delta.sums or {})
         self.track.tables |= delta.tables
@@ -150,6 +151,10 @@ class Tracker:
             for t in track.layout.tensors
             if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
         }
+        residuals, known = {}, {}
+        for t in track.layout.tensors:
+            if t.name in stored and (r := residual_of(track.arrays[t.name], stored[t.name], t)):
+                residuals[t.name], known[t.name] = (r,), stored[t.name]
         sums, non_finite, groups = dict(track.sums), set(), {}
         budget = None
         if coding.budget is not None:
@@ -167,10 +172,12 @@ class Tracker:
         names = [t.name for t in track.layout.tensors]
         return Delta(
             tuple(groups[tensors] for tensors in shares if tensors in groups),
-            {name: stored[name] for name in names if name in stored},
+            {name: stored[name] for name in names if name in stored and name not in known},
             tuple(name for name in names if name in non_finite),
             coding,
             sums,
+            residuals=residuals,
+            known=known,
         )
 
     def _encode_group(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from codec.state.tensors import TensorSpec
+
 from .coders import CODERS
 from .kernels import UNIT
 from .quantize import quantize
+from .residual import residual_of
 from .stream import decode, encode
 from .survivors import PROBED
 from .tracker import Tracker
@@ -30,3 +33,7 @@ def warm_up() -> None:
             tracker.step({"w": values})
             decode(step.groups[0].encoded)
     encode(quantize(values, 2))
+    old = np.arange(4096, dtype=np.int32)
+    residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
+    assert residual is not None, "they all change alike"
+    residual.applied(old)

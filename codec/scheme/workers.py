@@ -36,6 +36,12 @@ class Scratch:
         self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
         self.moved = np.empty((2, kernels.ROW), np.uint32)
         self.states = np.empty((kernels.LANES, 7), np.int64)
+        words = kernels.CHUNK // kernels.WORD
+        self.edge = np.empty((2, kernels.WORD), np.uint64)
+        self.owns = np.empty((2, kernels.MAX_CONTEXTS, words), np.uint64)
+        self.places = np.empty(kernels.CHUNK + kernels.WORD, np.uint64)
+        self.marks = np.empty((kernels.MAX_CONTEXTS, words + 2), np.uint64)
+        self.moves = np.empty((kernels.MAX_CONTEXTS, kernels.CHUNK), np.uint64)
         self.words = np.empty(0, np.uint32)
 
     def room(self, n: int) -> NDArray[np.uint32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,12 @@ _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 class TensorFacts:
     """One tensor at one step.
 
-    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole" or
+    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole", "residual" or
     "unchanged". changed: values whose level is not 0; None without codes. bits: per parameter, of
-    the code words that end in it (an equal share of them where they stand for several steps) or of
-    the values stored whole; None if it has no values. largest: magnitude of its largest level that
-    occurs. low, high, mean, std: of the finite values a restart gets; None if there are none or
-    they are not real numbers. odd: how many values are not finite.
+    the code words that end in it (an equal share of them where they stand for several steps), of
+    the values stored whole or of the residual; None if it has no values. largest: magnitude of its
+    largest level that occurs. low, high, mean, std: of the finite values a restart gets; None if
+    there are none or they are not real numbers. odd: how many values are not finite.
     """
 
     name: str
@@ -82,13 +82,16 @@ def rebuild_step(
     record, delta, column, together = position.record, position.delta, None, 1
     groups: tuple[Group, ...] = ()
     whole: Arrays = {}
+    residuals: Mapping[str, int] = {}  # name -> bytes
     if delta is not None:
         groups, whole = delta.groups, delta.exact
+        residuals = {name: sum(r.nbytes for r in own) for name, own in delta.residuals.items()}
     elif record.kind == "merged":
         for layer in merged_of(record, position.track.layout).layers:
             for i, moment in enumerate(layer.moments):
                 if moment.step == step:
                     groups, whole, column = layer.groups, moment.exact, i
+                    residuals = {name: r.nbytes for name, r in moment.residuals.items()}
                     together = len(layer.moments)
     coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
     tensors = []
@@ -98,6 +101,8 @@ def rebuild_step(
         if record.kind == "base" or spec.name in whole:
             how = "base" if record.kind == "base" else "whole"
             stored = (how, None, 8 * array.nbytes / spec.size if spec.size else None, None)
+        elif spec.name in residuals:
+            stored = ("residual", None, 8 * residuals[spec.name] / spec.size, None)
         elif spec.name in coded:
             stored = ("codes", *coded[spec.name])
         stored += _summary(array, spec)

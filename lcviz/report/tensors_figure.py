@@ -14,7 +14,13 @@ from .figure_parts import label
 
 MAX_TENSORS = 30  # in the picture; the table has all
 NAME_LENGTH = 26
-STORED = {"base": "exactly", "codes": "as codes", "whole": "exactly", "unchanged": "not at all"}
+STORED = {
+    "base": "exactly",
+    "codes": "as codes",
+    "whole": "exactly",
+    "residual": "exactly, as a residual",
+    "unchanged": "not at all",
+}
 
 
 def tensors_table(facts: StepFacts) -> pd.DataFrame:

@@ -63,4 +63,4 @@ class RemovedBucketResults:
                     before = copy_arrays(position.track.arrays)
         except codec.LccError as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
-        return before | (position.delta.exact if position.delta else {})
+        return before | (position.delta.exact_after(before) if position.delta else {})

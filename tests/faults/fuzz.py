@@ -189,7 +189,7 @@ class Samples:
         w = rng.normal(size=size).astype(np.float32)
         v = rng.normal(size=(5, 4)).astype(np.float32)
         layout_state = {
-            "model": {"w": w, "v": v, "n": np.array(0)},
+            "model": {"w": w, "v": v, "n": np.array(0), "x": w[:600].astype(np.float64)},
             "lr": [0.1, {"b": b"\0"}],
             "log": [np.float32(0.5), np.array(2), torch.tensor(0.5)] * 3,
         }
@@ -203,8 +203,10 @@ class Samples:
         digest = records.load(base, "base").digest
         for step in (1, 2):
             moved = w + (rng.normal(size=size) * (rng.random(size) < share)).astype(np.float32)
-            state = parts.tensors | {"model/w": moved, "model/n": np.array(step)}
+            x = moved[:600].astype(np.float64) + step * np.spacing(np.float64(w[:600]))
+            state = parts.tensors | {"model/w": moved, "model/n": np.array(step), "model/x": x}
             delta = tracker.prepare_arrays(to_arrays(state, layout))
+            assert size < 600 or "model/x" in delta.residuals
             longer = parts.values[1].removesuffix("]}") + ',{"s":["F16","AAA="]},null]}'
             changes = {0: "0.2", 1: edits.change_of(parts.values[1], longer)}
             assert edits.is_edit(changes[1])
@@ -244,13 +246,13 @@ class Samples:
         arrays = {name: array.copy() for name, array in arrays.items()}
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(9)
-            if how == 8 and "coded" in arrays:
-                arrays["coded"] = with_other_words(arrays["coded"], rng)
-            elif (
-                how == 7 and "coded" in arrays and arrays["coded"].nbytes > 9
-            ):  # the first alphabet's row and table
-                at = np.ascontiguousarray(arrays["coded"]).reshape(-1).view(np.uint8)
-                at[rng.randrange(10)] = rng.randrange(256)
+            coded = [n for n in arrays if n.startswith(("coded", "d/")) and arrays[n].nbytes > 16]
+            if how == 8 and coded:
+                name = rng.choice(coded)
+                arrays[name] = with_other_words(arrays[name], rng)
+            elif how == 7 and coded:  # the first alphabet's row and table
+                at = np.ascontiguousarray(arrays[rng.choice(coded)]).reshape(-1).view(np.uint8)
+                at[rng.randrange(16)] = rng.randrange(256)
             elif how == 6 and "more" not in arrays:
                 _, more = written(metadata)
                 text = more["more"].tobytes() if more else b'{"non_finite":["model/w"]}'

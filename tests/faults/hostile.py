@@ -451,6 +451,24 @@ def other_exact(metadata: Any, arrays: Any) -> None:
     arrays["t/model/n"] = np.zeros((0, 2**30), np.int64)
 
 
+def a_residual(*words: int) -> Change:
+    """A residual of the scalar model/n instead of its value."""
+
+    def lie(metadata: Any, arrays: Any) -> None:
+        metadata["format"] = 4
+        del arrays["t/model/n"]
+        arrays["d/model/n"] = np.array(words, np.uint32)
+
+    return lie
+
+
+ROW = 2 | 1 << 16 | 1 << 24  # 2 levels, 1 class, streams of 1 unit
+lies("a residual of streams of 2147483648 bits", a_residual(1, ROW, 0x01100002, 2**31, 1))
+lies("a residual of 65535 contexts", a_residual(65535, *[0] * 99))
+lies("a residual with a table of 65535 bytes", a_residual(1, ROW, 0xFFFF, 1, 1))
+lies("a residual of runs beyond its element", a_residual(1, ROW, 0x01100002, 64, 0, 0))
+lies("a residual of no words", a_residual())
+
 for lie in (
     huge_streams,
     nan_levels,

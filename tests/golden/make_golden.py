@@ -11,6 +11,7 @@ tokens.lcc/                    runs of zeros: a table, twice the one sent last, 
 edits.lcc/                     values that grow: edits, single numbers, and one record of version 1
 steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; merged records, and a base with a wide table
+exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
 bad/*.safetensors              one broken record per fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
@@ -45,15 +46,16 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 def main() -> None:
     """Write everything anew."""
     run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
-    edits, steps = HERE / "edits.lcc", HERE / "steps.lcc"
-    for folder in (run, tokens, edits, steps, bad):
+    edits, steps, exact = HERE / "edits.lcc", HERE / "steps.lcc", HERE / "exact.lcc"
+    for folder in (run, tokens, edits, steps, exact, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
     write_run(run)
     write_tokens(tokens)
     write_edits(edits)
     write_steps(steps)
-    for path in (run, tokens, edits, steps):
+    write_exact(exact)
+    for path in (run, tokens, edits, steps, exact):
         (path / ".lock").unlink()
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -69,6 +71,7 @@ def main() -> None:
     put("version", forge(delta, {"format": 2}))  # without need
     put("version-3", forge(delta, {"format": 3}))
     put("version-4", forge(delta, {"format": 4}))
+    put("version-5", forge(delta, {"format": 5}))
     by_steps, newest = {"format": 3} | STEPS, {"format": 3}
     put("version-2-steps", forge(delta, {"format": 2} | STEPS))
     put("version-1-row", forge(delta, arrays=steps_coded(10)))
@@ -86,6 +89,12 @@ def main() -> None:
     put("edit-number", forge(delta, {"format": 2}, {"values": text("0 =0 00 1 1\n")}))
     put("edit-early", forge(delta, {"format": 2}, {"values": text("0 =0 0 2 1\n")}))
     put("edit-base", forge(base, {"format": 2}, {"values": text("0 =0 0 1 1\n")}))
+    without = forge(delta, without=("t/n",))
+    put("version-3-residual", forge(without, {"format": 3}, residual()))
+    put("residual-lossy", forge(delta, {"format": 4}, residual(name="d/w")))
+    put("residual-whole", forge(delta, {"format": 4}, residual()))
+    for name, changes in RESIDUALS.items():
+        put(f"residual-{name}", forge(without, {"format": 4}, residual(**changes)))
     put("digest", delta[:-1] + bytes([delta[-1] ^ 1]))
     put("malformed-kind", forge(delta, {"kind": "diff"}))
     put("malformed-step", forge(delta, {"step": -1}))
@@ -183,6 +192,45 @@ def write_steps(path: Path) -> None:
     codec.merge(path, 2)  # the last two in one layer, for they change the same values
 
 
+def write_exact(path: Path) -> None:
+    """Three deltas, two of them merged, and a base between them."""
+    told = enumerate(exact_states())
+    policy = {"model/*": "exact"}
+    for n in (3, 2, 1):
+        with codec.Checkpointer(path, policy=policy, resume=True) as checkpoints:
+            for step, state in itertools.islice(told, n):
+                checkpoints.save(step, state)
+        if n == 3:
+            codec.merge(path, 2)
+        if n == 2:
+            codec.compact(path)
+
+
+def exact_states() -> list[dict[str, Any]]:
+    """Every element moves seldom, or all do; small steps, large ones, other signs, both zeros."""
+    i = np.arange(1200)
+    found = []
+    for step in range(6):
+        seldom = (i * 7919 + 13 * step) % 101 < 7
+        up = np.cumsum(np.array([(i * 31 + s) % 11 - 4 for s in range(step + 1)]), axis=0)[-1]
+        half = (i % 97 + 3) / 64 * (1 + (up * seldom) / 256)
+        moment = ((i * 17 % 113 - 56) / 32 + step * (i % 5 - 2) / 64).astype(np.float32)
+        moment[::150] = (
+            np.array([0.0, -0.0, np.nan, np.inf, -1e-40, 1, 2, 3], np.float32) * (-1) ** step
+        )
+        found.append(
+            {
+                "model": {"half": half.astype(np.float16), "moment": moment},
+                "mask": i[:1100] % 3 < (i[:1100] * 5 % 89 > 2 * step),
+                "seen": (i[:300] ** 3 + step * (i[:300] % 7)).astype(np.int64),
+                "double": (i[:160] / 7 + step * (i[:160] % 3) / 1024).astype(np.float64),
+                "phase": ((i[:200] % 9) + 1j * (step + i[:200] % 4)).astype(np.complex64),
+                "n": np.array(step),
+            }
+        )
+    return found
+
+
 def moving_states() -> list[dict[str, Any]]:
     """w, far: values that move by magnitudes of many octaves; head: in eighths; one NaN."""
     i = np.arange(400)
@@ -263,6 +311,55 @@ def coded(
     }
 
 
+def residual(
+    name: str = "d/n",
+    contexts: int = 1,
+    bounds: Sequence[int] = (),
+    k: int = 2,
+    classes: int = 1,
+    units: int = 1,
+    table: Sequence[int] = (1, 1),
+    bits: int = 1,
+    payload: Sequence[int] = (1,),
+    dtype: type[np.generic] = np.uint32,
+    zeros: int = 0,
+) -> dict[str, np.ndarray]:
+    """From n = 7 to 8: one symbol, 1, of the two words 0 and 1; or something like it."""
+    own = packed(*table).tobytes() if table else b""
+    data = struct.pack(f"<{1 + len(bounds)}H", contexts, *bounds)
+    data += bytes([zeros] * (-len(data) % 4))
+    rows = struct.pack("<HBBH", k, classes, units, len(own)) + own
+    rows += bytes(-len(rows) % 4)
+    rows += np.array([bits, *payload], np.uint32).tobytes() if classes else b""
+    return {name: np.frombuffer(data + rows * max(contexts, 1), np.uint32).astype(dtype)}
+
+
+RESIDUALS: dict[str, dict[str, Any]] = {
+    "contexts": {"contexts": 5, "bounds": (1, 2, 3, 4)},
+    "no-contexts": {"contexts": 0},
+    "bounds": {"contexts": 3, "bounds": (7, 7)},
+    "bound-0": {"contexts": 2, "bounds": (0,)},
+    "zeros": {"zeros": 1},
+    "dtype": {"dtype": np.int64},
+    "levels": {"k": 1 + 2 * 252 + 1},
+    "no-table": {"table": ()},
+    "table": {"table": (1, 2)},
+    "no-classes": {"classes": 0},
+    "classes": {"k": 2, "classes": 85},
+    "units": {"units": 33},
+    "no-units": {"units": 0},
+    "unused-bits": {"payload": (3,)},
+    "left": {"payload": (1, 0)},
+    "early": {"bits": 0, "payload": ()},
+    "late": {"bits": 2},
+    # By the escape: symbol 4 of 3, class 84 of 83, and the 2nd of 1 element.
+    "symbol": {"k": 4, "classes": 2, "bits": 10, "payload": (3 << 8,)},
+    "class": {"k": 4, "classes": 2, "bits": 10, "payload": (84 << 1,)},
+    "run": {"k": 4, "classes": 2, "bits": 10, "payload": (1 << 1,)},
+    "track": {"k": 3, "table": (2, 2, 1), "payload": (0,)},
+}
+
+
 STEPS = {"bits": None, "tolerance": 0.01, "quantizer": "uniform"}
 
 
@@ -302,10 +399,16 @@ def text(content: str) -> np.ndarray:
     return np.frombuffer(content.encode(), np.uint8)
 
 
-def forge(data: bytes, entries: dict[str, Any] | None = None, arrays: Any = None) -> bytes:
+def forge(
+    data: bytes,
+    entries: dict[str, Any] | None = None,
+    arrays: Any = None,
+    without: Sequence[str] = (),
+) -> bytes:
     """The record with other metadata entries or arrays, and digests to match."""
     found = record.load(data, "golden")
-    return container.seal(found.metadata | (entries or {}), found.arrays | (arrays or {}))
+    kept = {name: array for name, array in found.arrays.items() if name not in without}
+    return container.seal(found.metadata | (entries or {}), kept | (arrays or {}))
 
 
 def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:

@@ -110,7 +110,7 @@ class _Trial:
             return
         self._chain.commit(delta)
         self.sizes.append(record_nbytes(moment.step, delta))
-        self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
+        self.exact_sizes.append(delta.exact_nbytes)
 
     def restored(self, moment: SeriesState) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""

@@ -849,7 +849,7 @@ def test_what_a_newer_version_wrote_is_not_damaged(
     write(path, jumping_states(8), base_every=5)
     record = path / "00000020.delta.safetensors"
     metadata, arrays = parts_of(record.read_bytes())
-    record.write_bytes(forge(metadata | {"format": 4}, arrays))
+    record.write_bytes(forge(metadata | {"format": 5}, arrays))
     before = files(path)
     with pytest.raises(VersionError, match=r"^00000020\.delta"):
         codec.merge(path, 2)

@@ -42,12 +42,15 @@ def test_info(tmp_path: Path, capsys: Capture) -> None:
     assert (answer["run"], answer["bytes"]) == (str(run), codec.Chain(run).nbytes)
     kinds = [(r["step"], r["kind"], r["bytes"]) for r in answer["records"]]
     assert kinds == [(e.step, e.kind, e.nbytes) for e in codec.Chain(run).entries]
+    tensors = answer["newest_delta"].pop("exact_tensors")
     assert answer["newest_delta"] == {
         "step": 2,
         "bytes": saved.nbytes,
         "exact_bytes": saved.exact_nbytes,
-        "exact_tensors": {"optimizer/m": 12_000, "optimizer/n": 72},
     }
+    assert tensors.keys() == {"optimizer/m", "optimizer/n"}
+    assert tensors["optimizer/n"] == 72
+    assert 9_000 < tensors["optimizer/m"] < 12_000  # as a residual
     assert main(["info", str(run)]) == 0
     text = capsys.readouterr().out
     assert text.count("delta.safetensors") == 2

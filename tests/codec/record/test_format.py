@@ -32,14 +32,15 @@ from codec.record import merged
 from codec.record import record as records
 from codec.record.header import DIGEST, FORMATS
 from codec.record.record import Place
+from codec.record.residuals import read_residual, residual_arrays
 from codec.scheme import huffman, runlength, uniform
 from codec.scheme.coders import CODERS
-from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from codec.scheme.stream import MAX_UNIFORM
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
-from codec.state.tensors import CARRIER
+from codec.state.tensors import CARRIER, TensorSpec
 
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
@@ -81,7 +82,9 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
     newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
-    if is_newest(metadata):
+    if any(name.startswith("d/") for name in arrays):
+        assert metadata["format"] == "4"
+    elif is_newest(metadata):
         assert metadata["format"] == "3"
     elif metadata["format"] != "3":  # else it has an alphabet in uniform steps
         assert metadata["format"] == ("2" if newer else "1")
@@ -102,7 +105,7 @@ def said(line: str) -> dict[str, Any]:
     if words[1] != "base":
         names += ["keep", "scope", "coder"]
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
-    assert metadata["format"] in ("1", "2", "3")
+    assert metadata["format"] in ("1", "2", "3", "4")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
     keep = metadata.get("keep", "all")
@@ -255,6 +258,73 @@ def from_tokens(
     return codes
 
 
+FLOATS = {"F64": 52, "F32": 23, "F16": 10, "BF16": 7, "C128": 52, "C64": 23, "C32": 10}
+FLOATS |= {"F8_E4M3": 3, "F8_E5M2": 2, "F8_E4M3FNUZ": 3, "F8_E5M2FNUZ": 2}
+WIDTHS = {"BOOL": 8, "BF16": 16, "C128": 64, "C64": 32, "C32": 16, "F8_E8M0": 8}
+
+
+def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> bytes:
+    """A tensor's bytes after a residual."""
+    w = WIDTHS.get(dtype) or int(dtype.split("_")[0][1:])
+    sign = 2 ** (w - 1) if dtype in FLOATS else 0
+    modulus = sign or 2**w
+    values = list(struct.unpack(f"<{8 * len(old) // w}{'BHIQ'[w.bit_length() - 4]}", old))
+    (contexts,) = struct.unpack("<H", words.bytes(2))
+    assert 1 <= contexts <= 4
+    bounds = struct.unpack(f"<{contexts - 1}H", words.bytes(2 * contexts - 2))
+    assert not any(words.bytes(-2 * contexts % 4))
+    assert [0, *bounds] == sorted({0, *bounds})
+    inside: list[list[int]] = [[] for _ in range(contexts)]
+    for i, value in enumerate(values):
+        exponent = value % modulus >> FLOATS.get(dtype, 0)
+        inside[sum(bound <= exponent for bound in bounds)].append(i)
+    met["contexts"] = max(met["contexts"], contexts)
+    most = 4 * (w - 1)
+    for elements in inside:
+        k, classes, units, nbytes = words.row()
+        table = words.table(nbytes)
+        assert 1 <= units <= 32
+        assert (k == 1) == (classes == 0) == (nbytes == 0)
+        assert 1 <= k <= 1 + most * (4 if sign else 2)
+        if not classes:
+            continue
+        code = code_words(code_lengths(table, n_lengths(k - 1, classes, True)))
+        e = 65536 * units
+        streams = words.take("I", math.ceil(len(values) / e))
+        for i, bits in enumerate(streams):
+            own = iter([x for x in elements if i * e <= x < (i + 1) * e])
+            stream = Bits(words.bytes(4 * math.ceil(bits / 32)), bits)
+            met["plain steps" if classes == 1 else "tokens of steps"] += 1
+            while stream.at < bits:
+                symbol, run = stream.word(code), 0
+                if classes > 1:
+                    kind = (symbol - 1) % classes
+                    symbol, escape = 1 + (symbol - 1) // classes, symbol == 0
+                    if escape:
+                        kind, symbol = stream.number(7), 1 + stream.number((k - 2).bit_length())
+                    run = amount_of(kind, stream)
+                for _ in range(run):
+                    next(own)
+                at = next(own)
+                if symbol:
+                    assert symbol < k
+                    flips, c = divmod(symbol - 1, 2 * most)
+                    amount = amount_of(c // 2, stream) + 1 - flips
+                    met["flips"] += flips
+                    met["large steps"] += c // 2 >= 16
+                    moved = (values[at] + (-amount if c % 2 else amount)) % modulus
+                    values[at] = moved | (values[at] & sign) ^ (sign * flips)
+            assert classes > 1 or next(own, None) is None
+    words.finish()
+    return struct.pack(f"<{len(values)}{'BHIQ'[w.bit_length() - 4]}", *values)
+
+
+def amount_of(kind: int, stream: Bits) -> int:
+    """A run of a class, or another number of such a class."""
+    power, two_bits = divmod(kind, 4)
+    return kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
+
+
 def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
     """Code lengths of a table, at most 4,096."""
     with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
@@ -342,7 +412,10 @@ class Reader:
         if merged:
             self.tables = sent_last(metadata, arrays)
         by_steps = self.met["by steps"] > before
-        assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
+        residuals = any(name.startswith("d/") for name in arrays)
+        assert (metadata["format"] == "4") == residuals
+        if not residuals:
+            assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
         self.parent = identity(metadata)
 
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
@@ -365,7 +438,7 @@ class Reader:
         most = 511 if free else 2 ** int(metadata["keep"])
         by_steps = k >= 32768
         if by_steps:
-            assert (metadata["format"], m) == ("3", 1)
+            assert (metadata["format"] in ("3", "4"), m) == (True, 1)
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
         assert 1 <= k <= most
@@ -416,6 +489,14 @@ class Reader:
             if name.startswith(prefix):
                 self.track[name.removeprefix(prefix)][:] = array[2]
                 self.met["exact"] += 1
+        dtypes = {name: dtype for name, dtype, _, lossy, *_ in self.layout if not lossy}
+        for name, array in arrays.items():
+            if name.startswith("d" + prefix[1:]):
+                own = name.removeprefix("d" + prefix[1:])
+                assert "t" + name[1:] not in arrays
+                old = self.track[own]
+                old[:] = after_residual(bytes(old), Words(array), dtypes[own], self.met)
+                self.met["residuals"] += 1
         if values in arrays:
             for i, text in lines(arrays[values]).items():
                 is_edit = text.startswith("=")
@@ -539,6 +620,28 @@ def test_example_says_what_stands_there() -> None:
     assert notes[-6] == "table: 0000 1000 | 010 010 1 and a bit unused"
     assert notes[-5] == "streams: 18 bits"
     assert notes[-1] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
+
+
+def test_example_of_a_residual() -> None:
+    """By the decoder above and by the codec's."""
+    (block,) = re.findall(r"```residual\n(.*?)```", TEXT, re.DOTALL)
+    lines = re.findall(r"^((?:[0-9a-f]{2} )+) +\S", block, re.MULTILINE)
+    data = bytes.fromhex("".join(lines))
+    told = {name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)}
+    old, new = (np.array([int(x, 16) for x in told[key]], np.uint16) for key in ("old", "new"))
+    array = ("U32", [len(data) // 4], data)
+    met: Counter[str] = Counter()
+    assert after_residual(old.tobytes(), Words(array), "BF16", met) == new.tobytes()
+    assert (met["flips"], met["large steps"], met["contexts"]) == (1, 1, 2)
+    spec = TensorSpec("w", "BF16", (12,), False)
+    found = read_residual(np.frombuffer(data, np.uint32), spec, "d/w")
+    assert found.applied(old).tobytes() == new.tobytes()
+    assert found.bounds == (123,)
+    assert told["contexts"] == [str(int(x >> 7 & 255 >= 123)) for x in old.tolist()]
+    changed = [symbol != "0" for symbol in told["symbols"]]
+    assert changed == (old != new).tolist()
+    ((array, again),) = [(a, n) for n, a in residual_arrays({"w": found}).items()]
+    assert (again, array.tobytes()) == ("d/w", data)
 
 
 def test_example_of_tokens() -> None:
@@ -934,6 +1037,33 @@ def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: s
     assert names["a~1b~0/"] == ""
 
 
+def test_golden_residuals(golden: Path) -> None:
+    """Every step of the stored chain, alone and merged, by the decoder above."""
+    met = agreement_on_disk(golden / "exact.lcc")
+    assert met["residuals"] == 6 * (0 + 1 + 2 + 3 + 0 + 1)  # deltas since the base, of six tensors
+    assert min(met[x] for x in ("plain steps", "tokens of steps", "flips", "large steps")) > 0
+
+
+@pytest.mark.parametrize("share", [0.002, 0.05, 1])
+def test_residuals(tmp_path: Path, share: float) -> None:
+    """Weights of two dtypes, of which some change: contexts, runs, flips, escapes."""
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    w = rng.standard_normal(20_000) / 50
+    with codec.Checkpointer(path, policy={"*": "exact"}) as checkpoints:
+        for step in range(4):
+            half = torch.from_numpy(w).bfloat16()
+            mask = torch.from_numpy(w[:5000] > 0.01)
+            checkpoints.save(step, {"half": half, "mask": mask, "w": w[:3000].astype(np.float32)})
+            moves = rng.random(w.size) < share
+            w = w + moves * rng.standard_normal(w.size) / 1000
+    codec.merge(path, 2)
+    met = agreement_on_disk(path)
+    assert met["residuals"] >= 6
+    assert met["contexts"] > 1 or share == 1
+    assert met["tokens of steps"] > 0 or share == 1
+    assert codec.verify(path).ok
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
     """Sent once for each alphabet and used again, with escapes for what they do not have."""
@@ -1089,9 +1219,10 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
         )
         for name in arrays:
             seen[name.partition("/")[0], kind] += 1
-            general = re.sub(r"^(t|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
-            general = "t/I/NAME" if general == "t/I" else general
-            general = "t/NAME" if kind != "merged" and name.startswith("t/") else general
+            general = re.sub(r"^(t|d|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
+            general += "/NAME" if general in ("t/I", "d/I") else ""
+            if kind != "merged" and name.startswith(("t/", "d/")):
+                general = f"{name[0]}/NAME"
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
     merged_has = ("replaces", "sent", "layers", "t", "values", "keep", "coded")
     kinds = [("base", name) for name in ("replaces", "sent", "layout")]
@@ -1118,6 +1249,8 @@ def test_errors_and_caps_are_described() -> None:
     assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
     assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
+    assert f"1 ≤ C ≤ {MAX_CONTEXTS}" in TEXT
+    assert f"{MAX_CONTEXTS} contexts a residual" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
     assert f"{marks} in either" in TEXT
     assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT

@@ -174,6 +174,9 @@ GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in 
 GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
 GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
 GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in (1, 3, 6, 9, 11, 13, 15, 17)]
+GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
+GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
+GOLDEN += ["exact.lcc/00000001-00000002.merged"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -221,7 +224,8 @@ BAD = {
     "longer": (TRUNCATED, r"324 bytes", r"325"),
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
     "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
-    "version-4": (VersionError, r"format 1 to 3", r"format 4; update this package"),
+    "version-4": (MALFORMED, r"format 1, by what its arrays and values hold", r"format 4"),
+    "version-5": (VersionError, r"format 1 to 4", r"format 5; update this package"),
     "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
     "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
@@ -255,8 +259,36 @@ BAD = {
     "steps-table": (MALFORMED, DECODE, r"1 classes of runs with 4096 symbols"),
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
+    "version-3-residual": (MALFORMED, r"format 4, by what its arrays and values hold", r"format 3"),
+    "residual-lossy": (MALFORMED, r"arrays .coded., .d/n., .*", r"'coded', 'd/w', 't/n'"),
+    "residual-whole": (MALFORMED, DECODE, r"a residual of 'n', which is stored whole, too"),
+    "residual-contexts": (MALFORMED, DECODE, r"5 contexts, at most 4 are allowed"),
+    "residual-no-contexts": (MALFORMED, DECODE, r"0 contexts, at most 4 are allowed"),
+    "residual-bounds": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
+    "residual-bound-0": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
+    "residual-zeros": (MALFORMED, DECODE, r"zeros after the bounds, but others are there"),
+    "residual-dtype": (MALFORMED, DECODE, r"d/n are int64 of 1 dimensions"),
+    "residual-levels": (MALFORMED, DECODE, r"506 levels, of 2 to 505"),
+    "residual-no-table": (MALFORMED, DECODE, r"a code table of 0 bytes for 1 classes"),
+    "residual-table": (MALFORMED, DECODE, r"code lengths \[1, 2\] are not a complete prefix code"),
+    "residual-no-classes": (MALFORMED, DECODE, r"a code table of 2 bytes for 0 classes"),
+    "residual-classes": (MALFORMED, DECODE, r"85 classes of runs with 1 symbols"),
+    "residual-units": (MALFORMED, DECODE, r"streams of 33 units"),
+    "residual-no-units": (MALFORMED, DECODE, r"streams of 0 units"),
+    "residual-unused-bits": (MALFORMED, DECODE, r"the unused bits after a stream are not zero"),
+    "residual-left": (MALFORMED, DECODE, r"the end, but 1 words of 'd/n' left"),
+    "residual-early": (MALFORMED, DECODE, r"bits that end before 1 elements are decoded"),
+    "residual-late": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
+    "residual-class": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-run": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
+    "residual-track": (TrackDigestError, r"a track of digest .*", r".*"),
     "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
-    "malformed-arrays": (MALFORMED, r"arrays 'coded', 't/n', 'values'", r"'coded', 't/n', 't/x'"),
+    "malformed-arrays": (
+        MALFORMED,
+        r"arrays 'coded', 'd/n', 't/n', 'values'",
+        r"'coded', 't/n', 't/x'",
+    ),
     "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"12"),
     "malformed-more": (MALFORMED, r"nothing in 'more' that the line tells", r"bits"),
     "malformed-more-twice": (MALFORMED, r"'more' in JSON", r"a key is there twice"),
@@ -281,6 +313,22 @@ BAD = {
 
 # What stands behind a stream that does not decode.
 CAUSES = {
+    "residual-table": CodeTableError,
+    "residual-classes": CodeTableError,
+    **dict.fromkeys(
+        (
+            "residual-whole",
+            "residual-contexts",
+            "residual-no-contexts",
+            "residual-zeros",
+            "residual-dtype",
+            "residual-no-table",
+            "residual-no-classes",
+            "residual-no-units",
+            "residual-left",
+        ),
+        PayloadError,
+    ),
     "table": CodeTableError,
     "table-classes": CodeTableError,
     "table-none-sent": PayloadError,
@@ -506,11 +554,11 @@ LINES = [
         (
             f"{version} {LINE[2:]}",
             VersionError,
-            f"format 1 to 3, found format {version}; update this package$",
+            f"format 1 to 4, found format {version}; update this package$",
         )
-        for version in (0, 4, 10, 99999999999999999999)
+        for version in (0, 5, 10, 99999999999999999999)
     ),
-    (f"4 {'0' * 32}", VersionError, "format 1 to 3, found format 4;"),
+    (f"5 {'0' * 32}", VersionError, "format 1 to 4, found format 5;"),
     *(
         (
             f"{version}{LINE[1:]}".replace(" 2 model", f" {keep} model"),
@@ -520,7 +568,7 @@ LINES = [
         for version in (1, 2)
         for keep in ("tolerance:0.01", "uniform:0.05")
     ),
-    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
+    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its arrays and values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),

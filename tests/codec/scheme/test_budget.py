@@ -425,7 +425,7 @@ def test_what_is_stored_exactly_takes_nothing_of_a_budget(
         assert saved.kind == "delta"
         assert saved.lossy_nbytes == lossy
         assert 0 < saved.nbytes - saved.exact_nbytes <= budget * lossy
-        assert saved.exact_nbytes >= lossy  # one moment of every weight at least
+        assert saved.exact_nbytes >= 0.6 * lossy  # one moment of every weight, as a residual
         before, after = model_of(path, saved.step - 1), model_of(path, saved.step)
         assert all((before[name] != after[name]).any() for name in after)
 

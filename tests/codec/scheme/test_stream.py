@@ -791,7 +791,7 @@ def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
     """A decoder looks at up to 16 bytes behind a stream: they must be there."""
     words = [(size + 31) // 32 for size in sizes]
     payload = np.arange(sum(words), dtype=U32)
-    begins, kept = coding._begins(payload, np.array(sizes))
+    begins, kept = coding.begins_of(payload, np.array(sizes))
     rest = payload.tolist()
     for begin, n in zip((begins // 8).tolist(), words):
         (own,) = (a for a in kept if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)

@@ -222,7 +222,7 @@ def test_policy_targets(tmp_path: Path) -> None:
                     assert uniform_ == {"a.emb", "b.emb", "head.w"} | (
                         {"rest"} if settings_ else set()
                     )
-                    assert "x" in saved.delta.exact
+                    assert "x" in saved.delta.residuals
                 state = {
                     k: a + F32(0.01) * rng.normal(size=2000).astype(F32) for k, a in state.items()
                 }

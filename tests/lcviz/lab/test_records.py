@@ -31,6 +31,7 @@ FULL = 4 * (2000 + 30 + 27) + 8  # bytes of a state, float32 where lossy
 ONLY_DECODED = {
     *("stream-early", "stream-late", "steps-symbol"),
     *("token-class", "token-late", "token-symbol", "track"),
+    *(f"residual-{x}" for x in ("class", "early", "late", "run", "symbol", "track")),
 }
 
 

@@ -1,0 +1,146 @@
+"""Exact tensors along a chain: residuals in deltas and merged records, and every bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+import codec.inspect
+from codec.errors import RewoundWarning
+
+N = 8
+
+
+@pytest.fixture
+def states() -> list[dict[str, Any]]:
+    """Weights in bfloat16 of which some change, their float32 moments, a mask, random bits."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(6000) / 50
+    moment = rng.standard_normal(3000).astype(np.float32)
+    found = []
+    for step in range(N):
+        weights = torch.from_numpy(w).bfloat16()
+        weights[:4] = torch.tensor([0.0, -0.0, float("inf"), 1e-40])
+        weights.view(torch.int16)[4] = -3 - step  # NaN, each time with another payload
+        weights.view(torch.int16)[5] = -32768 if step % 2 else 0
+        found.append(
+            {
+                "model": {"w": weights, "moment": moment},
+                "mask": np.abs(moment) > 1,
+                "random": rng.integers(0, 256, 2000).astype(np.uint8),
+                "step": step,
+            }
+        )
+        w = w + (rng.random(6000) < 0.3) * rng.standard_normal(6000) / 20_000
+        moment = (0.9 * moment + 0.1 * rng.standard_normal(3000)).astype(np.float32)
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path, states: list[dict[str, Any]]) -> Path:
+    path = tmp_path / "run.lcc"
+    save(path, states)
+    return path
+
+
+def save(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
+    with codec.Checkpointer(path, policy={"*": "exact"}, resume=first > 0) as checkpoints:
+        for step, state in enumerate(states[first:], first):
+            checkpoints.save(step, state)
+
+
+def bits(state: dict[str, Any]) -> list[bytes]:
+    model = state["model"]
+    moment = np.asarray(model["moment"])
+    parts = (model["w"].view(torch.int16).numpy(), moment, state["mask"], state["random"])
+    return [np.ascontiguousarray(part).tobytes() for part in parts] + [b"%d" % state["step"]]
+
+
+def check(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
+    chain = codec.Chain(path)
+    assert chain.steps == tuple(range(first, len(states)))
+    for step in chain.steps:
+        assert bits(chain.restore(step)) == bits(states[step])
+    assert codec.verify(path).ok
+
+
+def names(path: Path, record: str) -> set[str]:
+    (found,) = path.glob(f"{record}.safetensors")
+    return set(codec.Chain(path).read(codec.inspect.entry_of(found.name, 1)).arrays)
+
+
+def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
+    check(run, states)
+    assert names(run, "00000003.delta") >= {"d/model/w", "d/model/moment"}
+    assert {"d/mask", "t/random"} <= names(run, "00000003.delta")
+    whole = sum(len(part) for part in bits(states[0]))
+    (delta,) = run.glob("00000003.*")
+    assert delta.stat().st_size < 0.75 * whole  # random bits and most of a moment are new
+
+
+@pytest.mark.parametrize("steps", [2, 3, 7])
+def test_merged(run: Path, states: list[dict[str, Any]], steps: int) -> None:
+    """As small as the deltas, and every step in it restores, alone and one after another."""
+    deltas = sum(p.stat().st_size for p in run.glob("*.delta.*"))
+    codec.merge(run, steps)
+    check(run, states)
+    merged = sum(p.stat().st_size for p in run.glob("*.merged.*"))
+    left = sum(p.stat().st_size for p in run.glob("*.delta.*"))
+    assert merged + left < 1.01 * deltas
+    found = {p.step: bits(p.whole()) for p in codec.Chain(run).replay(N - 1)}
+    assert found == {step: bits(state) for step, state in enumerate(states)}
+
+
+def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]]) -> None:
+    path = tmp_path / "run.lcc"
+    save(path, states[:3])
+    save(path, states[:6], 3)
+    codec.merge(path, 2)
+    codec.compact(path)
+    save(path, states, 6)
+    check(path, states)
+    assert "d/model/w" in names(path, "00000006.delta")  # the first after the new base
+    with pytest.warns(RewoundWarning):
+        codec.rewind(path, 6)
+    save(path, [*states[:7], states[3] | {"step": 7}], 7)
+    assert bits(codec.restore(path)) == bits(states[3] | {"step": 7})
+    assert codec.verify(path).ok
+
+
+def test_a_tensor_that_is_whole_in_between(tmp_path: Path) -> None:
+    """A residual, a whole array, a residual: merged, each applies to the array before it."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2**40, 500)
+    other = rng.integers(0, 2**62, 500) * 2 - 2**62
+    arrays = [first, first + 1, other, other + 2, other + 5, other + 5]
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step, array in enumerate(arrays):
+            checkpoints.save(step, {"x": array})
+    codec.merge(path, 5)
+    assert names(path, "00000001-00000005.merged") >= {"d/0/x", "t/1/x", "d/2/x", "d/3/x"}
+    chain = codec.Chain(path)
+    for step, array in enumerate(arrays):
+        assert chain.restore(step)["x"].tobytes() == array.tobytes()
+
+
+def test_in_a_budget(tmp_path: Path) -> None:
+    """What is exact lies outside it, as a residual too."""
+    rng = np.random.default_rng(0)
+    w, x = np.zeros(9000, np.float32), rng.standard_normal(2000)
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.02) as checkpoints:
+        for step in range(4):
+            saved = checkpoints.save(step, {"w": w, "x": x})
+            w = w + rng.standard_normal(9000).astype(np.float32)
+            last, x = x, x + np.spacing(x)
+            if step:
+                assert saved.delta is not None
+                assert "x" in saved.delta.residuals
+                assert 0 < saved.nbytes - saved.exact_nbytes <= 0.02 * saved.lossy_nbytes
+                assert saved.exact_nbytes < x.nbytes / 2
+    assert codec.restore(tmp_path / "run.lcc")["x"].tobytes() == last.tobytes()
