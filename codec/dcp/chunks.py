@@ -7,7 +7,7 @@ Not done here: which chunks share a record (bundles), when they are written (wri
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +20,15 @@ from codec.errors import SettingsError, StateMismatchError
 from codec.scheme.coding import check_targets
 from codec.state.policy import (
     EXACT,
+    KINDS,
+    LOSSY,
     MODELS,
+    MOMENT,
     MOMENTS,
     SKIP,
     STATISTICS,
     Policy,
+    describe_moments,
     is_of_optimizer,
     targeted,
 )
@@ -62,7 +66,8 @@ class Rules:
     """Which chunks are lossy.
 
     Without a pattern the nesting that DCP has flattened decides, as in `codec.Checkpointer`: floats
-    of the model are lossy, except a batch norm's statistics; an optimizer is exact.
+    of the model are lossy, except a batch norm's statistics, and so are an optimizer's moments;
+    everything else of an optimizer is exact.
 
     Args:
         patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
@@ -74,6 +79,7 @@ class Rules:
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
         self._policy = Policy(patterns)
         check_targets(self._policy.targets)
+        self._has_told_moments = False
         if SKIP in (patterns or {}).values():
             raise SettingsError(
                 "DCP would miss a skipped tensor when it loads; leave it out of the state"
@@ -83,19 +89,25 @@ class Rules:
         """Whether a pattern says so."""
         return self._policy.asked(fqn) == EXACT
 
-    def is_lossy(self, fqn: str, path: Sequence[Any]) -> bool:
-        """Whether a tensor is lossy.
+    def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> str:
+        """How a tensor is stored: a kind or a target, see `Policy.kind`.
 
         Args:
             fqn: Its fully qualified name.
             path: The keys that lead to it in the nested state.
+            is_moment: Whether its `tree_name` is one of `moments_among` all of them.
         """
         if asked := self._policy.asked(fqn):
-            return asked != EXACT
-        return not family(fqn, path) and not fqn.endswith(STATISTICS)
+            return asked
+        if is_moment:
+            return MOMENT
+        return EXACT if family(fqn, path) or fqn.endswith(STATISTICS) else LOSSY
 
-    def chunk(self, item: WriteItem, path: Sequence[Any] | None) -> Chunk:
-        """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name."""
+    def chunk(self, item: WriteItem, keys: Sequence[Any], moments: Collection[str]) -> Chunk:
+        """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name.
+
+        keys: The path to it, see `kind`. moments: See `moments_among`.
+        """
         fqn = item.index.fqn
         if not is_unicode(fqn):
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {fqn!r}")
@@ -104,13 +116,27 @@ class Rules:
             return Chunk(item, name, None)
         data = item.tensor_data
         assert data is not None, "DCP tells it of every tensor"
-        keys = path or (fqn,)
         like = torch.empty((), dtype=data.properties.dtype).expand(data.chunk.sizes)
-        own = family(fqn, keys)
-        if (asked := self._policy.asked(fqn)) in self._policy.targets:
-            of_optimizer = own != "" and is_of_optimizer("/".join(keys).replace(".", "/"))
-            own = targeted(asked, name, of_optimizer=of_optimizer)
-        return Chunk(item, name, spec_of(name, like, self.is_lossy(fqn, keys), own))
+        own, known = family(fqn, keys), tree_name(fqn, keys)
+        kind = self.kind(fqn, keys, is_moment=known in moments)
+        if kind not in KINDS:
+            own = targeted(kind, name, of_optimizer=own != "" and is_of_optimizer(known))
+        return Chunk(item, name, spec_of(name, like, kind != EXACT, own))
+
+    def describe_moments(self, chunks: Iterable[Chunk]) -> str:
+        """Says once that moments are lossy without a pattern, see there; else ""."""
+        if self._has_told_moments:
+            return ""
+        asked = self._policy.asked
+        found = describe_moments(c.spec for c in chunks if c.spec and not asked(c.item.index.fqn))
+        self._has_told_moments = bool(found)
+        return found
+
+
+def tree_name(fqn: str, path: Sequence[Any]) -> str:
+    """The name that `codec.Checkpointer` gives a tensor, or nearly: "optim/state/w/exp_avg"."""
+    name = "/".join(map(str, path)).replace(".", "/")
+    return f"optimizer/{name}" if len(path) == 1 and _is_flat_state(fqn) else name
 
 
 def family(fqn: str, path: Sequence[Any]) -> str:
@@ -121,8 +147,13 @@ def family(fqn: str, path: Sequence[Any]) -> str:
     words = fqn.split(".")
     if len(keys) > 1:
         return "" if keys[0] in MODELS else words[-1]
-    flat = words[0] in STATES or words[0].startswith("optim") or words[-1] in MOMENTS
-    return words[-1] if flat else ""
+    return words[-1] if _is_flat_state(fqn) or words[-1] in MOMENTS else ""
+
+
+def _is_flat_state(fqn: str) -> bool:
+    """Whether a name of an unnested state begins like an optimizer's."""
+    first = fqn.partition(".")[0]
+    return first in STATES or first.startswith("optim")
 
 
 def name_of(index: MetadataIndex) -> str:

@@ -5,6 +5,7 @@ Also how DCP's metadata names records. Not done here: DCP's protocol (writer).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from torch.distributed.checkpoint.storage import WriteResult
 from codec.errors import SourceError, WriteError
 from codec.record.record import Record
 from codec.scheme.coding import Coding
+from codec.state.moments import first_of
+from codec.state.policy import moments_among
 from codec.state.tensors import Layout, TensorSpec, to_arrays
 
 from .bundles import (
@@ -28,8 +31,10 @@ from .bundles import (
     store_whole,
     whole_spec,
 )
-from .chunks import Chunk, Rules, fit_records, value_of, with_ties
+from .chunks import Chunk, Rules, fit_records, tree_name, value_of, with_ties
 from .files import RecordAt, is_name, is_of, is_there, missing, write
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -106,8 +111,12 @@ class RankWriter:
             WriteError: The disk refuses.
         """
         paths: Any = getattr(planner, "mappings", None) or {}
-        chunks = [self._rules.chunk(item, paths.get(item.index.fqn)) for item in plan.items]
+        keys = {item.index.fqn: (item.index.fqn,) for item in plan.items} | paths
+        moments = moments_among(tree_name(fqn, path) for fqn, path in keys.items())
+        chunks = [self._rules.chunk(i, keys[i.index.fqn], moments) for i in plan.items]
         chunks = with_ties(chunks, self._rules, planner)
+        if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
+            _log.warning("%s: %s", self._step, sentence)
         self._lossy([c for c in chunks if c.is_lossy], planner)
         rest = [c for c in chunks if not c.is_lossy]
         for group in fit_records((c, c.spec.track_nbytes if c.spec else 0) for c in rest):
@@ -122,10 +131,16 @@ class RankWriter:
                 values = {c.name: value_of(c, planner) for c in own}
                 self._note(bundle.delta(values, self._put), own)
                 left = {name: c for name, c in left.items() if name not in values}
-        new = ((c, c.spec.track_nbytes) for c in left.values() if c.spec is not None)
-        for group in fit_records(new):
+        together: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
+        for name, chunk in left.items():
+            together.setdefault(first_of(name) or name, []).append(chunk)
+        new = (
+            (pair, sum(c.spec.track_nbytes for c in pair if c.spec)) for pair in together.values()
+        )
+        for pairs in fit_records(new):
+            group = [c for pair in pairs for c in pair if c.spec is not None]
             values = {c.name: value_of(c, planner) for c in group}
-            specs = [c.spec for c in group]
+            specs = [c.spec for c in group if c.spec is not None]
             self._note(new_bundle(specs, values, self._coding, self._put), group)
 
     def _exact(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:

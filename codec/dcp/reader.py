@@ -26,6 +26,7 @@ from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
 from codec.scheme.coding import Coding
+from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
 from .bundles import StoredChunk, bundle_of, content_digest
@@ -134,10 +135,12 @@ class ChainReader(FileSystemReader):
     ) -> None:
         assert replay.track is not None
         specs = {t.name: t for t in replay.track.layout.tensors}
+        asked = Layout(tuple(specs[name] for name in tensors if name in specs))
+        arrays = bounded(replay.track.arrays, asked)
         for name, items in tensors.items():
             if name not in specs:
                 raise MalformedRecordError(at.file, f"a chunk {name!r}", f"{len(specs)} others")
-            spec, array = specs[name], replay.track.arrays[name]
+            spec, array = specs[name], arrays[name]
             for item in items:
                 if item.type == LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(array.tobytes()))

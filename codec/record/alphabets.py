@@ -6,7 +6,7 @@ row: k, classes, units, bytes | table | zeros | bits of its streams | levels | p
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ def join(groups: Sequence[Group]) -> Arrays:
     """Name -> array of these groups, in record order; nothing where there are none."""
     parts = [part for group in groups for part in _parts(group.encoded)]
     return {ARRAY: np.concatenate(parts)} if parts else {}
+
+
+def nbytes_of(groups: Iterable[Group]) -> int:
+    """Bytes that these groups take in a record."""
+    return sum(part.nbytes for group in groups for part in _parts(group.encoded))
 
 
 def words_of(arrays: Arrays) -> Pieces:

@@ -38,6 +38,7 @@ PREFIX = "t/"  # before every tensor's name, which can then not be one of our ow
 STRUCTURE = "structure"
 TABLES = "sent"  # the code tables that a later delta may use again
 PADDING = 8  # bytes: safetensors pads a header by fewer
+OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 RUN = 16  # hex digits: enough to tell runs apart
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
 MAX_STEP = 2**63 - 1  # fits into the integers of every reader
@@ -154,14 +155,18 @@ def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) ->
         exact: The tensors stored exactly; their own entries do not count.
         coding: Has a budget.
     """
-    n_alphabets = len(list(alphabets(layout, coding.scope)))
+    shares = list(alphabets(layout, coding.scope))
+    n_alphabets = sum(not tensors[0].alone for tensors in shares)
     coded = np.zeros(int((coding.budget or 0) * layout.lossy_nbytes) // WORD, np.uint32)
-    arrays: Arrays = {ARRAY: coded} if n_alphabets else {}
+    arrays: Arrays = {ARRAY: coded} if shares else {}
     place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
     data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding), arrays)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
-    return lossy + HEAD * n_alphabets + PADDING
+    # Offsets have more digits where tensors that are alone, on top of the budget, lie there too.
+    whole = coded.nbytes + sum(t.track_nbytes for t in layout.tensors if t.alone)
+    digits = len(str(whole)) - len(str(coded.nbytes))
+    return lossy + HEAD * n_alphabets + PADDING + OFFSETS * digits
 
 
 def load(data: bytes, where: str) -> Record:

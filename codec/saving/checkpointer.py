@@ -20,7 +20,14 @@ from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from codec.scheme.coding import Coding, check_targets
 from codec.scheme.tracker import Tracker
-from codec.state.policy import Policy
+from codec.state.policy import (
+    EXACT,
+    SKIP,
+    Policy,
+    describe_moments,
+    family_of,
+    moments_among,
+)
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
 from codec.state.tree import Parts, Template, flatten
 from codec.storage.location import Location
@@ -52,8 +59,9 @@ class Checkpointer:
         path: The directory, made if it is missing, or its URL.
         bits, scope, coder, budget, tolerance, quantizer: See `Coding`. A budget also pays for the
             record's header.
-        policy: Pattern of names -> "lossy", "exact" or "skip", see `Policy`. The first save logs
-            tensors that may be weights but are stored exactly because of their names.
+        policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
+            save logs tensors that may be weights but are stored exactly because of their names, and
+            that an optimizer's moments are lossy.
         base_every: After so many deltas comes a base, the state itself: a restore then never takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them. None: only the first save, and saves whose tensors changed, write one.
@@ -104,6 +112,7 @@ class Checkpointer:
         self._policy = Policy(policy)
         check_targets(self._policy.targets)
         self._front, self._is_first = Front(self._policy), True
+        self._has_told_moments = False
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
@@ -158,6 +167,8 @@ class Checkpointer:
         if self._is_first:
             self._is_first = False
             self._say_unknown_models(layout)
+        if not self._has_told_moments:
+            self._say_moments(layout)
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
@@ -173,6 +184,13 @@ class Checkpointer:
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),
             )
+
+    def _say_moments(self, layout: Layout) -> None:
+        """Log that an optimizer's moments are lossy, unless a pattern of the policy says so."""
+        of_default = (t for t in layout.tensors if self._policy.asked(t.name) is None)
+        if sentence := describe_moments(of_default):
+            self._has_told_moments = True
+            _log.warning("%s: %s", self._location, sentence)
 
     def restore(self) -> dict[Any, Any] | None:
         """The state of the newest step, for a training loop to continue; None before the first.
@@ -255,15 +273,15 @@ class Front:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None
-                specs = (
-                    spec_of(
-                        name,
-                        tensor,
-                        self._policy.is_lossy(name, parts.ties.get(name, ())),
-                        self._policy.family(name),
-                    )
-                    for name, tensor in parts.tensors.items()
-                )
-                self._layout = Layout(tuple(specs), parts.structure)
+                self._layout = self._layout_of(parts)
             self._looks, self._signatures = parts.fingerprints, signatures
         return parts, self._layout
+
+    def _layout_of(self, parts: Parts) -> Layout:
+        moments = moments_among(parts.tensors)
+        specs = []
+        for name, tensor in parts.tensors.items():
+            ties = parts.ties.get(name, ())
+            kind = self._policy.kind(name, ties, is_moment=name in moments)
+            specs.append(spec_of(name, tensor, kind not in (EXACT, SKIP), family_of(kind, name)))
+        return Layout(tuple(specs), parts.structure)

@@ -37,6 +37,7 @@ from codec.errors import (
     warn,
 )
 from codec.record import record as records
+from codec.record.alphabets import nbytes_of
 from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.record import Place, Record
@@ -361,7 +362,8 @@ def check_step(step: Any, newest: int | None) -> int:
 def _summary(
     record: Record, layout: Layout, ends: Sequence[float], delta: Delta | None, commit: float
 ) -> Saved:
-    coded = [group.encoded for group in delta.groups] if delta else []
+    groups = delta.groups if delta else ()
+    coded = [group.encoded for group in groups]
     tables = [e.cached for e in coded if e.table]
     non_finite = delta.non_finite if delta else ()
     if non_finite:
@@ -385,4 +387,5 @@ def _summary(
         ends[0],
         record.exact_nbytes,
         layout.lossy_nbytes,
+        nbytes_of(group for group in groups if group.tensors[0].alone),
     )

@@ -37,7 +37,10 @@ class Saved:
         began: When, by `time.perf_counter`, a clock that all processes of a machine share.
         exact_nbytes: The part of nbytes that is stored exactly, and so outside a budget: tensors
             and values with their entries in the header; all of a base.
-        lossy_nbytes: The lossy tensors' part of full_nbytes, which a budget is a share of.
+        lossy_nbytes: The part of full_nbytes that a budget is a share of: the lossy tensors without
+            those of moment_nbytes.
+        moment_nbytes: The part of nbytes that is outside a budget too, though it is lossy: an
+            optimizer's tensors with bits of their own.
     """
 
     step: int
@@ -54,6 +57,7 @@ class Saved:
     began: float = 0.0
     exact_nbytes: int = 0
     lossy_nbytes: int = 0
+    moment_nbytes: int = 0
 
     @property
     def ratio(self) -> float:

@@ -1,7 +1,8 @@
 """Budget mode: uniform steps as small, or as many buckets, as fit into a share of float32's bytes.
 
 A budget pays for the record's header, code tables, levels and code words. Tensors that are stored
-exactly come on top of it: no setting can make them smaller.
+exactly come on top of it: no setting can make them smaller. So do those that are alone, as an
+optimizer's moments are: their own bits say what they take.
 
 A histogram gives a rough size for any step size and any number of buckets: Shannon's bound, which
 runs of zeros may undercut. Counted tokens give an upper bound. Their ratio to the estimate leads to
@@ -75,7 +76,7 @@ class Budget:
     its smallest change needs it: otherwise a bias would never get a level.
 
     Args:
-        share: Of the float32 bytes of all lossy tensors.
+        share: Of the float32 bytes of all lossy tensors that are not alone.
         layout: The track's.
         coder: Its name.
         header: Bytes of the record's header.
@@ -96,7 +97,7 @@ class Budget:
 
     @property
     def nbytes(self) -> float:
-        """The limit, without tensors stored exactly."""
+        """The limit, without tensors stored exactly or alone."""
         return self.share * self.layout.lossy_nbytes
 
     @staticmethod
@@ -112,6 +113,8 @@ class Budget:
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """Subtract the bytes of an alphabet."""
+        if tensors[0].alone:
+            return
         self._spent += nbytes
         if tensors[0].family:
             self._outside[tensors[0].name] = nbytes

@@ -9,45 +9,73 @@ could be of any size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .tensors import Arrays, Layout
 from .tree import Parts, unflatten
 
-FIRST, SECOND = "exp_avg", ("exp_avg_sq", "max_exp_avg_sq")  # as optimizers of torch name them
+# A second moment's name, as torch's optimizers give it, with what codec.dcp puts behind it.
+_SECOND = re.compile(r"(.*[/.])(?:max_)?exp_avg_sq(@[0-9,]*)?", re.DOTALL)
+FIRST = "exp_avg"
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
+UNKNOWN = 1000.0  # C of unknown betas: that of (0, 0.999), above that of all usual ones
 
 
-def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...]) -> Arrays:
+def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = None) -> Arrays:
     """The arrays, with each lossy second moment at least what the first one says.
 
-    arrays: of a track; none of them changes. values: see `Track`. Optimizers are recognised by
-    their form, {"state": ..., "param_groups": ...}, in which a group has betas.
+    Args:
+        arrays: Of a track; none of them changes. The first moment stands under the name of the
+            second one, but for its last part.
+        layout: Of the arrays.
+        values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
+            {"state": ..., "param_groups": ...}; for all others C is UNKNOWN.
     """
-    lossy = {t.name for t in layout.tensors if t.lossy and t.name.rpartition("/")[2] in SECOND}
-    if not lossy:
+    firsts = {t.name: first_of(t.name) for t in layout.tensors if t.lossy}
+    pairs = {second: first for second, first in firsts.items() if first in arrays}
+    if not pairs:
         return arrays
+    ratios = {} if values is None else _ratios(layout, values)
+    raised = {
+        second: _raised(arrays[second], arrays[first], ratios.get(second, UNKNOWN))
+        for second, first in pairs.items()
+        if arrays[first].shape == arrays[second].shape
+    }
+    return arrays | raised
+
+
+def first_of(name: str) -> str:
+    """The name of the first moment beside a second one; "" for other names."""
+    found = _SECOND.fullmatch(name)
+    return f"{found[1]}{FIRST}{found[2] or ''}" if found else ""
+
+
+def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> NDArray[np.float32]:
+    """second, at least first^2 / ratio."""
+    with np.errstate(all="ignore"):  # what is not finite stays
+        least = first.astype(np.float64) ** 2 / (ROUNDING * ratio)
+    least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)
+    return np.where((least > second) & (least > LEAST), least, second)
+
+
+def _ratios(layout: Layout, values: tuple[str, ...]) -> dict[str, float]:
+    """C of each second moment whose betas are known and bound it."""
     names = {t.name: t.name for t in layout.tensors}
-    found = dict(arrays)
-    for state, betas in _moments(unflatten(Parts(layout.structure, names, values))):
-        ratio = _most(betas)
-        first = arrays.get(state.get(FIRST, ""))
-        for key in SECOND:
-            name = state.get(key)
-            if name not in lossy or first is None or ratio is None:
-                continue
-            least = first.astype(np.float64) ** 2 / (ROUNDING * ratio)
-            least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)
-            second = found[name]
-            found[name] = np.where((least > second) & (least > LEAST), least, second)
+    found: dict[str, float] = {}
+    for state, betas in _parameters(unflatten(Parts(layout.structure, names, values))):
+        ratio = _ratio(betas)
+        if ratio is not None:
+            found |= {name: ratio for name in state.values() if isinstance(name, str)}
     return found
 
 
-def _most(betas: Any) -> float | None:
+def _ratio(betas: Any) -> float | None:
     """C of these betas; None if they are none, or there is no bound."""
     if not isinstance(betas, Sequence) or len(betas) < 2:
         return None
@@ -57,11 +85,11 @@ def _most(betas: Any) -> float | None:
     return float((1 - b1) ** 2 / ((1 - b2) * (1 - b1 * b1 / b2)))
 
 
-def _moments(state: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
+def _parameters(state: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
     """Of every parameter in every optimizer: its moments by key, and the betas of its group."""
     if isinstance(state, list | tuple):
         for child in state:
-            yield from _moments(child)
+            yield from _parameters(child)
     if not isinstance(state, Mapping):
         return
     own, groups = state.get("state"), state.get("param_groups")
@@ -73,4 +101,4 @@ def _moments(state: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
                         yield found, group.get("betas")
         return
     for child in state.values():
-        yield from _moments(child)
+        yield from _parameters(child)

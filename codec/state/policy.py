@@ -5,6 +5,9 @@ a target of its own, "tolerance=1e-05" or "bits=4", whatever the others have. Te
 are a family: they share an alphabet. An optimizer's tensors with a target have one each, as in
 "bits=3 optimizer/state/0/exp_avg": their magnitudes differ from layer to layer, and a shared
 alphabet would keep only the largest.
+
+Running means of gradients and of their squares are lossy too, with the target MOMENT. They are
+recognised by name, see `moments_among`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,11 @@ MOMENTS = (
     *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"),
     *("grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight"),
 )
+# Running means of gradients and their squares, in SGD, Adam, AdamW, NAdam, RAdam and Muon of torch,
+# and all that these optimizers keep of a parameter.
+LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
+KNOWN = LOSSY_MOMENTS | {"step", "mu_product"}
+MOMENT = "bits=3"  # their target: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
@@ -40,7 +48,8 @@ class Policy:
 
     A tensor with several names is exact if any of its names is, and skipped only if all are.
     Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
-    all floats below one of MODELS, or all floats if no name has a slash. Everything else is exact.
+    all floats below one of MODELS, or all floats if no name has a slash. An optimizer's moments
+    have the target MOMENT. Everything else is exact.
     Raises SettingsError for another mapping.
     """
 
@@ -61,16 +70,6 @@ class Policy:
         """All targets, as families are called."""
         return [kind for kind in self._patterns.values() if kind not in KINDS]
 
-    def family(self, name: str) -> str:
-        """The family of a lossy tensor: its target's, if it has one, else see `family`.
-
-        Raises what `targeted` raises.
-        """
-        asked = self.asked(name)
-        if asked is None or asked in KINDS:
-            return family(name)
-        return targeted(asked, name, of_optimizer=is_of_optimizer(name))
-
     def is_skipped(self, name: str) -> bool:
         """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
         something below it, as "model/*" does for "model"."""
@@ -81,14 +80,21 @@ class Policy:
                 return False
         return False
 
-    def is_lossy(self, name: str, ties: Iterable[str] = ()) -> bool:
-        """Whether a tensor is lossy if its dtype and size allow it. ties: its other names, see
-        `tree.Parts`."""
+    def kind(self, name: str, ties: Iterable[str] = (), *, is_moment: bool = False) -> str:
+        """How a tensor is stored if its dtype and size allow it: a kind or a target.
+
+        Args:
+            name: Of the tensor.
+            ties: Its other names, see `tree.Parts`.
+            is_moment: Whether it is one of `moments_among` all names.
+        """
         if any(self.asked(tie) == EXACT for tie in ties):
-            return False
+            return EXACT
         if asked := self.asked(name):
-            return asked not in (EXACT, SKIP)
-        return not family(name) and not name.endswith(STATISTICS)
+            return asked
+        if is_moment:
+            return MOMENT
+        return EXACT if family(name) or name.endswith(STATISTICS) else LOSSY
 
     def asked(self, name: str) -> str | None:
         """The kind or target of the first pattern that matches; None if none does."""
@@ -121,14 +127,38 @@ def _prefixes(name: str) -> list[str]:
     return [name[: slash.start()] for slash in re.finditer("/", name)]
 
 
+def moments_among(names: Iterable[str]) -> frozenset[str]:
+    """The names that are LOSSY_MOMENTS of an optimizer and stand beside nothing but KNOWN.
+
+    Another optimizer may mean something else by them, so what it keeps of a parameter stays exact:
+    Adamax has "exp_inf" beside "exp_avg".
+    """
+    below: dict[str, set[str]] = {}
+    for name in names:
+        above, _, rest = "", "", name
+        while rest:
+            key, _, rest = rest.partition("/")
+            below.setdefault(above, set()).add(key)
+            above = f"{above}/{key}" if above else key
+    return frozenset(
+        f"{above}/{key}"
+        for above, keys in below.items()
+        if keys <= KNOWN and not _is_of_model(above) and _names_optimizer(above.split("/"))
+        for key in keys & LOSSY_MOMENTS
+    )
+
+
 def is_of_optimizer(name: str) -> bool:
     """Whether a tensor is an optimizer's, by a key above it or by its own name."""
     *keys, last = name.split("/")
+    return last in MOMENTS or _names_optimizer(keys)
+
+
+def _names_optimizer(keys: Sequence[str]) -> bool:
+    """Whether one of these keys is that of an optimizer, or of its state."""
     words = (word.lower() for key in keys for word in _WORD.findall(key))
-    return (
-        last in MOMENTS
-        or any(key == "state" and after.isdigit() for key, after in pairwise(keys))
-        or any(word == "opt" or word.startswith("optim") for word in words)
+    return any(key == "state" and after.isdigit() for key, after in pairwise(keys)) or any(
+        word == "opt" or word.startswith("optim") for word in words
     )
 
 
@@ -143,8 +173,18 @@ def family(name: str) -> str:
     An optimizer's moments have other magnitudes than the weights: in one alphabet with them, only
     the weights would ever be promoted.
     """
-    outermost, slash, _ = name.partition("/")
-    return "" if not slash or outermost in MODELS else name.rpartition("/")[2]
+    return name.rpartition("/")[2] if "/" in name and not _is_of_model(name) else ""
+
+
+def _is_of_model(name: str) -> bool:
+    return name.partition("/")[0] in MODELS
+
+
+def family_of(kind: str, name: str) -> str:
+    """The family of a lossy tensor of a kind or target. Raises what `targeted` raises."""
+    if kind in KINDS:
+        return family(name)
+    return targeted(kind, name, of_optimizer=is_of_optimizer(name))
 
 
 def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
@@ -159,6 +199,23 @@ def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
         wanted = f"{', '.join(KINDS)} or bits=X"
         raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {wanted}")
     return f"{target} {name}"
+
+
+def describe_moments(tensors: Iterable[TensorSpec]) -> str:
+    """Says which tensors are alone, and how to make them exact; "" if none is."""
+    alone = [t for t in tensors if t.alone]
+    if not alone:
+        return ""
+    keys = sorted({t.name.rpartition("@")[0] or t.name for t in alone})
+    kinds = sorted({re.split("[/.]", key)[-1] for key in keys})
+    above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
+    exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
+    targets = ", ".join(sorted({t.target.replace("bits=", "") for t in alone}))
+    megabytes = sum(t.track_nbytes for t in alone) / 1e6
+    return (
+        f"the optimizer's moments are lossy, at {targets} bits: {len(alone)} tensors "
+        f"({', '.join(kinds)}), {megabytes:,.1f} MB in float32. policy={{{exact}}} keeps them exact"
+    )
 
 
 def rules(texts: Iterable[str]) -> dict[str, str]:

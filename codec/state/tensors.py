@@ -80,6 +80,17 @@ class TensorSpec:
     family: str = ""
 
     @property
+    def alone(self) -> bool:
+        """Whether it has a target and an alphabet of its own, as an optimizer's moments have: its
+        family is the target and its name."""
+        return self.family.endswith(f" {self.name}")
+
+    @property
+    def target(self) -> str:
+        """The target of a tensor that is alone, as "bits=3"; "" of others."""
+        return self.family.removesuffix(f" {self.name}") if self.alone else ""
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
@@ -117,8 +128,8 @@ class Layout:
 
     @property
     def lossy_nbytes(self) -> int:
-        """Bytes of the lossy tensors in float32: what a budget is a share of."""
-        return sum(t.track_nbytes for t in self.tensors if t.lossy)
+        """Bytes in float32 of what a budget is a share of: the lossy tensors that are not alone."""
+        return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
 
 
 def is_tensor(value: object) -> bool:
