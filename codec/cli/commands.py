@@ -21,13 +21,13 @@ from codec.chain import upkeep
 from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
-from codec.record.record import PREFIX
+from codec.record.record import PREFIX, stored_layout
 from codec.record.residuals import RESIDUALS
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
-from codec.state.policy import Policy, rules
+from codec.state.policy import Policy, describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
 from codec.storage.directory import remove_unused
 from codec.storage.location import Location
@@ -61,14 +61,20 @@ def info(options: argparse.Namespace) -> int:
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, sentence = _exact_part(chain, newest) if newest else ({}, "")
-    answer = {"run": chain.where, "bytes": chain.nbytes, "records": rows, "newest_delta": exact}
+    moments, of_moments = _moments(chain)
+    answer = {
+        "run": chain.where,
+        "bytes": chain.nbytes,
+        "records": rows,
+        "newest_delta": exact,
+        "moments": moments,
+    }
     lines = [f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file"]
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
         lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
-    return _answer(
-        options, answer, *lines, f"{len(rows)} records, {chain.nbytes:,} bytes", sentence
-    )
+    lines.append(f"{len(rows)} records, {chain.nbytes:,} bytes")
+    return _answer(options, answer, *lines, sentence, of_moments)
 
 
 def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
@@ -94,6 +100,24 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
         f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
         f"outside any budget{f': {names}' if names else ''}"
     )
+
+
+def _moments(chain: Chain) -> tuple[dict[str, Any], str]:
+    """The optimizer's tensors that are lossy with a target of their own, by the newest base."""
+    entry = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
+    if entry is None:
+        return {}, ""
+    try:
+        layout = stored_layout(chain.read(entry))
+    except (RecordError, ChainError) as exc:
+        return {"step": entry.step, "problem": str(exc)}, f"The newest base: {exc}"
+    alone = [t for t in layout.tensors if t.alone]
+    sentence = describe_moments(alone)
+    return {
+        "step": entry.step,
+        "tensors": {t.name: t.target for t in alone},
+        "float32_bytes": sum(t.track_nbytes for t in alone),
+    }, sentence[:1].upper() + sentence[1:]
 
 
 def verify(options: argparse.Namespace) -> int:

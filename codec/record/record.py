@@ -213,12 +213,8 @@ def load(data: bytes, where: str) -> Record:
     )
 
 
-def base_of(record: Record) -> Track:
-    """The track of a base record, checked; its arrays are fresh and writable.
-
-    Raises MalformedRecordError, TrackDigestError.
-    """
-    where = record.where
+def stored_layout(record: Record) -> Layout:
+    """The layout that a base record names. Raises MalformedRecordError."""
     try:
         tensors = tuple(
             TensorSpec(
@@ -231,10 +227,19 @@ def base_of(record: Record) -> Track:
             )
             for name, dtype, shape, lossy, library, family in record.metadata["layout"]
         )
-        layout = Layout(tensors, text_of(record.arrays.get(STRUCTURE)))
+        return Layout(tensors, text_of(record.arrays.get(STRUCTURE)))
     except (KeyError, TypeError, ValueError, PayloadError) as exc:
         expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
-        raise MalformedRecordError(where, expected, short(exc)) from exc
+        raise MalformedRecordError(record.where, expected, short(exc)) from exc
+
+
+def base_of(record: Record) -> Track:
+    """The track of a base record, checked; its arrays are fresh and writable.
+
+    Raises MalformedRecordError, TrackDigestError.
+    """
+    where, layout = record.where, stored_layout(record)
+    tensors = layout.tensors
     names = {PREFIX + t.name for t in tensors}
     more = {STRUCTURE, VALUES, TABLES} & set(record.arrays)
     if len(names) != len(tensors) or names | more != set(record.arrays):

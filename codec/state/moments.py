@@ -37,23 +37,23 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
         values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
             {"state": ..., "param_groups": ...}; for all others C is UNKNOWN.
     """
-    firsts = {t.name: first_of(t.name) for t in layout.tensors if t.lossy}
-    pairs = {second: first for second, first in firsts.items() if first in arrays}
+    pairs = [(t.name, first_of(t.name)) for t in layout.tensors if t.lossy]
+    pairs = [(second, first) for second, first in pairs if first in arrays]
     if not pairs:
         return arrays
     ratios = {} if values is None else _ratios(layout, values)
     raised = {
         second: _raised(arrays[second], arrays[first], ratios.get(second, UNKNOWN))
-        for second, first in pairs.items()
-        if arrays[first].shape == arrays[second].shape
+        for second, first in pairs
+        if first is not None and arrays[first].shape == arrays[second].shape
     }
     return arrays | raised
 
 
-def first_of(name: str) -> str:
-    """The name of the first moment beside a second one; "" for other names."""
+def first_of(name: str) -> str | None:
+    """The name of the first moment beside a second one; None for other names."""
     found = _SECOND.fullmatch(name)
-    return f"{found[1]}{FIRST}{found[2] or ''}" if found else ""
+    return f"{found[1]}{FIRST}{found[2] or ''}" if found else None
 
 
 def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> NDArray[np.float32]:

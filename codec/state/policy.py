@@ -211,10 +211,11 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
     targets = ", ".join(sorted({t.target.replace("bits=", "") for t in alone}))
-    megabytes = sum(t.track_nbytes for t in alone) / 1e6
+    nbytes = sum(t.track_nbytes for t in alone)
+    size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"
     return (
         f"the optimizer's moments are lossy, at {targets} bits: {len(alone)} tensors "
-        f"({', '.join(kinds)}), {megabytes:,.1f} MB in float32. policy={{{exact}}} keeps them exact"
+        f"({', '.join(kinds)}), {size} in float32. policy={{{exact}}} keeps them exact"
     )
 
 

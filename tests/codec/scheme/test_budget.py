@@ -411,21 +411,28 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("optimizer", "budget", "scope"), [("adam", 0.1, "tensor"), ("momentum", 0.5, "model")]
 )
-def test_what_is_stored_exactly_takes_nothing_of_a_budget(
-    tmp_path: Path, optimizer: str, budget: float, scope: str
+@pytest.mark.parametrize("policy", [{"optimizer/*": "exact"}, {"optimizer/*": "bits=all"}, None])
+def test_moments_take_nothing_of_a_budget(
+    tmp_path: Path, optimizer: str, budget: float, scope: str, policy: dict[str, str] | None
 ) -> None:
-    """The moments alone are larger than the budget, and the model moves in every record."""
+    """Exact or with bits of their own: the model moves in every record, and fills its budget."""
     net, path = mlp(), tmp_path / "run.lcc"
     kind = torch.optim.Adam if optimizer == "adam" else partial(torch.optim.SGD, momentum=0.9)
     saves = trained(
-        path, net, kind(net.parameters(), lr=1e-3), (16, 96), budget=budget, scope=scope
+        *(path, net, kind(net.parameters(), lr=1e-3), (16, 96)),
+        budget=budget,
+        scope=scope,
+        policy=policy,
     )
+    exact = policy == {"optimizer/*": "exact"}
     lossy = 4 * sum(p.numel() for p in net.parameters())
     for saved in saves[2:]:  # the first step adds the optimizer's tensors, and is a base
         assert saved.kind == "delta"
         assert saved.lossy_nbytes == lossy
-        assert 0 < saved.nbytes - saved.exact_nbytes <= budget * lossy
-        assert saved.exact_nbytes >= 0.6 * lossy  # one moment of every weight, as a residual
+        own = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
+        assert 0.8 * budget * lossy < own <= budget * lossy
+        assert (saved.exact_nbytes >= 0.6 * lossy) == exact  # of every weight a residual
+        assert (saved.moment_nbytes == 0) == exact
         before, after = model_of(path, saved.step - 1), model_of(path, saved.step)
         assert all((before[name] != after[name]).any() for name in after)
 

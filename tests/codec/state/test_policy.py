@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.scheme.quantize import quantize
+from codec.state.policy import Policy
 
 F32 = np.float32
 
@@ -45,7 +46,134 @@ def test_default(tmp_path: Path) -> None:
         "other": {"w": full(9)},
         "models": {"w": full(9)},
     }
-    assert lossy(tmp_path / "nested", nested) == {"model/w", "state_dict/deep/0/w", "ema"}
+    found = lossy(tmp_path / "nested", nested)
+    assert found == {"model/w", "state_dict/deep/0/w", "ema", "optimizer/exp_avg"}
+
+
+def entries(*keys: str, **more: Any) -> dict[str, Any]:
+    """What an optimizer keeps of a parameter."""
+    return {"step": torch.tensor(3.0)} | {key: full(9) for key in keys} | more
+
+
+KNOWN = [("exp_avg",), ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), ("momentum_buffer",)]
+OTHERS = [  # Adamax, RMSprop, Adadelta, SOAP, Adafactor, another's master weights
+    entries("exp_avg", "exp_inf"),
+    entries("square_avg", "momentum_buffer", "grad_avg"),
+    entries("square_avg", "acc_delta"),
+    entries("exp_avg", "exp_avg_sq", GG=[full(3, 3)]),
+    entries("exp_avg", "exp_avg_sq", Q={"left": full(3, 3)}),
+    entries("exp_avg", exp_avg_sq_row=full(9)),
+    entries("exp_avg", "exp_avg_sq", "master_param"),
+]
+
+
+@pytest.mark.parametrize("above", ["optimizer", "optG", "optimizers/1", "d_optim/x", "adam"])
+@pytest.mark.parametrize("keys", KNOWN)
+def test_moments_of_known_optimizers(above: str, keys: tuple[str, ...], tmp_path: Path) -> None:
+    """Below a name of an optimizer, or below a numbered state."""
+    state: Any = {"state": {0: entries(*keys), 1: entries(*keys), "other": full(9)}}
+    for key in reversed(above.split("/")):
+        state = {key: state}
+    found = lossy(tmp_path / "run.lcc", {"model": {"w": full(9)}} | state)
+    assert found == {"model/w"} | {f"{above}/state/{i}/{key}" for i in (0, 1) for key in keys}
+
+
+@pytest.mark.parametrize("kept", OTHERS)
+def test_what_another_optimizer_keeps_is_exact(kept: dict[str, Any], tmp_path: Path) -> None:
+    state = {"model": {"w": full(9)}, "optimizer": {"state": {0: kept, 1: entries("exp_avg")}}}
+    found = lossy(tmp_path / "run.lcc", state)
+    assert found == {"model/w", "optimizer/state/1/exp_avg"}
+
+
+def test_names_alone_are_no_moments(tmp_path: Path) -> None:
+    """Without an optimizer above them; the model's own are the model's."""
+    state = {
+        "model": {"w": full(9), "optimizer": {"exp_avg": full(9)}},
+        "ema": {"exp_avg": full(9)},
+        "optimizer": {"exp_avg": full(7), "exp_avg_sq": np.full(9, 1.0), "momentum_buffer": 3},
+    }
+    assert lossy(tmp_path / "run.lcc", state) == {"model/w", "model/optimizer/exp_avg"}
+    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
+        checkpoints.save(1, state)
+        assert checkpoints.tracker is not None
+        families = {t.family for t in checkpoints.tracker.track.layout.tensors}
+    assert families == {""}
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        ({"optimizer/*": "exact"}, {}),
+        ({"*/exp_avg_sq": "exact"}, {"exp_avg": "bits=3"}),
+        ({"*": "exact"}, {}),
+        ({"*/exp_avg": "bits=2"}, {"exp_avg": "bits=2", "exp_avg_sq": "bits=3"}),
+        ({"optimizer/*": "bits=all"}, {"exp_avg": "bits=all", "exp_avg_sq": "bits=all"}),
+        ({"optimizer/*": "lossy"}, {"exp_avg": "", "exp_avg_sq": ""}),
+        ({"model/*": "bits=4"}, {"exp_avg": "bits=3", "exp_avg_sq": "bits=3"}),
+    ],
+)
+def test_a_policy_overrules(
+    policy: dict[str, str],
+    found: dict[str, str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What it names is not told."""
+    kept = entries("exp_avg", "exp_avg_sq")
+    state = {"model": {"w": full(9)}, "optimizer": {"state": {0: kept}}}
+    with codec.Checkpointer(tmp_path / "run.lcc", policy=policy) as checkpoints:
+        checkpoints.save(0, state)
+        assert checkpoints.tracker is not None
+        tensors = checkpoints.tracker.track.layout.tensors
+    own = {t.name.rpartition("/")[2]: t.target for t in tensors if t.lossy and t.name[0] == "o"}
+    assert own == found
+    asked = Policy(policy).asked
+    default = [key for key in found if asked(f"optimizer/state/0/{key}") is None]
+    told = [m for m in everything_logged(caplog) if "moments are lossy" in m]
+    assert len(told) == bool(default)
+    assert all(f"{len(default)} tensors ({', '.join(default)})" in m for m in told)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_lossy_moments_are_told_once(
+    asynchronous: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, forks: None
+) -> None:
+    """With the policy that keeps them exact; an optimizer without moments says nothing."""
+    states = [{"model": {"w": full(9)}, "opt": {}}, *adam(3)]
+    path = tmp_path / "1.lcc"
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        for step, state in enumerate(states):
+            told = [m for m in everything_logged(caplog) if "moments are lossy" in m]
+            assert len(told) == (step > 1)
+            checkpoints.save(step, state)
+    assert f"{path}: the optimizer's moments are lossy, at 3 bits: 6 tensors" in told[0]
+    size = 4 * 2 * (30 * 20 + 20 + 20)  # the last bias is tiny
+    assert f"(exp_avg, exp_avg_sq), {size:,} bytes in float32" in told[0]
+    (policy,) = re.findall(r"policy=(\{.*?\})", told[0])
+    caplog.clear()
+    found = lossy(tmp_path / "2.lcc", states[-1], ast.literal_eval(policy))
+    assert found == {"model/0.weight", "model/0.bias", "model/2.weight"}
+    assert everything_logged(caplog) == []
+
+
+def test_a_chain_of_exact_moments_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As an earlier version has saved it: with its policy as it was, without one from a base on."""
+    path, states = tmp_path / "run.lcc", adam(6)
+    exact = {"optimizer/*": "exact"}
+    with codec.Checkpointer(path, policy=exact) as checkpoints:
+        kinds = [checkpoints.save(step, states[step]).kind for step in (0, 1)]
+    with codec.Checkpointer(path, policy=exact, resume=True) as checkpoints:
+        kinds += [checkpoints.save(2, states[2]).kind]
+    with codec.Checkpointer(path, resume=True) as checkpoints:
+        kinds += [checkpoints.save(step, states[step]).kind for step in (3, 4)]
+    assert kinds == ["base", "delta", "delta", "base", "delta"]
+    (reason,) = [m for m in everything_logged(caplog) if "full base" in m]
+    assert "'optimizer/state/0/exp_avg' is F32 [20, 30] of torch, lossy" in reason
+    assert codec.verify(path).ok
+    for step in (1, 2, 3, 4):
+        own = codec.restore(path, step)["optimizer"]["state"][0]["exp_avg"]
+        live = states[step]["optimizer"]["state"][0]["exp_avg"]
+        assert torch.equal(own, live) == (step < 4)
 
 
 def test_patterns(tmp_path: Path) -> None:
@@ -165,8 +293,13 @@ def test_tied_tensors_that_grow_stay_exact(tmp_path: Path) -> None:
             assert torch.equal(codec.restore(tmp_path / "run.lcc")["model"]["w"], w)
 
 
-def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+def everything_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name.startswith("codec")]
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """About what may be a model."""
+    return [m for m in everything_logged(caplog) if "at full size" in m]
 
 
 def gan() -> dict[str, Any]:
@@ -197,11 +330,12 @@ def test_models_of_unknown_names_are_told_once(
     (policy,) = re.findall(r"policy=(\{.*?\})", message)
     policy = ast.literal_eval(policy)
     assert policy == {"generator/*": "lossy", "discriminator/*": "lossy"}
-    assert lossy(tmp_path / "2.lcc", state) == set(), "nothing has changed"
+    found = lossy(tmp_path / "2.lcc", state)
+    assert all(name.startswith("optimizer_") for name in found), "nothing has changed"
     caplog.clear()
     names = {name.partition("/")[0] for name in lossy(tmp_path / "3.lcc", state, policy)}
-    assert names == {"generator", "discriminator"}
-    assert lossy(tmp_path / "4.lcc", state, dict.fromkeys(policy, "exact")) == set()
+    assert names == {"generator", "discriminator", "optimizer_g", "optimizer_d"}
+    assert lossy(tmp_path / "4.lcc", state, dict.fromkeys(policy, "exact")) == found
     assert messages(caplog) == []
 
 
