@@ -11,8 +11,9 @@ ways side by side, each with a track and a chain of its own:
     bfloat16            the weights rounded to bfloat16, as a run in low precision has them
     ... by tensor       the same with scope="tensor": an alphabet for each
     float8              the weights as float8_e4m3fn, each tensor with a scale: exact, no delta
-    with moments        weights, and AdamW's state as it is
-    moments as deltas   weights, and AdamW's state with policy={"optimizer/*": "lossy"}
+    with moments        weights, and AdamW's state: its moments in 3 bits, the default
+    moments exact       weights, and AdamW's state with policy={"optimizer/*": "exact"}
+    all buckets         weights, and AdamW's state with policy={"optimizer/*": "lossy"}
 
 "Distance" is the track's from the weights, over the way that these have gone since the base.
 """
@@ -104,7 +105,8 @@ WAYS: dict[str, tuple[State, dict[str, Any]]] = {
     "bfloat16 by tensor": (rounded, {"scope": "tensor"}),
     "float8": (scaled, {}),
     "with moments": (everything, {}),
-    "moments as deltas": (everything, {"policy": {"optimizer/*": "lossy"}}),
+    "moments exact": (everything, {"policy": {"optimizer/*": "exact"}}),
+    "all buckets": (everything, {"policy": {"optimizer/*": "lossy"}}),
 }
 
 

@@ -34,7 +34,7 @@ from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
 from codec.state import edits, file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
-from codec.state.policy import Policy, rules
+from codec.state.policy import MOMENT, Policy, rules
 from codec.state.tensor_files import (
     HEAD,
     SUFFIXES,
@@ -72,6 +72,7 @@ __all__ = [
     "MAX_JSON",
     "MAX_STEP",
     "MAX_TENSORS",
+    "MOMENT",
     "PREFIX",
     "QUANTIZERS",
     "RUN",

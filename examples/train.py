@@ -27,8 +27,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--run", default="run.lcc", help="directory of the checkpoints")
     parser.add_argument("--steps", type=int, default=300, help="the last step")
     parser.add_argument("--bits", type=int, default=2, help="kept of the weights, 1 to 8")
-    parser.add_argument("--exact", action="store_true", help="weights too are saved as they are")
-    parser.add_argument("--lossy-optimizer", action="store_true", help="Adam's moments as well")
+    parser.add_argument("--exact", action="store_true", help="everything is saved as it is")
+    parser.add_argument("--exact-optimizer", action="store_true", help="Adam's moments are")
     parser.add_argument("--losses", default="losses.csv", help="step,loss in hex are added here")
     parser.add_argument("--weights", help="where to put the final weights, with torch.save")
     parser.add_argument("--seed", type=int, default=0)
@@ -44,10 +44,11 @@ def main(arguments: list[str] | None = None) -> None:
     shuffle = torch.Generator().manual_seed(options.seed)
     order = torch.arange(TRAIN)
 
-    # By default the model is lossy, everything else exact. The first pattern that fits counts.
+    # By default the weights and Adam's moments are lossy, everything else is exact. The first
+    # pattern that fits counts.
     policy: dict[str, str] = {}
-    if options.lossy_optimizer:
-        policy["optimizer/*"] = "lossy"
+    if options.exact_optimizer:
+        policy["optimizer/*"] = "exact"
     if options.exact:
         policy["*"] = "exact"
 

@@ -72,7 +72,8 @@ class ChainWriter(FileSystemWriter):
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
         bits, scope, coder, tolerance: See `Coding`. An alphabet belongs to one chunk, or with scope
             "model" to a rank's record.
-        policy: Pattern of fully qualified names -> "lossy" or "exact", see `Rules`.
+        policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
+            first save logs that an optimizer's moments are lossy.
         base_every: After so many saves with deltas comes one that needs no other directory; None:
             never.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this

@@ -24,11 +24,13 @@ _SECOND = re.compile(r"(.*[/.])(?:max_)?exp_avg_sq(@[0-9,]*)?", re.DOTALL)
 FIRST = "exp_avg"
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
+LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a level may lead a track beyond it
 UNKNOWN = 1000.0  # C of unknown betas: that of (0, 0.999), above that of all usual ones
 
 
 def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = None) -> Arrays:
-    """The arrays, with each lossy second moment at least what the first one says.
+    """The arrays, with each lossy second moment at least what the first one says, and no lossy
+    moment beyond what its own dtype holds.
 
     Args:
         arrays: Of a track; none of them changes. The first moment stands under the name of the
@@ -37,17 +39,18 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
         values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
             {"state": ..., "param_groups": ...}; for all others C is UNKNOWN.
     """
-    pairs = [(t.name, first_of(t.name)) for t in layout.tensors if t.lossy]
-    pairs = [(second, first) for second, first in pairs if first in arrays]
-    if not pairs:
-        return arrays
-    ratios = {} if values is None else _ratios(layout, values)
+    names = (t.name for t in layout.tensors if t.lossy)
+    firsts = ((name, first_of(name)) for name in names)
+    pairs = [(second, first) for second, first in firsts if first is not None and first in arrays]
+    ratios = _ratios(layout, values) if pairs and values is not None else {}
     raised = {
         second: _raised(arrays[second], arrays[first], ratios.get(second, UNKNOWN))
         for second, first in pairs
-        if first is not None and arrays[first].shape == arrays[second].shape
+        if arrays[first].shape == arrays[second].shape
     }
-    return arrays | raised
+    found = arrays | raised
+    half = {t.name: LARGEST[t.dtype] for t in layout.tensors if t.alone and t.dtype in LARGEST}
+    return found | {name: _within(found[name], largest) for name, largest in half.items()}
 
 
 def first_of(name: str) -> str | None:
@@ -62,6 +65,11 @@ def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> N
         least = first.astype(np.float64) ** 2 / (ROUNDING * ratio)
     least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)
     return np.where((least > second) & (least > LEAST), least, second)
+
+
+def _within(array: NDArray[np.float32], largest: float) -> NDArray[np.float32]:
+    """The array with what is finite between -largest and largest."""
+    return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
 
 
 def _ratios(layout: Layout, values: tuple[str, ...]) -> dict[str, float]:

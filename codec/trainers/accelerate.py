@@ -53,8 +53,8 @@ class ChainHook:
         accelerator: An `accelerate.Accelerator`.
         path: The chain's directory.
         step: Returns the number of the step, which has to rise; None counts from 0.
-        more: Returns what a record holds besides the model, such as the optimizer's state; exact
-            unless a policy says otherwise.
+        more: Returns what a record holds besides the model, such as {"optimizer": its state}: exact
+            but for the optimizer's moments, which policy={"optimizer/*": "exact"} keeps exact.
         resume: A loop that has loaded no state goes on after the newest step of an existing chain,
             which is refused otherwise.
         settings: bits, policy and so on of a `Checkpointer`.

@@ -39,7 +39,8 @@ class ChainCallback(TrainerCallback):
         path: The chain's directory.
         every: Optimizer steps between two records; None saves one with each of the Trainer's
             checkpoints.
-        optimizer: Save the optimizer and the scheduler too, exactly unless a policy says otherwise.
+        optimizer: Save the optimizer and the scheduler too, exactly but for the optimizer's
+            moments: policy={"optimizer/*": "exact"} keeps these exact.
         resume: A training that begins at step 0 may take over an existing chain, which is refused
             otherwise. A training that begins later always continues it.
         settings: bits, policy and so on of a `Checkpointer`.

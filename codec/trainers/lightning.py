@@ -64,8 +64,8 @@ class ChainCallback(Callback):
         path: The chain's directory.
         every: Steps (`trainer.global_step`) between two records; None saves one with each
             checkpoint of the Trainer.
-        optimizer: Save the optimizers and schedulers too, as lists, exactly unless a policy says
-            otherwise.
+        optimizer: Save the optimizers and schedulers too, as lists, exactly but for the optimizers'
+            moments: policy={"optimizer/*": "exact"} keeps these exact.
         resume: A training that begins at step 0 may take over an existing chain, which is refused
             otherwise. One that begins later, with ckpt_path, continues it, and the chain goes back
             to that step if it is further.
@@ -145,9 +145,10 @@ class ChainCallback(Callback):
 class ChainCheckpointIO(CheckpointIO):
     """Keeps a Trainer's checkpoints in a chain.
 
-    The weights come back as the track; everything else, the optimizer too, exactly. Something that
-    a chain cannot hold (such as an object in the hyper-parameters) raises DTypeError, which names
-    the policy that skips it. A checkpoint's step is `global_step`, or the next free step.
+    The weights and the optimizers' moments come back as the track, everything else exactly;
+    policy={"optimizer_states/*": "exact"} keeps the moments exact. Something that a chain cannot
+    hold (such as an object in the hyper-parameters) raises DTypeError, which names the policy that
+    skips it. A checkpoint's step is `global_step`, or the next free step.
 
     path: the chain's directory or URL; an existing chain is continued, and its checkpoints stay.
     The pointers to them are always local files. settings: bits, policy and so on of a

@@ -137,7 +137,7 @@ class OwnSeries:
         front = Front(Policy(self.policy))
         for step, state in self._states():
             parts, layout = front.look_at(state)
-            if not any(t.lossy for t in layout.tensors):
+            if not any(t.lossy and not t.alone for t in layout.tensors):
                 raise SettingsError(
                     f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
                     f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"

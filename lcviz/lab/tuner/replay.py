@@ -114,10 +114,15 @@ class _Trial:
 
     def restored(self, moment: SeriesState) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
-        lossy = [t.name for t in moment.layout.tensors if t.lossy]
+        lossy = _chosen(moment.layout)
         off = distance(self._chain.track, moment.arrays, lossy)
         off = math.inf if math.isnan(off) else off  # what was saved holds NaN
         return off, moment.loss_of(self._chain.track) if moment.loss_of else None
+
+
+def _chosen(layout: Layout) -> list[str]:
+    """Names of the tensors that a setting is for."""
+    return [t.name for t in layout.tensors if t.lossy and not t.alone]
 
 
 def _candidates(
@@ -148,7 +153,7 @@ def _candidates(
                 )
             if moment.loss_of is not None:
                 losses.append(moment.loss_of(moment.arrays))
-            lossy = [t.name for t in moment.layout.tensors if t.lossy]
+            lossy = _chosen(moment.layout)
             moved = distance(start, moment.arrays, lossy) or 1.0
             if number in every and not math.isfinite(moved):
                 raise SettingsError(

@@ -150,8 +150,8 @@ def _exact(candidate: Candidate) -> str:
         return ""
     return (
         f" Of {_percent(candidate.share)} of float32 in a checkpoint, "
-        f"{_percent(candidate.exact_share)} are tensors stored exactly, as an optimizer's are "
-        "unless a policy says otherwise."
+        f"{_percent(candidate.exact_share)} are tensors stored exactly. A policy can make them "
+        "lossy."
     )
 
 

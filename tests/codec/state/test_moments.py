@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import codec
+from codec.saving.checkpointer import Front
 from codec.scheme.track import Track
 from codec.state.moments import bounded
-from codec.state.tensors import Layout, layout_of
+from codec.state.policy import Policy
+from codec.state.tensors import Layout, copy_arrays, layout_of, to_arrays
 from codec.state.tree import flatten
 
 F32 = np.float32
@@ -55,6 +57,50 @@ def test_second_moments_are_never_negative(moments: list[np.ndarray]) -> None:
         kept = tracker.state["exp_avg_sq"]
         assert np.isfinite(kept).all()
         assert kept.min() >= 0
+
+
+SIGNED = st.tuples(VALUES, st.sampled_from([-1, 1])).map(lambda pair: F32(pair[0]) * pair[1])
+STEPS = st.lists(
+    st.tuples(arrays(F32, 24, elements=SIGNED), arrays(F32, 24, elements=VALUES)),
+    min_size=1,
+    max_size=4,
+)
+BETAS = st.sampled_from([(0.9, 0.999), (0.9, 0.95), (0.0, 0.99), (0.9, 0.5), None])
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS, BETAS, st.sampled_from(["float32", "bfloat16", "float16"]))
+def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
+    moments: list[tuple[np.ndarray, np.ndarray]], betas: object, dtype: str
+) -> None:
+    """Finite, a second moment never negative, and no update without a bound."""
+
+    def own(array: np.ndarray) -> torch.Tensor:
+        kind = getattr(torch, dtype)
+        return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
+
+    tracker = None
+    for m, v in moments:
+        kept = {"exp_avg": own(m), "exp_avg_sq": own(v), "max_exp_avg_sq": own(v)}
+        groups = [{"betas": betas, "params": [0]}]
+        state = {"optimizer": {"state": {0: kept}, "param_groups": groups}}
+        parts, layout = Front(Policy()).look_at(state)
+        values = to_arrays(parts.tensors, layout)
+        if tracker is None:
+            first = Track.of(layout, copy_arrays(values), parts.values)
+            tracker = codec.Tracker.resume(first, codec.Coding())
+        else:
+            tracker.commit(tracker.prepare_arrays(values))
+        restored = tracker.track.restore()["optimizer"]["state"][0]
+        for key, tensor in restored.items():
+            assert tensor.dtype == getattr(torch, dtype)
+            assert bool(tensor.isfinite().all())
+            assert key == "exp_avg" or float(tensor.min()) >= 0
+        least = restored["exp_avg"].double() ** 2 / 1010  # the track's, but for rounding
+        if dtype == "float32":
+            for key in ("exp_avg_sq", "max_exp_avg_sq"):
+                bounded_by = least.clamp(max=float(np.finfo(F32).max))
+                assert bool((restored[key] >= bounded_by * (least > 1e-37)).all())
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
