@@ -34,7 +34,7 @@ from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
 from codec.state import edits, file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
-from codec.state.policy import MOMENT, Policy, rules
+from codec.state.policy import MOMENT, Policy, describe_moments, rules
 from codec.state.tensor_files import (
     HEAD,
     SUFFIXES,
@@ -109,6 +109,7 @@ __all__ = [
     "check_torch_file",
     "copy_arrays",
     "delta_of",
+    "describe_moments",
     "difference",
     "dump_delta",
     "edits",

@@ -211,10 +211,10 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
     targets = ", ".join(sorted({t.target.replace("bits=", "") for t in alone}))
-    nbytes = sum(t.track_nbytes for t in alone)
+    n, nbytes = len(alone), sum(t.track_nbytes for t in alone)
     size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"
     return (
-        f"the optimizer's moments are lossy, at {targets} bits: {len(alone)} tensors "
+        f"the optimizer's moments are lossy, at {targets} bits: {n} tensor{'' if n == 1 else 's'} "
         f"({', '.join(kinds)}), {size} in float32. policy={{{exact}}} keeps them exact"
     )
 

@@ -133,6 +133,8 @@ def _records(source: ChainSource, pace: float | None, known: int, follow: bool) 
     if source.run is None and source.grows and findings.newest:
         st.markdown(f":small[{since_text(findings.newest, summary.gap, time.time())}]")
     _cards(summary)
+    if summary.moments:
+        st.markdown(f":small[{sentence(summary.moments)}]")
     _integrity(findings, summary)
     newer = f"Go on below with the newest records, up to step {summary.newest}"
     if (

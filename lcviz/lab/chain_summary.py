@@ -38,7 +38,8 @@ class Summary:
     seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
     the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
     delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
-    many steps. codings: the settings, the newest last. tables, again: as in `RecordFacts`, summed.
+    many steps. codings: the settings, the newest last. moments: see `RecordFacts`, of the newest
+    base. tables, again: as in `RecordFacts`, summed.
     points: one for each record that leads further.
     """
 
@@ -55,6 +56,7 @@ class Summary:
     delta_full: int
     delta_steps: int
     codings: tuple[Coding, ...]
+    moments: str
     tables: int
     again: int
     problems: tuple[str, ...]
@@ -123,6 +125,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         delta_full=delta_full,
         delta_steps=delta_steps,
         codings=tuple(codings),
+        moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),
         tables=sum(f.tables for f in facts),
         again=sum(f.again for f in facts),
         problems=(*problems, *_lost_before_base(facts)),

@@ -37,6 +37,7 @@ from codec.inspect import (
     base_of,
     check_regular,
     delta_of,
+    describe_moments,
     is_past,
     merged_of,
     peek,
@@ -81,6 +82,7 @@ class RecordFacts:
     Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
     read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;
     None if unknown. tables, again: the code tables it needs, and how many were sent before.
+    moments: of a base, which moments of an optimizer are lossy, as a sentence; "" if none is.
     reached: records lead up to it without a gap. aside: others hold its steps as well. before: what
     it may refer to.
     """
@@ -100,6 +102,7 @@ class RecordFacts:
     levels: int | None = None
     tables: int = 0
     again: int = 0
+    moments: str = ""
     reached: bool = False
     aside: bool = False
     before: Context = field(default=Context(), compare=False, repr=False)
@@ -305,7 +308,9 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
     if record.kind == "base":
         track = base_of(record)
         here = replace(here, layout=track.layout, tables=track.tables)
-        return replace(facts, reached=True), here
+        moments = describe_moments(track.layout.tensors)
+        moments = moments[:1].upper() + moments[1:]
+        return replace(facts, reached=True, moments=moments), here
     facts = replace(facts, full_nbytes=before.layout.nbytes if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
         encoded, tables = _alphabets(record, before.layout, before.tables)

@@ -228,6 +228,8 @@ def _settings(summary: Summary) -> dict[str, str]:
         found["Coder"] = CODER_NAMES[coding.coder]
         if others := len(summary.codings) - 1:
             found["Other settings before"] = f"{others:,}"
+    if summary.moments:
+        found["Optimizer"] = summary.moments
     if summary.tables:
         found["Code tables reused"] = f"{summary.again:,} of {summary.tables:,}"
     return found | {"Format": str(FORMAT)}

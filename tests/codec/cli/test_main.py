@@ -60,6 +60,28 @@ def test_info(tmp_path: Path, capsys: Capture) -> None:
     assert "00000002.delta.safetensors: expected" in capsys.readouterr().out
 
 
+def test_info_says_which_moments_are_lossy(tmp_path: Path, capsys: Capture) -> None:
+    """By the newest base; a damaged one is named."""
+    run, moments = tmp_path / "run.lcc", {"exp_avg": np.ones(50, np.float32)}
+    state = {"model": {"w": np.ones(9, np.float32)}, "optimizer": {"state": {}}}
+    with codec.Checkpointer(run) as checkpoints:
+        checkpoints.save(0, state)
+        assert main(["info", str(run), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["moments"]
+        assert found == {"step": 0, "tensors": {}, "float32_bytes": 0}
+        checkpoints.save(1, state | {"optimizer": {"state": {0: moments}}})
+    assert main(["info", str(run), "--json"]) == 0
+    tensors = {"optimizer/state/0/exp_avg": "bits=3"}
+    found = json.loads(capsys.readouterr().out)["moments"]
+    assert found == {"step": 1, "tensors": tensors, "float32_bytes": 200}
+    assert main(["info", str(run)]) == 0
+    said = "The optimizer's moments are lossy, at 3 bits: 1 tensor (exp_avg), 200 bytes in float32"
+    assert said in capsys.readouterr().out
+    damage(run / "00000001.base.safetensors")
+    assert main(["info", str(run)]) == 0
+    assert "The newest base: 00000001.base.safetensors: expected" in capsys.readouterr().out
+
+
 def test_verify(run: Path, capsys: Capture) -> None:
     nbytes = codec.Chain(run).nbytes
     assert main(["verify", "--json", str(run)]) == 0

@@ -69,6 +69,19 @@ def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
         figures_of(tmp_path / "no.lcc")
 
 
+def test_lossy_moments_are_told(tmp_path: Path) -> None:
+    """Of the newest base; a chain without any has no such line."""
+    assert "Optimizer" not in figures_of(save(tmp_path / "model.lcc")).settings
+    path, w = tmp_path / "run.lcc", np.arange(40, dtype=np.float32)
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(3):
+            moments = {"momentum_buffer": w * step}
+            state = {"model": {"w": w + step}, "optimizer": {"state": {0: moments}}}
+            checkpoints.save(step, state)
+    told = figures_of(path).settings["Optimizer"]
+    assert told.startswith("The optimizer's moments are lossy, at 3 bits: 1 tensor ")
+
+
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 def test_buckets_and_words_are_those_of_the_record(tmp_path: Path, coder: str) -> None:
     path = save(tmp_path / "run.lcc", coder=coder)
