@@ -114,7 +114,7 @@ def measure(options: argparse.Namespace) -> None:
         for each in state["optim"]["state"].values():
             each["exp_avg_sq"] = each["exp_avg"] ** 2
     first = {name: tensor.to_local().clone() for name, tensor in model.items()}
-    writer, tracks = ChainWriter(bits=options.bits), {}
+    writer, tracks = ChainWriter(bits=options.bits, policy={"optim.*": "exact"}), {}
     names = ("plain DCP", f"codec, {options.bits} bits")
     saves: dict[str, list[float]] = {name: [] for name in names}
     sizes: dict[str, list[int]] = {name: [] for name in names}
