@@ -509,6 +509,9 @@ def test_exact_bytes_are_those_of_the_file(tmp_path: Path, asynchronous: bool, f
         line = {"__metadata__": header["__metadata__"], "coded": header["coded"]}
         lossy = 8 + len(json.dumps(line, separators=(",", ":"))) + end - begin
         assert 0 <= saved.nbytes - saved.exact_nbytes - lossy < 8  # the header is filled up
+        model = 4 * sum(p.numel() for p in net.parameters())
+        assert 0 < saved.moment_nbytes < 0.2 * model
+        assert end - begin - saved.moment_nbytes <= 0.2 * model
 
 
 # Settings.
