@@ -84,12 +84,12 @@ def test_the_example_and_a_run(
     assert watched
 
 
-def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path) -> None:
+def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
     w = np.arange(40, dtype=np.float32)
-    state = {"model": {"w": w}, "optimizer": {"state": {0: {"exp_avg": w}}}}
+    state = {"model": {"w": w}, "optimizer": {"state": {0: {"exp_avg": w + 1}}}}
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         checkpoints.save(0, state)
-    texts = inspecting(inspect_path=tmp_path / "run.lcc").texts("markdown")
+    texts = said(inspecting(inspect_path=tmp_path / "run.lcc"), "markdown")
     (told,) = [text for text in texts if "moments are lossy" in text]
     assert told.startswith(":small[The optimizer's moments are lossy, at 3 bits: 1 tensor")
 
