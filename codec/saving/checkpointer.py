@@ -112,7 +112,8 @@ class Checkpointer:
         self._policy = Policy(policy)
         check_targets(self._policy.targets)
         self._front, self._is_first = Front(self._policy), True
-        self._has_told_moments = False
+        self._looked_at: Layout | None = None
+        self._says_moments = True  # until it has
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
@@ -167,7 +168,8 @@ class Checkpointer:
         if self._is_first:
             self._is_first = False
             self._say_unknown_models(layout)
-        if not self._has_told_moments:
+        if self._says_moments and layout is not self._looked_at:
+            self._looked_at = layout
             self._say_moments(layout)
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
@@ -189,7 +191,7 @@ class Checkpointer:
         """Log that an optimizer's moments are lossy, unless a pattern of the policy says so."""
         of_default = (t for t in layout.tensors if self._policy.asked(t.name) is None)
         if sentence := describe_moments(of_default):
-            self._has_told_moments = True
+            self._says_moments = False
             _log.warning("%s: %s", self._location, sentence)
 
     def restore(self) -> dict[Any, Any] | None:

@@ -4,8 +4,8 @@ Read in this order:
     tensors       names, dtypes and shapes; torch tensors to numpy arrays and back
     tree          a nested state to a structure, tensors and other values
     edits         changes of these other values from one step to the next
-    moments       a bound between Adam's two moments, for what is restored
     policy        which tensors are lossy, exact or skipped, by name
+    moments       a bound between Adam's two moments, for what is restored
     tensor_files  .safetensors and .pt files
     file_steps    the step of a file, from its name
 """

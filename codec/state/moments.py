@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .policy import is_of_model
 from .tensors import Arrays, Layout
 from .tree import Parts, unflatten
 
@@ -39,7 +40,7 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
         values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
             {"state": ..., "param_groups": ...}; for all others C is UNKNOWN.
     """
-    names = (t.name for t in layout.tensors if t.lossy)
+    names = (t.name for t in layout.tensors if t.lossy and not is_of_model(t.name))
     firsts = ((name, first_of(name)) for name in names)
     pairs = [(second, first) for second, first in firsts if first is not None and first in arrays]
     ratios = _ratios(layout, values) if pairs and values is not None else {}

@@ -143,7 +143,7 @@ def moments_among(names: Iterable[str]) -> frozenset[str]:
     return frozenset(
         f"{above}/{key}"
         for above, keys in below.items()
-        if keys <= KNOWN and not _is_of_model(above) and _names_optimizer(above.split("/"))
+        if keys <= KNOWN and not is_of_model(above) and _names_optimizer(above.split("/"))
         for key in keys & LOSSY_MOMENTS
     )
 
@@ -173,10 +173,11 @@ def family(name: str) -> str:
     An optimizer's moments have other magnitudes than the weights: in one alphabet with them, only
     the weights would ever be promoted.
     """
-    return name.rpartition("/")[2] if "/" in name and not _is_of_model(name) else ""
+    return name.rpartition("/")[2] if "/" in name and not is_of_model(name) else ""
 
 
-def _is_of_model(name: str) -> bool:
+def is_of_model(name: str) -> bool:
+    """Whether a tensor's outermost key is one of MODELS."""
     return name.partition("/")[0] in MODELS
 
 

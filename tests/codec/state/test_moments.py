@@ -232,3 +232,13 @@ def test_extreme_moments(m: float, v: float) -> None:
         assert (second >= F32(v)).all()
     else:
         assert np.array_equal(second, moments["exp_avg_sq"], equal_nan=True)
+
+
+def test_a_models_own_tensors_are_left_as_they_are(tmp_path: Path) -> None:
+    """Whatever their names are."""
+    m, v = np.ones(40, F32), np.full(40, 1e-9, F32)
+    state = {"model": {"exp_avg": m, "exp_avg_sq": v}, "other": {"exp_avg": m + 1}}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, state)
+    restored = codec.restore(tmp_path / "run.lcc")["model"]
+    assert np.array_equal(restored["exp_avg_sq"], v)
