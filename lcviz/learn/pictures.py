@@ -21,7 +21,7 @@ from .values import CHECKPOINTS, FINEST, checkpoints_of, values_of
 BITS = (1, 2, 3, None)
 LETTERS = "abcdefghijklmnop"
 HEADING = "Learn: why is a checkpoint this small?"
-ABOUT = "Touch the pictures: all of them follow."
+ABOUT = "Touch a picture: the others follow."
 PICTURES = {  # module -> title, about, what it shows, word of the glossary
     "delta": (
         "δ",
@@ -31,31 +31,31 @@ PICTURES = {  # module -> title, about, what it shows, word of the glossary
     ),
     "levels": (
         "E",
-        "powers of two, one level each",
-        "Bins in powers of two, one for each sign. All members of a bin become its middle.",
+        "exponents: buckets in powers of two",
+        "Buckets in powers of two, one for each sign. All members of a bucket become its level.",
         "exponent",
     ),
     "slots": (
         "P",
-        "the largest buckets first",
+        "promotion: the largest first",
         "The largest buckets get a slot. The others wait for the next checkpoint.",
         "priority promotion",
     ),
     "tree": (
         "H",
-        "short words",
+        "Huffman: short words",
         "Huffman's tree: the two rarest tiles join until one tree is left.",
         "Huffman code",
     ),
     "runs": (
         "Runs",
-        "fold the zeros",
+        "of zeros, in 200 other values",
         "Two hundred values, nearly all of them 0. A run of zeros becomes one word.",
         "run-length coder",
     ),
     "restart": (
         "Restart",
-        "try a crash",
+        "from the track ũ: try a crash",
         "The track follows the model from checkpoint to checkpoint.",
         "track",
     ),

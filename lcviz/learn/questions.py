@@ -23,10 +23,11 @@ QUESTIONS = {
         "The restart has 1 already: 1.2 − 1 = 0.2 is enough.",
     ),
     "levels": Question(
-        "How far can a number be from the middle of its bin?",
-        ("half a bin", "a bin", "any distance"),
+        "How far can a number be from the level of its bucket?",
+        ("half a bucket", "a bucket", "any distance"),
         0,
-        "The middle lies between the smallest and the largest member, both in the bin.",
+        "The level is midway between the smallest and the largest member: half their distance, and "
+        "a bucket is the furthest they can be apart.",
     ),
     "slots": Question(
         "x = 3: how many slots?",
@@ -38,14 +39,14 @@ QUESTIONS = {
         "Which value should get the shortest word?",
         ("the largest", "the most frequent", "the rarest"),
         1,
-        "A bit saved there is saved most often.",
+        "The most frequent word is written most often, so its length counts most.",
     ),
     "runs": Question(
-        "Why does the paper's code stop at 32 ×?",
-        ("a word for each value", "a large table", "too few zeros"),
+        "H needs a word for each value. Why can it not get below 1 bit a value?",
+        ("a word has 1 bit or more", "the table", "too few zeros"),
         0,
-        "A word has at least 1 bit, and a float32 has 32. One word for a whole run has no such "
-        "limit.",
+        "The shortest word has 1 bit, and a float32 has 32: 32 times smaller at best. One word for "
+        "a whole run has no such limit.",
     ),
     "restart": Question(
         "0.2 was left out. Training adds 0.2 again. The next δ?",
@@ -54,7 +55,7 @@ QUESTIONS = {
         "δ is the difference to the track, which still lacks the first 0.2.",
     ),
     "steps": Question(
-        "Tolerance 0.1. How far can a restored weight be from the live one?",
+        "With a tolerance of 0.1, how far can a restored weight be from the live one?",
         ("0.05", "0.1", "any distance"),
         1,
         "Steps are twice the tolerance apart, and a number goes to the nearest.",

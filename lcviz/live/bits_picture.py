@@ -15,6 +15,13 @@ from lcviz.ui.picture import Picture
 from .shown_step import ShownStep
 
 ENTROPY = "entropy of values"
+PARTS = {  # of a record -> what it is
+    "header": "Digests that find every damaged byte, the step, settings, and where each part "
+    "begins. It hardly grows with the model.",
+    "table": "Which code word stands for what, and the level of each bucket.",
+    "code words": "The changes themselves.",
+    "exact": "Tensors and values that are stored exactly.",
+}
 
 
 def bits_picture(shown: ShownStep) -> Picture:
@@ -50,7 +57,7 @@ def bits_picture(shown: ShownStep) -> Picture:
         f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}.",
         {
             "parts": [
-                {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes)}
+                {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes), "title": PARTS[name]}
                 for name, nbytes in parts.items()
             ],
             "words": [_word(shown, word) for word in shown.words],

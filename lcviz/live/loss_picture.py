@@ -14,6 +14,7 @@ from lcviz.ui.picture import Picture
 
 HEIGHT = 118  # CSS pixels
 EXPLODED = 1e4  # from this ratio of losses on the axis is logarithmic
+NEAR = 0.15  # of the axis: marks so near have their texts at different heights
 MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 
 
@@ -37,8 +38,12 @@ def loss_picture(
     shown = thinned(range(len(steps)), MAX_POINTS)
     x = [steps[i] for i in shown]
     seen = [v for v in (*live, *restored) if math.isfinite(v)]
+    end = max(last, viewed, *steps, *killed, 1)
     marks: list[dict[str, Any]] = [{"step": viewed, "text": f"step {viewed}", "strong": False}]
-    marks += [{"step": k, "text": f"killed at {k}", "strong": True} for k in killed]
+    for k in killed:  # where two texts would meet, one says both
+        near = abs(k - viewed) < NEAR * end
+        text = f"killed at {k}" if not near else "killed"
+        marks.append({"step": k, "text": text, "strong": True, "above": near})
     return Picture(
         "curves",
         "Loss",
@@ -51,7 +56,7 @@ def loss_picture(
                 _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
             ],
             "marks": marks,
-            "range": [0, max(last, viewed, *steps, *killed, 1)],
+            "range": [0, end],
             "log": bool(seen) and min(seen) > 0 and max(seen) > EXPLODED * min(seen),
             "unit": "step",
             "height": HEIGHT,

@@ -121,7 +121,7 @@ def show_kill(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
     """One row: what the newest crash took, going on, and the race."""
     kill, mine = snapshot.kills[-1], session.steered().allows(run)
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
-        lost, alive = _lost(snapshot, kill), snapshot.status not in DEAD
+        lost, alive = _lost(kill), snapshot.status not in DEAD
         on = f" The run went on from step {kill.step}." if alive else ""
         st.markdown(lost + on, help=_gone_and_left(snapshot, kill, run))
         if not alive:
@@ -136,14 +136,11 @@ def show_kill(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
         _show_warnings(back.raced)
 
 
-def _lost(snapshot: Snapshot, kill: Kill) -> str:
-    """What the crash took, in a sentence."""
-    lost = [plural(kill.lost, "iteration")] if kill.lost else []
-    distance = snapshot.at(kill.step).distance
-    if not _left_out_before(snapshot, kill) and math.isfinite(distance):
-        lost.append(f"{percent_text(distance)} of the distance trained")
-    what = f"{enumerated(lost)} lost" if lost else "nothing lost"
-    return f"**Killed at iteration {kill.iteration}**: {what}."
+def _lost(kill: Kill) -> str:
+    """When the crash came, in a sentence."""
+    lost = plural(kill.lost, "iteration")
+    when = f"{lost} after the last checkpoint" if kill.lost else "just saved"
+    return f"**Killed at iteration {kill.iteration}**, {when}."
 
 
 def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:
@@ -164,10 +161,9 @@ def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
     if not _left_out_before(snapshot, kill):
         gone.append(f"what the checkpoint of step {kill.step} had left out")
         left_out = _left_out(snapshot.at(kill.step))
-    none = "" if kill.lost else " No iteration lost."
     saved = [c for c in snapshot.checkpoints if c.step <= kill.step]
     return (
-        f"- **Gone** from memory: {enumerated(gone)}{left_out}.{none}\n"
+        f"- **Gone** from memory: {enumerated(gone)}{left_out}.\n"
         f"- **Left**: the chain on disk, {plural(len(saved), 'record')}, "
         f"{nbytes_text(sum(c.nbytes for c in saved))}, up to step {kill.step}.{memory}"
     )

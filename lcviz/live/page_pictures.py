@@ -30,7 +30,7 @@ from .shown_step import ShownStep, as_saved, cut, tried
 from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
 
-_CUT = "live-cut"  # in the session: (run, step, how many buckets a visitor keeps)
+_CUT = "live-cut"  # in the session: (run, how many buckets of each step a visitor keeps)
 CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
 _FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
 _METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
@@ -116,7 +116,7 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
     """What a picture can send, and what happens then. form: the coding at the side."""
 
     def keep(most: float) -> None:
-        st.session_state[_CUT] = run.id, shown.step, int(most)
+        st.session_state[_CUT] = run.id, int(most)
 
     def choose(text: str) -> None:
         if text == STEPS:  # at the size of what is shown
@@ -149,11 +149,11 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding) -> tuple[ShownStep, str |
     try:
         if form not in (run.settings.coding, held[1]):
             found = tried(run, viewed, form) or saved
-        if (most := _cut_at(run, viewed)) is not None:
+        if (most := _cut_of(run)) is not None:
             found = cut(found, most) or saved
     except codec.LccError as exc:
         problem = f"This setting cannot save step {viewed.step}. {exc}"
-    if saved.codes is None and (form not in (run.settings.coding, held[1]) or _cut_at(run, viewed)):
+    if saved.codes is None and (form not in (run.settings.coding, held[1]) or _cut_of(run)):
         problem = (
             f"Step {viewed.step} is no longer in memory, so it is shown as it was saved. Choose a "
             "later one to try another setting."
@@ -161,10 +161,10 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding) -> tuple[ShownStep, str |
     return found, problem
 
 
-def _cut_at(run: Run, viewed: Checkpoint) -> int | None:
-    """How many buckets a visitor keeps of this step."""
+def _cut_of(run: Run) -> int | None:
+    """How many buckets a visitor keeps of each step: a run that goes on does not take it back."""
     held = st.session_state.get(_CUT)
-    return held[2] if held is not None and held[:2] == (run.id, viewed.step) else None
+    return held[1] if held is not None and held[0] == run.id else None
 
 
 def _try(coding: Coding) -> None:

@@ -41,7 +41,7 @@ def race_picture(outcomes: Sequence[Outcome], killed_at: int, over: bool) -> Pic
     return Picture(
         "curves",
         TITLE,
-        "loss around the crash, smoothed",
+        "smoothed loss · SCAR saves the blocks that changed most, TOPN single weights",
         verdict(outcomes) if over else text,
         {
             "lines": lines,

@@ -40,24 +40,39 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
         "restored": _packed(tiled(after, side)),
         "missing": _packed(tiled(missing, side)),
     }
-    moved = int(np.count_nonzero(written))
+    captions = _captions(tensor, written, missing)
     return Picture(
         "weights",
         "δ",
-        "what this step changes",
-        f"Coloured: {moved:,} of {plural(live.size, 'weight')} in {tensor}. The other changes "
-        "wait in the next δ.",
+        "what this checkpoint changes",
+        captions["written"],
         {
             "step": shown.step,
             "tensor": tensor,
             "tensors": drawable(states.live),
             "shape": tiled(live, side).shape,
             "maps": maps,
+            "captions": captions,
             "height": HEIGHT,
         },
         lambda: _table(shown, states.live, before=states.before, after=restored),
         1,
     )
+
+
+def _captions(
+    tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
+) -> dict[str, str]:
+    """What each map shows. written: after less before. missing: live less restored."""
+    moved, waiting = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
+    return {
+        "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. The "
+        "other changes wait in the next δ.",
+        "live": f"{tensor} as it is trained.",
+        "restored": f"{tensor} as a restart would load it: the track.",
+        "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
+        "from the track. The differences stay in the next δ.",
+    }
 
 
 def drawable(arrays: Arrays) -> list[str]:

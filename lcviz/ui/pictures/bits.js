@@ -34,6 +34,7 @@ export default function (component) {
     (item, part) => {
       set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
       item.children[1].textContent = `${part.name} ${part.text}`;
+      set(item, { title: part.title });
     },
   );
   each(
@@ -68,7 +69,7 @@ const STYLE = `
   .parts span { min-width: 2px; transition: flex 0.2s; }
   .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
   .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { display: flex; flex-wrap: wrap; gap: 3px; height: 62px; overflow: hidden; align-content: flex-start; }
+  .words { display: flex; flex-wrap: wrap; gap: 3px; height: 60px; overflow: hidden; align-content: flex-start; }
   .words span { padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
   .words .up { border-color: var(--up); background: color-mix(in srgb, var(--up) 14%, transparent); }
   .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }

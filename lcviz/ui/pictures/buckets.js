@@ -56,11 +56,11 @@ function drawAll(svg, body, data, width, send) {
       const key = [bar.exponent, bar.sign];
       const marked = String(data.marked) === String(key);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      const words = kept && step > 19 ? grouped(kept) : marked ? (bar.sign ? "▲" : "▼") : "";
+      const words = kept && step > 6.4 * grouped(kept).length ? grouped(kept) : marked ? (bar.sign ? "▲" : "▼") : "";
       label.textContent = words;
       set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 });
       title.textContent =
-        `${bar.sign ? "−" : "+"}${power(bar.exponent)}: ${grouped(bar.kept + bar.rest)} values, ` +
+        `${bar.sign ? "−" : "+"}${power(bar.exponent)}: ${plural(bar.kept + bar.rest, "value")}, ` +
         (rest && kept ? `${grouped(kept)} kept` : kept ? "kept" : "postponed");
       group.onclick = () => {
         if (body.moved) return;

@@ -158,3 +158,6 @@ const power = (exponent) => "2" + [...String(exponent)].map((c) => SUPERSCRIPT[c
 
 /** A whole number with its thousands grouped. */
 const grouped = (number) => number.toLocaleString("en-US");
+
+/** A number with its noun. */
+const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;

@@ -53,7 +53,7 @@ function drawAll(svg, data, width, send) {
     (g, mark) => {
       const stroke = mark.strong ? "var(--up)" : "var(--grey)";
       set(g.children[0], { x1: x(mark.step), x2: x(mark.step), y1: 4, y2: height - BOTTOM, stroke });
-      set(g.children[1], { x: x(mark.step), y: height - 3 });
+      set(g.children[1], { x: x(mark.step), y: mark.above ? 10 : height - 3 });
       g.children[1].textContent = mark.text;
     },
   );

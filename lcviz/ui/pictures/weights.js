@@ -4,7 +4,7 @@ const VIEWS = [["written", "written"], ["live", "live"], ["restored", "restored"
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { controls, body } = frame(component);
+  const { figure, controls, body } = frame(component);
   chooseTensor(controls, data, setTriggerValue);
   if (!body.children.length)
     body.append(
@@ -21,6 +21,7 @@ export default function (component) {
       draw();
     });
     paint(map, data, body.view);
+    figure.querySelector("p.text").textContent = data.captions[body.view];
     under.firstChild.replaceChildren();
     const colours = body.view === "written" || body.view === "missing";
     if (colours) under.firstChild.append(key("up", "up"), key("down", "down"));

@@ -188,6 +188,7 @@ def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
 def test_the_paper_s_settings(live: Live, create: Create) -> None:
     """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
     page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
+    page.unfold("own-training")
     (code,) = (c for c in page.at.code if c.language == "python")  # for one's own training
     assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
     assert page.charts == PANELS

@@ -102,7 +102,7 @@ def test_killed(live: Live, create: Create) -> None:
     page.run().click("kill")
     for tab in (page, other.run()):
         assert run.snapshot().status == "killed"
-        assert killed(tab).value.startswith("**Killed at iteration 5**: 1 iteration and ")
+        assert killed(tab).value.startswith("**Killed at iteration 5**, 1 iteration after the last ")
         assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
         assert tab.picture("headline")["status"] == "iteration 5 of 5, killed"
         assert "this crash repeats" in tab.picture("headline")["crash"]
@@ -126,7 +126,7 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     page = live(run=run.id).click("kill")
     assert f"is {c.live_loss:.4f} with and without it" in report(page)
     assert "the optimizer's state" in report(page)
-    assert "No iteration lost" in report(page)
+    assert "what the checkpoint of step 4 had left out" in report(page)
     assert "the optimizer's state is reset" in page.at.button(key="go-on").help
     page.click("go-on").finish()
     assert "the optimizer's state is reset" in report(page)
@@ -138,8 +138,8 @@ def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> N
     page = live(run=run.id).click("kill")
     run.go_on()
     page.run().click("kill")
-    assert killed(page).value == "**Killed at iteration 3**: nothing lost."
-    assert "**Gone** from memory: the model. No iteration" in report(page)
+    assert killed(page).value == "**Killed at iteration 3**, just saved."
+    assert "**Gone** from memory: the model.\n" in report(page)
     run.go_on()
     run.play()
     run.wait(SECONDS)
@@ -198,14 +198,14 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     page.click("go-on").finish()
     snapshot = run.snapshot()
     assert (snapshot.status, snapshot.steps) == ("finished", (0, 2, 4, 6))
-    assert killed(page).value.startswith("**Killed at iteration 2**: ")
+    assert killed(page).value.startswith("**Killed at iteration 2**, ")
     assert killed(page).value.endswith(" The run went on from step 2.")
     marks = page.picture("loss")["marks"]
     assert [(m["step"], m["strong"]) for m in marks] == [(6, False), (2, True)]
     assert "kill" in page.charts  # the race stays
     assert "go-on" not in keys(page)
     page.click("kill")
-    assert killed(page).value.startswith("**Killed at iteration 7**: ")
+    assert killed(page).value.startswith("**Killed at iteration 7**, ")
     assert "kill" not in page.charts  # another crash
     assert "goes on from step 2 as this run did" in page.at.button(key="kill-start").help
     race(page)

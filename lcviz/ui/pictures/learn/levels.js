@@ -1,4 +1,4 @@
-// 2 E: bins in powers of two; the members of a bin become its middle.
+// 2 E: buckets in powers of two; the members of a bucket become its level.
 
 const BIN = { top: 20, high: 76 };
 
@@ -97,15 +97,15 @@ function flip(page, at) {
 function tellLevels({ state, lesson, names }) {
   const m = lesson.numbers[state.followed];
   const name = names[state.followed];
-  if (m.bucket === null) return `${name} has not changed: it is 0 and has no bin.`;
+  if (m.bucket === null) return `${name} has not changed: it is 0 and has no bucket.`;
   const { exponent, sign } = lesson.buckets[m.bucket];
   return (
     `${name}: ${words(m.delta)} becomes ${words(m.middle)}, off by ${words(Math.abs(m.middle - m.delta), 2)}. ` +
-    `Half of bin ${signed(exponent, sign)} is ${words(2 ** Math.max(exponent, -126) / 2, 3)}.`
+    `Half of bucket ${signed(exponent, sign)} is ${words(2 ** Math.max(exponent, -126) / 2, 3)}.`
   );
 }
 
 const tableLevels = ({ lesson, names }) => [
-  ["bin", "members", "smallest", "largest", "middle"],
+  ["bucket", "members", "smallest", "largest", "middle"],
   ...lesson.buckets.map((b) => [signed(b.exponent, b.sign), b.members.map((i) => names[i]).join(" "), words(b.min), words(b.max), words(b.middle)]),
 ];

@@ -136,6 +136,5 @@ function words(value, digits = 4) {
 }
 
 const bracketed = (value, digits) => (value < 0 ? `(${words(value, digits)})` : words(value, digits));
-const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
 const signed = (exponent, sign) => (sign ? "−" : "+") + (exponent === -127 ? "tiny" : power(exponent));
 const hue = (sign) => (sign ? "var(--down)" : "var(--up)");

@@ -25,7 +25,7 @@ function drawSlots(page, body, controls) {
       (div, [kind, i]) => {
         set(div, { class: kind, style: kind === "slot" ? style(0, i) : `top: ${kind === "tray" ? 59 : 0}px` });
         const count = state.x === null ? "every bucket has a slot" : `x = ${state.x}: 2${power(state.x).slice(1)} − 1 = ${plural(room, "slot")}, and 0`;
-        div.textContent = kind === "slot" ? "" : kind === "head" ? count : over ? "Next time" : "Nothing is left for next time";
+        div.textContent = kind === "slot" ? "" : kind === "head" ? count : over ? "Next time" : "No bucket waits";
       },
     );
     each(
@@ -45,7 +45,7 @@ function drawSlots(page, body, controls) {
     );
   });
   const share = leftOut(page.lesson);
-  waiting.children[0].textContent = `left for next time: ${words(100 * share, 3)} % of all change`;
+  waiting.children[0].textContent = `not restored yet: ${words(100 * share, 3)} % of all change${page.lesson.buckets.every((bucket) => bucket.kept) ? ", rounding" : ""}`;
   set(waiting.children[1], { style: `width: ${100 * share}%` });
 }
 
