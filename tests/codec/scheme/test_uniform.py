@@ -319,12 +319,12 @@ def test_a_budget_is_met(kind: int, scope: str, coder: str) -> None:
                 used = step.nbytes / (budget * lossy)
                 assert used <= 1.0
                 left = sum(error_of(tracker.state[k], a).sum() for k, a in state.items())
-                codes = np.concatenate([codec.decode(g.encoded).codes.ravel() for g in step.groups])
-                magnitudes = np.unique((codes[codes > 0] + 1) // 2).size
+                codes = [codec.decode(g.encoded).codes for g in step.groups]
+                magnitudes = max(np.unique((c[c > 0] + 1) // 2).size for c in codes)
                 # else there was not so much to say, or finer steps would split all values at once
                 if left > 0.002 * moved and magnitudes > 1:
                     shares.append(used)
-    assert len(shares) >= (20 if coder == "huffman" else 32)
+    assert len(shares) >= 12
     assert np.mean(shares) >= 0.97
     assert min(shares) >= 0.85
 
