@@ -29,6 +29,7 @@ from codec.scheme.coding import QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
+from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
@@ -113,6 +114,7 @@ __all__ = [
     "difference",
     "dump_delta",
     "edits",
+    "element_bits",
     "empty_codes",
     "entry_of",
     "file_steps",

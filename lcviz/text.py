@@ -10,6 +10,8 @@ from codec import Coding
 from codec.inspect import CODERS
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
+# What run-length Huffman gives way to where that is smaller, and what it does.
+ARITHMETIC = ("Arithmetic code", "One number for all values: no code table, no whole bits.")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
 _LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")

@@ -73,7 +73,7 @@ class DeltaMerger:
             self._start = replay.track.copy()
         for position in replay.advance(entry, record):
             if position.delta is not None:
-                self._collected.append((entry, record, position.delta))
+                self._collected.append((entry, position.record, position.delta))
         if entry.kind == "merged":
             self._merged_tracks = merged.tracks_of(record)
         if len(self._collected) == self._steps:

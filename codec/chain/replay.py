@@ -99,6 +99,7 @@ class Replay:
             ParentError: It does not follow the record before it.
             RecordError: It cannot be applied; the track is then None.
         """
+        record = record.in_run(self.run)
         if record.run != (self.run or record.run):
             raise ParentError(
                 f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"

@@ -55,7 +55,7 @@ class Bundle:
     """
 
     def __init__(
-        self, tracker: Tracker, at: RecordAt, run: str, n: int, needs: tuple[RecordAt, ...]
+        self, tracker: Tracker, at: RecordAt, run: str | None, n: int, needs: tuple[RecordAt, ...]
     ) -> None:
         self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
         self.specs = {t.name: t for t in tracker.track.layout.tensors}

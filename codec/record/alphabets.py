@@ -1,6 +1,7 @@
 """The coded alphabets of a record, one after another in one array of words. See FORMAT.md.
 
 row: k, classes, units, bytes | table | zeros | bits of its streams | levels | payload
+or:  k, ARITHMETIC, bytes | step size | payload | zeros
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import PayloadError
+from codec.scheme.arithmetic import matrices_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group, alphabet_name, alphabets
 from codec.scheme.kernels import MAX_STREAM, UNIT
@@ -21,10 +23,13 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
 from codec.state.tensors import Arrays, Layout
 
+from .header import COMPACT, FORMAT, UNIFORM
+
 ARRAY = "coded"
 WORD = 4  # bytes
 ROW = struct.Struct("<HBBH")  # levels, classes, units of a stream, bytes of the new table
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
+ARITHMETIC = 255  # instead of a number of classes
 HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
 
@@ -57,7 +62,7 @@ def groups_of(
     non_finite: Sequence[str],
     tables: Mapping[str, CodeTable],
     columns: int = 0,
-    uniform: bool = False,
+    form: int = FORMAT,
 ) -> Iterator[Group]:
     """Take one group after another off the words.
 
@@ -68,7 +73,7 @@ def groups_of(
         non_finite: Lossy tensors that have no codes.
         tables: Alphabet -> the code table it may use again.
         columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
-        uniform: Whether the record's format allows uniform steps.
+        form: The record's format.
 
     Raises:
         PayloadError: The words do not fit together.
@@ -78,13 +83,35 @@ def groups_of(
         bits = None if tensors[0].family else coding.bits
         n = sum(t.size for t in tensors)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
-        (k, classes, units), packed = head_of(words)
+        (k, classes, units), packed, code = _head(words, form >= COMPACT)
         most = MAX_LEVELS if bits is None or columns else 2**bits
-        by_steps = uniform and k >= BY_STEPS and columns <= 1
+        by_steps = form >= UNIFORM and k >= BY_STEPS and columns <= 1
         if by_steps:
             k, most = k - BY_STEPS, MAX_UNIFORM
         if not 1 <= k <= most:
             raise PayloadError(f"{k} levels, at most {most} are allowed")
+        if code is not None:
+            if not by_steps:
+                raise PayloadError("an arithmetic code of levels that are no uniform steps")
+            size = code[:WORD].copy().view(np.float32)[0]
+            levels = levels_of(size, k)
+            encoded = Encoded(
+                payload=code[WORD:],
+                streams=np.array([8 * (code.size - WORD)], np.uint32),
+                stream_elements=UNIT,
+                table=None,
+                cached=False,
+                saved_bits=0,
+                levels=levels.reshape(k, 1) if columns else levels,
+                shape=shape,
+                bits=bits,
+                coder=coding.coder,
+                uniform=True,
+                matrices=matrices_of(tensors),
+            )
+            check(encoded, n)
+            yield Group(tensors, encoded, None)
+            continue
         cached = classes > 0 and packed.size == 0
         table = tables.get(name) if cached else None
         if cached and (table is None or table.classes != classes):
@@ -143,12 +170,17 @@ def checked(array: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
 
 def _parts(e: Encoded) -> list[NDArray[np.uint32]]:
     """The words of one alphabet, in pieces."""
+    if e.arithmetic:
+        size = e.payload.size
+        head = ROW.pack(e.k + BY_STEPS, ARITHMETIC, size & 255, size >> 8)
+        whole = head + e.stored_levels.tobytes() + e.payload.tobytes()
+        return [np.frombuffer(whole + bytes(-len(whole) % WORD), np.uint32)]
     table = b"" if e.table is None or e.cached else e.table.packed.tobytes()
     units, rest = divmod(e.stream_elements, UNIT)
     assert rest == 0, "streams are made of whole units"
     k, classes = e.k + BY_STEPS * e.uniform, e.table.classes if e.table else 0
     levels = e.stored_levels.view(np.uint32)
-    return [row_of(k, classes, units, table), e.streams, levels, e.payload]
+    return [row_of(k, classes, units, table), e.streams, levels, e.payload.view(np.uint32)]
 
 
 def row_of(k: int, classes: int, units: int, table: bytes) -> NDArray[np.uint32]:
@@ -168,13 +200,29 @@ def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.f
 
 def head_of(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:
     """Levels, classes and units of the next row, and the bytes of its new table."""
+    row, packed, _ = _head(words, arithmetic=False)
+    return row, packed
+
+
+def _head(
+    words: Pieces, arithmetic: bool
+) -> tuple[tuple[int, int, int], NDArray[np.uint8], NDArray[np.uint8] | None]:
+    """As `head_of`; instead of a table, where arithmetic codes are allowed, the bytes of a step
+    size and of such a code."""
     first = words.take(_words(ROW.size)).tobytes()
     k, classes, units, nbytes = ROW.unpack_from(first)
+    if arithmetic and classes == ARITHMETIC:
+        size = WORD + (units | nbytes << 8)
+        whole = first + words.take(_words(ROW.size + size) - _words(ROW.size)).tobytes()
+        if any(whole[ROW.size + size :]):
+            raise PayloadError("zeros after an arithmetic code, but others are there")
+        code = np.frombuffer(whole[ROW.size : ROW.size + size], np.uint8)
+        return (k, 0, 1), np.empty(0, np.uint8), code
     rest = words.take(_words(ROW.size + nbytes) - _words(ROW.size)).tobytes()
     table = first[ROW.size :] + rest
     if any(table[nbytes:]):
         raise PayloadError("zeros after a code table, but others are there")
-    return (k, classes, units), np.frombuffer(table[:nbytes], np.uint8)
+    return (k, classes, units), np.frombuffer(table[:nbytes], np.uint8), None
 
 
 def _words(nbytes: int) -> int:

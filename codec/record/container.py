@@ -19,9 +19,10 @@ from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.errors import DigestError, ForeignRecordError, MalformedRecordError, TruncatedRecordError
 from codec.state.tensors import CARRIER, Arrays
 
-from .header import DIGEST, MORE, line_of, more_of, written
+from .header import COMPACT, DIGEST, MORE, line_of, more_of, written
 
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
+BRIEF = {"coded": "c"}  # names of arrays in the format COMPACT
 _FIRST = 4096  # bytes: most headers of deltas, whole
 MAX_LINE = 1000  # characters before the digest: several times what version 1 needs
 _DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
@@ -37,6 +38,8 @@ def seal(metadata: dict[str, Any], arrays: Arrays) -> bytes:
     """The bytes of a file with its digest."""
     line, more = written(metadata)
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()} | more
+    if metadata["format"] == COMPACT:
+        arrays = {BRIEF.get(name, name): array for name, array in arrays.items()}
     tensors = {
         name: FileTensor(
             dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
@@ -44,6 +47,8 @@ def seal(metadata: dict[str, Any], arrays: Arrays) -> bytes:
         for name, a in arrays.items()
     }
     data = serialize(tensors, metadata={KEY: line})
+    if metadata["format"] == COMPACT:
+        data = _without_padding(data)
     found = _LINE.match(data, 8)
     assert found is not None, "the line is what the header begins with"
     view = memoryview(data)
@@ -63,6 +68,8 @@ def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str, dict[s
     line, digest = _checked_line(data, start, where)
     metadata = line_of(line, where)
     arrays = _read_arrays(data, where)
+    if metadata["format"] == COMPACT:
+        arrays, header = _named(arrays, where), _named(header, where)
     metadata |= more_of(arrays.pop(MORE, None), where)
     return metadata, arrays, digest, header
 
@@ -133,6 +140,24 @@ def _place_of_line(data: bytes, start: int, where: str) -> re.Match[bytes]:
     if place is None:
         raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
     return place
+
+
+def _without_padding(data: bytes) -> bytes:
+    """The same file without the spaces that end its header."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = data[8:end].rstrip(b" ")
+    return b"".join((len(header).to_bytes(8, "little"), header, memoryview(data)[end:]))
+
+
+def _named(entries: dict[str, Any], where: str) -> dict[str, Any]:
+    """The entries of a file of the format COMPACT by the names of older ones."""
+    if not BRIEF.keys().isdisjoint(entries):
+        found = ", ".join(sorted(BRIEF.keys() & entries.keys()))
+        raise MalformedRecordError(
+            where, f"brief names of arrays, {', '.join(BRIEF.values())}", found
+        )
+    long = {brief: name for name, brief in BRIEF.items()}
+    return {long.get(name, name): entry for name, entry in entries.items()}
 
 
 def _read_arrays(data: bytes, where: str) -> Arrays:

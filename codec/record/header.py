@@ -1,6 +1,9 @@
 """The metadata of a record: a line of words in its header, and JSON in the array MORE.
 
     1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength <digest>
+    5 dmr 29 <parent> <track> u0.01 <digest>
+
+The second form, COMPACT, is about 50 bytes shorter: a small model's budget is spent on little else.
 
 Words need no names and no escapes, which keeps a small record small. What is not a plain word,
 such as a layout, goes into MORE. See FORMAT.md. Ranges are checked by record and merged.
@@ -8,6 +11,7 @@ such as a layout, goes into MORE. See FORMAT.md. Ranges are checked by record an
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -24,7 +28,8 @@ FORMAT = 1  # of most records
 EDITED = 2  # of records with an edit or a single number among their values
 UNIFORM = 3  # of records with an alphabet of uniform steps, or whose settings ask for them
 RESIDUAL = 4  # of records with the residual of an exact tensor
-FORMATS = (FORMAT, EDITED, UNIFORM, RESIDUAL)
+COMPACT = 5  # of deltas and merged records in uniform steps, with a short line
+FORMATS = (FORMAT, EDITED, UNIFORM, RESIDUAL, COMPACT)
 MORE = "more"
 DIGEST = 32  # hex digits: enough to notice damage and to tell 2**64 records apart
 PLACE = ("format", "kind", "step", "run", "parent", "track")
@@ -33,15 +38,26 @@ SETTINGS = ("keep", "scope", "coder")
 STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
 TARGETS = ("bits", "budget", "tolerance", "quantizer")  # what the word keep says
 OWN = {*STEPS, *TARGETS}  # these stand in the line only
+SHORT = ("format", "kind, scope, coder", "step", "parent", "track", "keep", "digest")  # of COMPACT
+KINDS, SCOPES, CODERS = (
+    {name[0]: name for name in names}
+    for names in (("delta", "merged"), ("model", "tensor"), ("runlength", "huffman"))
+)
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _STEPS, _TOLERANCE = "uniform:", "tolerance:"
+_BRIEF = {_STEPS: "u", _TOLERANCE: "t"}  # in COMPACT
+_BASE64 = re.compile("[A-Za-z0-9_-]{21}[AQgw]")  # of 16 bytes
 _FLOAT = re.compile("[0-9.e+-]{1,24}")
 
 
 def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
     """The line, with zeros for the digest, and the array MORE if it is needed."""
     words = ["-" if metadata[name] is None else f"{metadata[name]}" for name in PLACE]
-    if "scope" in metadata:
+    if metadata["format"] == COMPACT:
+        form, kind, step, _, parent, track = words
+        kind = kind[0] + metadata["scope"][0] + metadata["coder"][0]
+        words = [form, kind, step, _brief(parent), _brief(track), _keep(metadata)]
+    elif "scope" in metadata:
         words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
     more = {name: value for name, value in metadata.items() if name not in OWN}
     text = json.dumps(more, separators=(",", ":")).encode()
@@ -65,16 +81,21 @@ def line_of(line: str, where: str) -> dict[str, Any]:
         found = f"format {words[0]}; update this package"
         raise VersionError(where, f"format {FORMATS[0]} to {FORMATS[-1]}", found)
     names = BASE if words[1:2] == ["base"] else STEPS
+    compact = words[0] == str(COMPACT)
+    if compact:
+        names = SHORT
     if len(words) != len(names):
         expected = f"{len(names)} words, {' '.join(names)}"
         raise MalformedRecordError(where, expected, f"{len(words)}")
     entries: dict[str, Any] = dict(zip(names, words))
+    if compact:
+        entries = _expanded(entries, where)
     entries["format"] = int(words[0])
     if not _DECIMAL.fullmatch(entries["step"]):
         raise MalformedRecordError(where, "a step in decimal", short(entries["step"]))
     entries["step"] = int(entries["step"])
     entries |= {name: None for name in ("run", "parent") if entries[name] == "-"}
-    if names is STEPS:
+    if "keep" in entries:
         entries |= _kept(entries.pop("keep"), where)
         if entries["quantizer"] == "uniform" and entries["format"] < UNIFORM:
             found = f"format {entries['format']}"
@@ -100,13 +121,48 @@ def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
     return entries
 
 
+def _brief(digest: str) -> str:
+    """A digest of 32 hex digits in 22 characters, base64 for URLs."""
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+
+
+def _expanded(entries: Mapping[str, str], where: str) -> dict[str, Any]:
+    """The entries of a line of the format COMPACT with the names and forms of older ones."""
+    letters = entries["kind, scope, coder"]
+    found: dict[str, Any] = {"step": entries["step"], "run": None, "digest": entries["digest"]}
+    try:
+        kind, scope, coder = list(letters)
+        found |= {"kind": KINDS[kind], "scope": SCOPES[scope], "coder": CODERS[coder]}
+    except (ValueError, KeyError) as exc:
+        expected = "kind, scope and coder in one letter each"
+        raise MalformedRecordError(where, expected, short(letters)) from exc
+    for name in ("parent", "track"):
+        if not _BASE64.fullmatch(entries[name]):
+            raise MalformedRecordError(where, f"{name} as 128 bits in base64", short(entries[name]))
+        found[name] = base64.urlsafe_b64decode(entries[name] + "==").hex()
+    found["keep"] = entries["keep"]
+    for long, brief in _BRIEF.items():
+        if found["keep"].startswith(long):
+            raise MalformedRecordError(
+                where, f"{brief!r} instead of {long!r}", short(found["keep"])
+            )
+        if found["keep"].startswith(brief):
+            found["keep"] = long + found["keep"][1:]
+            break
+    return found
+
+
 def _keep(metadata: Mapping[str, Any]) -> str:
     """How much of a delta is kept: bits, "all" for None, a budget, which has a point or e, or what
     uniform steps are made for."""
+
+    def named(name: str) -> str:
+        return _BRIEF[name] if metadata["format"] == COMPACT else name
+
     if metadata["tolerance"] is not None:
-        return f"{_TOLERANCE}{metadata['tolerance']!r}"
+        return f"{named(_TOLERANCE)}{metadata['tolerance']!r}"
     if metadata["budget"] is not None:
-        by_steps = _STEPS if metadata["quantizer"] == "uniform" else ""
+        by_steps = named(_STEPS) if metadata["quantizer"] == "uniform" else ""
         return f"{by_steps}{metadata['budget']!r}"
     return "all" if metadata["bits"] is None else f"{metadata['bits']}"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from codec.scheme.arithmetic import matrices_of
 from codec.scheme.coders import coder_of
 from codec.scheme.delta import Delta, Group, alphabet_name
 from codec.scheme.quantize import Codes, empty_codes
@@ -158,4 +159,6 @@ def _coded(
         by_steps = e.uniform and levels.shape[1] == 1
         every = Counts(counts, tokens, by_steps)
         message = Message(survivors, units, every, levels, e.shape, e.bits, by_steps)
+        if by_steps:
+            message = message.with_arithmetic(matrices_of(group.tensors), e.coder)
         return code(message, e.coder, previous)[0]

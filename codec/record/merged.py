@@ -23,7 +23,6 @@ from codec.state.tensors import Arrays, Layout
 
 from .alphabets import ARRAY, groups_of, join, words_of
 from .container import seal
-from .header import UNIFORM
 from .record import (
     MAX_STEP,
     PREFIX,
@@ -224,7 +223,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")
         words = words_of(arrays)
-        allowed = record.metadata["format"] >= UNIFORM
+        form = record.metadata["format"]
         layers, first = [], 0
         tables: dict[str, CodeTable] = {}
         for steps, names in described:
@@ -232,9 +231,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                 Moment(step, track, exact[i], values[i], residuals[i])
                 for i, (step, track) in enumerate(steps, first)
             )
-            groups = tuple(
-                groups_of(words, coding, layout, names, tables, len(steps), uniform=allowed)
-            )
+            groups = tuple(groups_of(words, coding, layout, names, tables, len(steps), form=form))
             tables |= Delta(groups, {}, (), coding).tables
             layers.append(Layer(groups, moments, names))
             first += len(steps)

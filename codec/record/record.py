@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, groups_of, join, words_of
 from .container import seal, unseal
 from .diagnosis import differing
-from .header import DIGEST, MORE, RESIDUAL, UNIFORM
+from .header import COMPACT, DIGEST, MORE, RESIDUAL, UNIFORM
 from .residuals import RESIDUALS, has_residuals, read_residual, residual_arrays
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
@@ -55,7 +55,8 @@ class Record:
         step: Its step; the last one of a merged record.
         kind: One of KINDS.
         digest: BLAKE3 of the file, 128 bits, hex.
-        run: The first digits of the digest of the chain's first record.
+        run: The first digits of the digest of the chain's first record; None where the format
+            leaves that to the parent.
         parent: Identity of the record before it, None for the first.
         track: Digest of the track after it, xxh3-128, hex.
         nbytes: Bytes of the file.
@@ -69,7 +70,7 @@ class Record:
     step: int
     kind: str
     digest: str
-    run: str
+    run: str | None
     parent: str | None
     track: str
     nbytes: int
@@ -94,6 +95,11 @@ class Record:
                 text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
                 total += end - begin + len(text.encode()) - 1  # a comma, but no braces
         return total
+
+    def in_run(self, run: str | None) -> Record:
+        """The same, of this run unless its own line says otherwise. run: that of the records
+        before it."""
+        return replace(self, run=self.run or run)
 
     @property
     def identity(self) -> str:
@@ -126,7 +132,7 @@ def dump_base(place: Place, track: Track) -> bytes:
         values = values_array(dict(enumerate(track.values)))
         arrays |= {STRUCTURE: text_array(layout.structure)} | values
     metadata = {
-        "format": oldest_format(arrays, by_steps(track.tables)),
+        "format": UNIFORM if by_steps(track.tables) else format_of(arrays),
         "kind": "base",
         **place.metadata(),
         "track": track.digest,
@@ -166,7 +172,8 @@ def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) ->
     # Offsets have more digits where tensors that are alone, on top of the budget, lie there too.
     whole = coded.nbytes + sum(t.track_nbytes for t in layout.tensors if t.alone)
     digits = len(str(whole)) - len(str(coded.nbytes))
-    return lossy + HEAD * n_alphabets + PADDING + OFFSETS * digits
+    padding = 0 if longest.metadata["format"] == COMPACT else PADDING
+    return lossy + HEAD * n_alphabets + padding + OFFSETS * digits
 
 
 def load(data: bytes, where: str) -> Record:
@@ -184,7 +191,8 @@ def load(data: bytes, where: str) -> Record:
         parent = None if metadata["parent"] is None else _hex(metadata["parent"], _HEX_BLAKE3)
         replaces = metadata.get("replaces")
         replaces = None if replaces is None else _hex(replaces, _HEX_BLAKE3)
-        if kind != "base" and (run is None or parent is None):
+        known = run is not None or metadata["format"] == COMPACT
+        if kind != "base" and (not known or parent is None):
             raise TypeError(f"a {kind} without run or parent")
     except (KeyError, TypeError) as exc:
         raise MalformedRecordError(where, "step, kind, run, parent and track", short(exc)) from exc
@@ -192,8 +200,8 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, "kind base, delta or merged", short(kind))
     if not 0 <= step <= MAX_STEP:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
-    oldest = oldest_format(arrays, False)
-    if metadata["format"] not in (oldest, UNIFORM if oldest < UNIFORM else oldest):
+    oldest = oldest_format(arrays)
+    if metadata["format"] not in (oldest, COMPACT, UNIFORM if oldest < UNIFORM else oldest):
         found = f"format {metadata['format']}"
         expected = f"format {oldest}, by what its arrays and values hold"
         raise MalformedRecordError(where, expected, found)
@@ -202,7 +210,7 @@ def load(data: bytes, where: str) -> Record:
         step,
         kind,
         digest,
-        run or digest[:RUN],
+        digest[:RUN] if kind == "base" and run is None else run,
         parent,
         track,
         len(data),
@@ -270,22 +278,25 @@ def base_of(record: Record) -> Track:
 
 
 def by_steps(tables: Mapping[str, CodeTable], groups: Iterable[Group] = ()) -> bool:
-    """Whether only the format UNIFORM holds these code tables and groups."""
+    """Whether no format before UNIFORM holds these code tables and groups."""
     wide = any(table.n_symbols >= MAX_LEVELS for table in tables.values())
     return wide or any(group.encoded.uniform for group in groups)
 
 
-def oldest_format(arrays: Arrays, uniform: bool) -> int:
-    """The oldest format that can express a record with these arrays. uniform: see `by_steps`."""
-    if has_residuals(arrays):
-        return RESIDUAL
-    return UNIFORM if uniform else format_of(arrays)
+def oldest_format(arrays: Arrays, uniform: bool = False) -> int:
+    """The format of a delta or merged record with these arrays.
+
+    uniform: whether it has uniform steps, or its settings ask for them.
+    """
+    if uniform:
+        return COMPACT
+    return RESIDUAL if has_residuals(arrays) else format_of(arrays)
 
 
 def check_need(record: Record, needed: bool) -> None:
-    """Raise MalformedRecordError for the format UNIFORM where an older one would do."""
-    if record.metadata["format"] == UNIFORM and not needed:
-        found = f"format {UNIFORM}, without uniform steps"
+    """Raise MalformedRecordError for UNIFORM and COMPACT where an older format would do."""
+    if record.metadata["format"] in (UNIFORM, COMPACT) and not needed:
+        found = f"format {record.metadata['format']}, without uniform steps"
         raise MalformedRecordError(record.where, "the oldest format that holds it", found)
 
 
@@ -365,8 +376,11 @@ def delta_of(record: Record, track: Track) -> Delta:
         if twice := residuals.keys() & exact.keys():
             raise PayloadError(f"a residual of {short(min(twice))}, which is stored whole, too")
         words = words_of(arrays)
-        allowed = record.metadata["format"] >= UNIFORM
-        groups = tuple(groups_of(words, coding, layout, non_finite, track.tables, uniform=allowed))
+        groups = tuple(
+            groups_of(
+                words, coding, layout, non_finite, track.tables, form=record.metadata["format"]
+            )
+        )
         words.finish()
         values = read_values(arrays.get(VALUES))
     check_need(record, coding.uniform or by_steps({}, groups))

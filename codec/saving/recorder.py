@@ -79,7 +79,7 @@ class _Newest:
 
     step: int
     identity: str
-    run: str
+    run: str | None
     name: str
 
 
@@ -175,7 +175,7 @@ class Recorder:
                 self._unconfirmed = None
             raise
         written = time.perf_counter()
-        self._newest = _Newest(step, record.digest, record.run, name)
+        self._newest = _Newest(step, record.digest, record.in_run(place.run).run, name)
         self.tracker = _committed(tracker, delta)
         self._written = self._written.and_then(record.kind, record.nbytes)
         if delta is None:

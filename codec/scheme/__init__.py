@@ -8,6 +8,7 @@ Read in this order:
     runlength   a run of zeros and the symbol after it as one token
     tables      which code table is cheapest, and whether to reuse the last one
     coders      the lossless coders by name
+    arithmetic  one adaptive arithmetic code for a small alphabet in uniform steps
     stream      codes to payload bits and back, in streams that threads share
     residual    exact tensors: what leads from one value to the next, bit by bit
     budget      as many buckets as a size limit allows

@@ -24,10 +24,17 @@ from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
 from . import huffman, tables
+from .arithmetic import Matrices
 from .coders import coder_of
 from .kernels import BLOCK
 from .quantize import Buckets, Histogram
-from .stream import Message, needs_no_bits
+from .stream import (
+    ArithmeticCode,
+    Message,
+    arithmetic_code,
+    arithmetic_may_serve,
+    needs_no_bits,
+)
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
 from .uniform import LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
@@ -40,6 +47,7 @@ USED = 0.975  # of the room: enough for uniform steps, the search ends
 EXCESS = 1.012  # bytes of an alphabet as a multiple of the estimate, usually
 AIM = 0.992  # of the room: what the next step size is chosen for
 CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
+NEAR, NEAREST = 0.1, 1.01  # so near to a size that was tried, halving the interval promises more
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class Fitted:
     levels: NDArray[np.float32]
     buckets: Buckets | None
     nbytes: int
+    arithmetic: ArithmeticCode | None = None
 
     @property
     def kept(self) -> int:
@@ -64,8 +73,8 @@ class Fitted:
 
     def message(self, shape: tuple[int, ...]) -> Message:
         """Ready to be coded."""
-        uniform = self.buckets is None
-        return Message(self.survivors, self.units, self.counts, self.levels, shape, None, uniform)
+        own = self.survivors, self.units, self.counts, self.levels, shape, None
+        return Message(*own, self.buckets is None, self.arithmetic)
 
 
 @dataclass
@@ -235,6 +244,7 @@ def fit_steps(
     previous: CodeTable | None,
     room: float,
     most: float,
+    matrices: Matrices,
 ) -> Fitted:
     """Take the smallest uniform steps that fit into ``room`` bytes.
 
@@ -245,11 +255,13 @@ def fit_steps(
         previous: The last code table.
         room: Bytes.
         most: Bytes that the fewest values may take if nothing fits into the room.
+        matrices: Rows and columns of the tensors.
 
     Raises:
         BeyondError: A change is larger than the magnitudes say, or not finite.
     """
     largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
+    tries_arithmetic = arithmetic_may_serve(coder, n)
 
     def settled(
         size: float, first: int | None = None, end: int | None = None, other: float = 0
@@ -262,8 +274,13 @@ def fit_steps(
             found = found.first(first)
         units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
         counts = Counts(found.counts, tokens, uniform=True)
-        nbytes = _nbytes(found.survivors, units, counts, 4 * (counts.codes.size > 1), previous)
-        return Fitted(found.survivors, units, counts, found.levels, None, nbytes)
+        levels = 4 * (counts.codes.size > 1)
+        nbytes = _nbytes(found.survivors, units, counts, levels, previous)
+        arithmetic = None
+        if tries_arithmetic and not needs_no_bits(counts.codes):
+            arithmetic = arithmetic_code(found.survivors, matrices)
+            nbytes = min(nbytes, arithmetic.payload.size + levels) if arithmetic else nbytes
+        return Fitted(found.survivors, units, counts, found.levels, None, nbytes, arithmetic)
 
     def cut(size: float, room: float) -> Fitted:
         """As many of the first survivors as fit, one at least."""
@@ -294,8 +311,14 @@ def fit_steps(
     for _ in range(PASSES):
         low, high = over or finest, fits or coarsest
         size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)
-        if over and fits and not over * CLOSE < size < fits / CLOSE:
-            size = math.sqrt(over) * math.sqrt(fits)
+        if over and fits:
+            near = min((fits / over) ** NEAR, NEAREST)
+            if not over * near < size < fits / near:
+                size = math.sqrt(over) * math.sqrt(fits)
+        elif fits and size > fits / NEAREST:  # an estimate that hardly moves is far off
+            size = max(fits / 2, finest)
+        elif over and size < over * NEAREST:
+            size = min(over * 2, coarsest)
         newest = settled(size)
         if newest.nbytes <= room:
             fits, best = size, newest
@@ -358,7 +381,4 @@ def _nbytes(
     if needs_no_bits(counts.codes):
         return levels
     streams = -(-survivors.units // units)
-    choice = tables.choose(counts, previous, streams)
-    words = (choice.bits + 31) // 32 + streams - 1  # at most: each stream fills its last word
-    table = 0 if choice.cached else choice.table.packed.size
-    return 4 * (words + streams) + table + levels
+    return tables.choose(counts, previous, streams).nbytes(streams) + levels

@@ -66,6 +66,20 @@ LOW32 = np.uint64(0xFFFFFFFF)
 CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
 CODES = np.uint64(0x7FFF << 48)
+
+# Of arithmetic coding. Probabilities are parts of 65,536.
+HALF, LEAST = 32_768, 32
+FIRST_NONZERO, FIRST_MORE = 6000, 20_000  # at the beginning: changed, and more than one bit
+ACTIVITIES = 24  # octaves of the magnitude that is expected
+MOST_BITS = 13  # of q behind its highest one
+MEAN_SHIFT, PRIOR, MOST_ACTIVE = 12, 2, 31
+FIRST_MEAN = 205  # 5 % of 2**MEAN_SHIFT
+MORE_CONTEXT = 3 * ACTIVITIES
+BIT_CONTEXT = MORE_CONTEXT + MOST_BITS * ACTIVITIES
+SIGN_CONTEXT = BIT_CONTEXT + 3 * (MOST_BITS + 1)
+PLAIN_CONTEXT = SIGN_CONTEXT + 27  # its chance stays one half
+N_CONTEXTS = PLAIN_CONTEXT + 1
+ELEMENT_BYTES = 64  # at most: 28 decisions of at most 11 bits, and the end
 ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
@@ -2268,3 +2282,264 @@ def read_steps(
         if kinds[c] != 0 and (ats[c] != ends[c] or (kinds[c] == 2 and lefts[c] < FAR // 2)):
             return STREAM_GOES_ON
     return STREAM_OK
+
+
+# Arithmetic coding of small alphabets, see `arithmetic` and FORMAT.md.
+
+
+@_inlined
+def _octaves(x):
+    """About 16 log2(x) of an int64 from 1 on: 16 p and the 4 bits below the highest one, p."""
+    p = _highest(np.uint64(x))
+    return np.int64(p) << 4 | np.int64((np.uint64(x) << np.uint64(4)) >> np.uint64(p)) & 15
+
+
+@_inlined
+def _sign_of(code):
+    """0 of code 0, 1 of a positive level, 2 of a negative one."""
+    return 0 if code == 0 else 2 - (code & 1)
+
+
+@_compiled
+def _carry(data, at):
+    """Add 1 to the number that data[:at] is."""
+    at -= 1
+    while data[at] == 255:
+        data[at] = 0
+        at -= 1
+    data[at] += 1
+
+
+@_compiled
+def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bits):
+    """Write codes of uniform steps as one arithmetic code, or read them.
+
+    Every code is a series of binary decisions. Each has a context with an adaptive probability.
+    Encoder and decoder are one loop, so that they cannot differ.
+
+    codes: uint16 (n,), read or filled. rows, columns: int64, of each tensor as a matrix. data:
+    uint8, with room for all bytes if encoding; nbytes: how many there are to read. rates: int64,
+    65536 / (n + 1.5) for the n-th use of a context. bits: float64 (n,), filled with what each
+    element costs, or empty. Returns how many bytes were written, or -1 if there is no room; when
+    reading, how many were asked for, those beyond the end included, or -1 if a code is not below
+    n_levels.
+    """
+    one = np.uint64(1)
+    whole, least = one << np.uint64(40), one << np.uint64(32)
+    chances, used = np.empty(N_CONTEXTS, np.int64), np.zeros(N_CONTEXTS, np.int64)
+    chances[:MORE_CONTEXT] = FIRST_NONZERO
+    chances[MORE_CONTEXT:BIT_CONTEXT] = FIRST_MORE
+    chances[BIT_CONTEXT:] = HALF
+    low, span, window, at = np.uint64(0), whole, np.uint64(0), 0
+    if not encoding:
+        for at in range(5):
+            window = window << np.uint64(8) | np.uint64(data[at] if at < nbytes else 0)
+        at = 5
+    widest = 0
+    for t in range(columns.size):
+        widest = max(widest, columns[t])
+    column_sum, column_sign = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    first, mean = 0, FIRST_MEAN
+    for t in range(rows.size):
+        n_rows, n_columns = rows[t], columns[t]
+        column_sum[:n_columns] = 0
+        column_sign[:n_columns] = 0
+        total = 0
+        for i in range(n_rows):
+            if i > 0 and n_columns > 0:
+                mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
+            row_sum, row_sign = 0, 0
+            before = _octaves(mean) + _octaves(i + PRIOR)
+            for j in range(n_columns):
+                here = first + j
+                left = np.int64(codes[here - 1]) if j > 0 else 0
+                above = np.int64(codes[here - n_columns]) if i > 0 else 0
+                expected = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean)
+                expected += _octaves((column_sum[j] << MEAN_SHIFT) + PRIOR * mean)
+                expected -= _octaves(j + PRIOR) + before
+                activity = min(max(expected >> 4, 0), ACTIVITIES - 1)
+                if encoding and at + ELEMENT_BYTES > data.size:
+                    return -1
+                code = np.int64(codes[here]) if encoding else 0
+                q = (code + 1) >> 1
+                size = 0
+                while q >> size > 1:
+                    size += 1
+                context = 3 * activity + (left > 0) + (above > 0)
+                # the decisions: q > 0; more bits?, for each of them; the bits of q; the sign
+                kind, k, read, negative, cost = 0, 0, 0, 0, 0.0
+                while True:
+                    chance = chances[context]
+                    bound = (span >> np.uint64(16)) * np.uint64(chance)
+                    if encoding:
+                        if kind == 0:
+                            bit = q > 0
+                        elif kind == 1:
+                            bit = size > k
+                        elif kind == 2:
+                            bit = q >> k & 1 > 0
+                        else:
+                            bit = code & 1 == 0
+                        if bit:
+                            span = bound
+                        else:
+                            low += bound
+                            span -= bound
+                            if low >= whole:
+                                low -= whole
+                                _carry(data, at)
+                    else:
+                        bit = window < bound
+                        if bit:
+                            span = bound
+                        else:
+                            window -= bound
+                            span -= bound
+                    while span < least:
+                        if encoding:
+                            data[at] = np.uint8(low >> np.uint64(32))
+                            low = (low & LOW32) << np.uint64(8)
+                        else:
+                            window = window << np.uint64(8)
+                            window |= np.uint64(data[at] if at < nbytes else 0)
+                        at += 1
+                        span <<= np.uint64(8)
+                    if bits.size > 0:
+                        cost -= np.log2((chance if bit else 2 * HALF - chance) / (2 * HALF))
+                    if context != PLAIN_CONTEXT:
+                        rate = rates[used[context]]
+                        used[context] = min(used[context] + 1, rates.size - 1)
+                        if bit:
+                            chance += ((2 * HALF - chance) * rate) >> 16
+                        else:
+                            chance -= (chance * rate) >> 16
+                        chances[context] = min(max(chance, LEAST), 2 * HALF - LEAST)
+                    if kind == 0:
+                        if not bit:
+                            break
+                        kind, read = 1, 1
+                        context = MORE_CONTEXT + MOST_BITS * activity
+                        continue
+                    if kind == 1:
+                        k += bit
+                        if bit and k < MOST_BITS:
+                            context += 1
+                            continue
+                        kind, size = 2, k
+                        context = BIT_CONTEXT + 3 * size
+                    elif kind == 2:
+                        read = 2 * read + bit
+                        context = PLAIN_CONTEXT
+                        if k == size - 1:
+                            context = BIT_CONTEXT + 3 * size + 1 + bit
+                    else:
+                        negative = np.int64(bit)
+                        break
+                    k -= 1
+                    if k < 0:
+                        kind = 3
+                        agrees = row_sign * column_sign[j]
+                        context = 0 if agrees == 0 else 1 if agrees > 0 else 2
+                        context = 3 * (3 * context + _sign_of(left)) + _sign_of(above)
+                        context += SIGN_CONTEXT
+                if not encoding and read > 0:
+                    q, code = read, 2 * read - 1 + negative
+                    if code >= n_levels:
+                        return -1
+                    codes[here] = code
+                if bits.size > 0:
+                    bits[here] = cost
+                if q > 0:
+                    row_sum += min(q, MOST_ACTIVE)
+                    column_sum[j] += min(q, MOST_ACTIVE)
+                    if column_sign[j] != 0:
+                        row_sign += 1 if (code & 1 > 0) == (column_sign[j] > 0) else -1
+            for j in range(n_columns):
+                sign = _sign_of(np.int64(codes[first + j]))
+                if sign > 0:
+                    column_sign[j] += 1 if (sign == 1) == (row_sign >= 0) else -1
+            total += row_sum
+            first += n_columns
+        if n_rows > 0 and n_columns > 0:
+            mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
+    if not encoding:
+        return at
+    # The shortest number of the interval; a reader adds zeros.
+    for n in range(6):
+        unit = one << np.uint64(40 - 8 * n)
+        number = (low + unit - one) & ~(unit - one)
+        if number < low + span:
+            if number >= whole:
+                number -= whole
+                _carry(data, at)
+            for i in range(n):
+                data[at] = np.uint8(number >> np.uint64(32 - 8 * i))
+                at += 1
+            break
+    while at > 0 and data[at - 1] == 0:
+        at -= 1
+    return at
+
+
+@_compiled
+def advance_codes(
+    codes,
+    first,
+    last,
+    sources,
+    tracks,
+    starts,
+    levels,
+    columns,
+    mode,
+    positions,
+    found,
+    sums,
+    scratch,
+):
+    """Advance the track by the codes of the positions first..last: uint16, one a position.
+
+    positions, found: as in `read`. The others: see `_advance`; sources: see `_become`.
+    """
+    m = 0
+    for at in range(first, last):
+        m += codes[at] > 0
+    if sources.size > 0:
+        _become(sources, tracks, starts, first, last, m)
+    segment, m = _segment_of(starts, first), 0
+    for at in range(first, last):
+        if codes[at] > 0:
+            positions[m] = at - first
+            found[m] = codes[at]
+            m += 1
+        if m == BATCH or (at == last - 1 and m > 0):
+            segment = _segment_of(starts, first + positions[0])
+            _advance(
+                tracks,
+                starts,
+                segment,
+                first,
+                positions,
+                found,
+                m,
+                levels,
+                columns,
+                mode,
+                sums,
+                scratch,
+            )
+            m = 0
+
+
+@_compiled
+def unpack_codes(marks, packed, first, last, codes):
+    """Write the survivors of the units first..last as codes, one a position: uint16 (n,)."""
+    for unit in range(first, last):
+        at = unit * UNIT
+        for group in range(UNIT // WORD):
+            begin = unit * UNIT + WORD * group
+            mark = marks[begin // WORD]
+            while mark != 0:
+                codes[begin + _lowest(mark)] = packed[at]
+                mark &= mark - ONE
+                at += 1

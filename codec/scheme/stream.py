@@ -4,11 +4,13 @@ The elements of an alphabet are cut into streams of equal size. All use one code
 coded on its own: threads write and read them in parallel. On disk an alphabet takes its payload,
 four bytes for each stream, its table (nothing if the last one is reused), and its levels: four
 bytes for each but the first, which is 0, or for all of them if they are multiples of one step size.
+
+A small alphabet in uniform steps has neither streams nor table where an arithmetic code is shorter.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from numpy.typing import NDArray
 
 from codec.errors import CodeTableError, StreamError
 
-from . import huffman, kernels, runlength, tables, workers
+from . import arithmetic, huffman, kernels, runlength, tables, workers
+from .arithmetic import Matrices
 from .coders import coder_of, least_streams
 from .kernels import MAX_STREAM, UNIT
 from .memory import LARGE, Joined
@@ -43,10 +46,11 @@ class Encoded:
     """A quantized delta as bytes.
 
     Attributes:
-        payload: uint32 words. Each stream begins a new word; the first bit is the lowest.
-        streams: uint32, bits of each stream.
+        payload: uint32 words. Each stream begins a new word; the first bit is the lowest. With
+            matrices uint8: one arithmetic code.
+        streams: uint32, bits of each stream; of an arithmetic code too.
         stream_elements: Elements of every stream but the last.
-        table: The code; None if all elements have the code k - 1.
+        table: The code; None if all elements have the code k - 1, and with matrices.
         cached: Whether the table is the last one, reused.
         saved_bits: How many more bits a new table would have cost.
         levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
@@ -55,9 +59,10 @@ class Encoded:
         bits: x of priority promotion, or None.
         coder: Its name.
         uniform: Whether the levels are multiples of one step size, see `uniform`.
+        matrices: Rows and columns of every tensor, if its payload is an arithmetic code; else ().
     """
 
-    payload: NDArray[np.uint32]
+    payload: NDArray[np.uint32] | NDArray[np.uint8]
     streams: NDArray[np.uint32]
     stream_elements: int
     table: CodeTable | None
@@ -68,6 +73,12 @@ class Encoded:
     bits: int | None
     coder: str
     uniform: bool = False
+    matrices: Matrices = ()
+
+    @property
+    def arithmetic(self) -> bool:
+        """Whether its payload is one arithmetic code, see `arithmetic`."""
+        return bool(self.matrices)
 
     @property
     def k(self) -> int:
@@ -86,7 +97,7 @@ class Encoded:
 
     @property
     def code_lengths(self) -> NDArray[np.uint8]:
-        """uint8, of every code or token; all 0 if no bits are needed."""
+        """uint8, of every code or token; all 0 if no bits are needed, or without a table."""
         return self.table.lengths if self.table else np.zeros(self.k, np.uint8)
 
     @property
@@ -103,6 +114,8 @@ class Encoded:
     def nbytes(self) -> int:
         """Bytes on disk: payload, sizes of the streams, table, and levels."""
         levels = self.stored_levels.nbytes
+        if self.arithmetic:
+            return self.payload.nbytes + levels
         return self.payload.nbytes + self.streams.nbytes + self.table_nbytes + levels
 
 
@@ -131,6 +144,8 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
         units, tokens = settle(survivors, None, counts)
         every = Counts(counts, tokens, q.uniform)
         message = Message(survivors, units, every, q.levels, q.shape, q.bits, q.uniform)
+        if q.uniform:
+            message = message.with_arithmetic((arithmetic.matrix_of(q.shape),), coder)
         return code(message, coder, None)[0]
 
 
@@ -149,6 +164,11 @@ def decode(e: Encoded) -> Quantized:
     except (TypeError, ValueError, OverflowError) as exc:
         raise StreamError(f"no array can have that shape: {exc}") from exc
     check(e, n)
+    if e.arithmetic:
+        own = arithmetic.read(_bytes_of(e), e.matrices, e.k)
+        return Quantized(
+            own.astype(empty_codes(0, e.k).dtype), e.levels, e.shape, e.bits, None, True
+        )
     try:
         codes = empty_codes(n, e.k)
     except (MemoryError, ValueError) as exc:
@@ -163,7 +183,8 @@ def decode(e: Encoded) -> Quantized:
 class Message:
     """An alphabet ready to be coded: its survivors have their final codes.
 
-    units: those of a stream. counts: of codes and tokens. The others are as in `Encoded`.
+    units: those of a stream. counts: of codes and tokens. arithmetic: its arithmetic code, and the
+    codes of all elements, if there is one. The others are as in `Encoded`.
     """
 
     survivors: Survivors
@@ -173,6 +194,40 @@ class Message:
     shape: tuple[int, ...]
     bits: int | None
     uniform: bool = False
+    arithmetic: ArithmeticCode | None = None
+
+    def with_arithmetic(self, matrices: Matrices, coder: str) -> Message:
+        """The same with an arithmetic code, if this coder may use one for so many elements.
+
+        matrices: rows and columns of its tensors.
+        """
+        if not arithmetic_may_serve(coder, self.survivors.n) or needs_no_bits(self.counts.codes):
+            return self
+        return replace(self, arithmetic=arithmetic_code(self.survivors, matrices))
+
+
+@dataclass(frozen=True)
+class ArithmeticCode:
+    """The arithmetic code of a message.
+
+    payload: its bytes. codes: uint16 (n,), of all elements. matrices: as in `Encoded`.
+    """
+
+    payload: NDArray[np.uint8]
+    codes: NDArray[np.uint16]
+    matrices: Matrices
+
+
+def arithmetic_may_serve(coder: str, n: int) -> bool:
+    """Whether an arithmetic code is worth trying for n elements in uniform steps."""
+    return coder_of(coder).counts_runs and 0 < n <= arithmetic.MOST
+
+
+def arithmetic_code(survivors: Survivors, matrices: Matrices) -> ArithmeticCode | None:
+    """The arithmetic code of survivors; None if it is longer than float32."""
+    codes = arithmetic.dense(survivors)
+    payload = arithmetic.write(codes, matrices)
+    return None if payload is None else ArithmeticCode(payload, codes, matrices)
 
 
 def needs_no_bits(counts: NDArray[np.int64]) -> bool:
@@ -202,7 +257,12 @@ def code(
     if needs_no_bits(m.counts.codes):
         e = _encoded(m, coder, np.empty(0, np.uint32), np.empty(0, np.uint32), None)
         return e, advance(e, segments and segments.tracks_only(), mode)
-    choice = tables.choose(m.counts, previous, -(-m.survivors.units // m.units))
+    n_streams = -(-m.survivors.units // m.units)
+    choice = tables.choose(m.counts, previous, n_streams)
+    if m.arithmetic and m.arithmetic.payload.size < choice.nbytes(n_streams):
+        size = np.array([8 * m.arithmetic.payload.size], np.uint32)
+        e = _encoded(m, coder, m.arithmetic.payload, size, None, m.arithmetic.matrices)
+        return e, _advance_codes(e, m.arithmetic.codes, segments and segments.tracks_only(), mode)
     payload, streams, sums = _write(m, choice, segments, mode)
     e = _encoded(m, coder, payload, streams, choice)
     if e.payload_bits != choice.bits:
@@ -213,9 +273,10 @@ def code(
 def _encoded(
     m: Message,
     coder: str,
-    payload: NDArray[np.uint32],
+    payload: NDArray[np.uint32] | NDArray[np.uint8],
     streams: NDArray[np.uint32],
     choice: Choice | None,
+    matrices: Matrices = (),
 ) -> Encoded:
     return Encoded(
         payload=payload,
@@ -229,6 +290,7 @@ def _encoded(
         bits=m.bits,
         coder=coder,
         uniform=m.uniform,
+        matrices=matrices,
     )
 
 
@@ -249,6 +311,9 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
+    if e.arithmetic:
+        codes = arithmetic.read(_bytes_of(e), e.matrices, e.k)
+        return _advance_codes(e, codes, segments, mode)
     if e.table is not None:
         return _read(e, e.table, segments.n, mode, np.empty(0, np.uint8), segments)
     for begin, end in workers.pieces(segments.n):
@@ -264,6 +329,27 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
             if mode == CHANGE:
                 track[...] = moved
     return sums
+
+
+def element_bits(e: Encoded) -> NDArray[np.float64]:
+    """What each element of an arithmetic code costs, float64 (n,).
+
+    Raises:
+        StreamError: The encoding is damaged.
+    """
+    return arithmetic.bits(_bytes_of(e), e.matrices, e.k)
+
+
+def _advance_codes(
+    e: Encoded, codes: NDArray[np.uint16], segments: Segments | None, mode: int
+) -> Sums:
+    if segments is None or mode == 0:
+        return np.zeros(0, np.uint64)
+    return arithmetic.advance(codes, segments, _padded(e.levels), e.columns, mode)
+
+
+def _bytes_of(e: Encoded) -> NDArray[np.uint8]:
+    return e.payload.view(np.uint8)
 
 
 def digest(array: NDArray[np.float32]) -> int:
@@ -286,8 +372,9 @@ def digest(array: NDArray[np.float32]) -> int:
 
 def check(e: Encoded, n: int) -> None:
     """Raise CodeTableError or StreamError for what cannot be the encoding of n elements."""
-    if not _is_vector(e.payload, np.uint32) or not _is_vector(e.streams, np.uint32):
-        raise StreamError("payload and streams are uint32 vectors")
+    dtype = np.uint8 if e.arithmetic else np.uint32
+    if not _is_vector(e.payload, dtype) or not _is_vector(e.streams, np.uint32):
+        raise StreamError("payload and streams are uint32 vectors, an arithmetic code is uint8")
     most = MAX_UNIFORM if e.uniform else MAX_LEVELS
     if not _are_levels(e.levels, most):
         raise StreamError(f"levels are not 1 to {most} of float32")
@@ -295,6 +382,9 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError("levels are not zero, then finite numbers")
     if e.uniform and not _are_steps(e.levels.reshape(-1)):
         raise StreamError("levels are not multiples of a step size above 0")
+    if e.arithmetic:
+        _check_arithmetic(e, n)
+        return
     if e.table is None:
         if e.k > 2:
             raise CodeTableError(f"{e.k} levels cannot all lack a code word")
@@ -313,7 +403,7 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
     if e.streams.size != -(-n // e.stream_elements):
         raise StreamError(f"{e.streams.size} streams for {n} elements")
-    check_words(e.payload, e.streams)
+    check_words(e.payload.view(np.uint32), e.streams)
 
 
 def check_words(payload: NDArray[np.uint32], streams: NDArray[np.uint32]) -> None:
@@ -334,6 +424,18 @@ def problem_of(status: int, n: int, k: int) -> str:
         kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
         kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
     }[status]
+
+
+def _check_arithmetic(e: Encoded, n: int) -> None:
+    """The part of `check` for an arithmetic code."""
+    if e.table is not None or e.streams.tolist() != [8 * e.payload.size]:
+        raise StreamError("an arithmetic code has no table, and one stream of whole bytes")
+    if not e.uniform or e.k < 2 or e.columns > 1:
+        raise StreamError("an arithmetic code of other levels than uniform steps")
+    if not arithmetic.are_matrices(e.matrices) or arithmetic.n_elements(e.matrices) != n:
+        raise StreamError(f"matrices that do not have {n} elements together")
+    if e.payload.size and not e.payload[-1]:
+        raise StreamError("an arithmetic code that ends with a byte of zeros")
 
 
 def _write(
@@ -384,7 +486,7 @@ def _read(
     if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
         two = two[:0]
     sizes = e.streams.astype(np.int64)
-    begins, _kept = begins_of(e.payload, sizes)
+    begins, _kept = begins_of(e.payload.view(np.uint32), sizes)
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
     sources = tracks[:0] if segments is None else segments.sources

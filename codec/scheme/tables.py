@@ -134,6 +134,11 @@ class Choice:
     cached: bool
     saved_bits: int
 
+    def nbytes(self, streams: int) -> int:
+        """Bytes at most of the payload, the sizes of its streams and a new table."""
+        words = (self.bits + 31) // 32 + streams - 1  # at most: each stream fills its last word
+        return 4 * (words + streams) + (0 if self.cached else self.table.packed.size)
+
 
 def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choice:
     """The cheapest table, its own bytes included: a new one or the previous one.

@@ -22,6 +22,7 @@ from codec.state.tensors import (
 )
 
 from . import uniform
+from .arithmetic import matrices_of
 from .budget import BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
@@ -292,20 +293,21 @@ class Tracker:
                 units, tokens = coder.settle(steps.survivors, None, steps.counts)
                 every = Counts(steps.counts, tokens, uniform=True)
                 own = (steps.survivors, units, every, steps.levels, _shape(tensors), None)
-                yield Quantization(Message(*own, uniform=True))
+                message = Message(*own, uniform=True)
+                yield Quantization(message.with_arithmetic(matrices_of(tensors), coder.name))
             return
         with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
             magnitudes = uniform.magnitudes_of(segments, sampled=True)
-            room = budget.room(tensors)
+            room, matrices = budget.room(tensors), matrices_of(tensors)
             try:
-                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room, matrices)
             except BeyondError:
                 magnitudes = uniform.magnitudes_of(segments)
                 # a level may be larger than the change that it stands for
                 if (beyond := magnitudes.beyond(uniform.LARGEST_SIZE / 2)).size:
                     yield {tensors[i].name for i in beyond}
                     return
-                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room, matrices)
             if fitted.levels.size == 1 and magnitudes.largest:
                 budget.lacks(tensors, fitted.nbytes)
             yield Quantization(fitted.message(_shape(tensors)))

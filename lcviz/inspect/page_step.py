@@ -13,7 +13,7 @@ from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
 from lcviz.report.tensors_figure import STORED, tensor_bars, tensors_table
-from lcviz.text import minus, plain, plural
+from lcviz.text import minus, nbytes_text, plain, plural
 from lcviz.ui import widgets
 
 from .page_open import ChainSource, Findings
@@ -118,6 +118,12 @@ def _stream(facts: StepFacts) -> None:
         )
     group = coded[name]
     e = group.encoded
+    if e.arithmetic:
+        st.markdown(
+            f"This is one arithmetic code of {nbytes_text(e.payload.size)} for {group.n:,} values, "
+            f"{e.payload_bits / group.n:.3f} bits each. It has no code words."
+        )
+        return
     words = first_words(e, WORDS)
     if not words:
         st.markdown(f"No bits are needed: all {group.n:,} values have the same code.")

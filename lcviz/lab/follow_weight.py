@@ -51,6 +51,7 @@ class WeightCode:
     word: the code word, "" if no bits are needed. extra_bits: those that follow it. run: zeros
     before the word's value; None where every value has a word of its own. zero: which of these
     zeros the weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
+    arithmetic: whether it is a part of an arithmetic code, which has no words.
     """
 
     word: str
@@ -58,6 +59,7 @@ class WeightCode:
     run: int | None = None
     zero: int = 0
     escaped: bool = False
+    arithmetic: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
     """
     table, kept = alphabet.table, alphabet.kept
     if table is None:
-        return WeightCode("")
+        return WeightCode("", arithmetic=alphabet.encoded.arithmetic)
     if table.classes == 1:
         own = int(codes[at])
         return WeightCode(huffman.code_words(table.lengths)[own if own <= kept else 0])

@@ -298,7 +298,7 @@ def _content(
 
 def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[RecordFacts, Context]:
     """As `_content`, for a record whose bytes are intact. Raises RecordError, ParentError."""
-    name = facts.entry.name
+    name, record = facts.entry.name, record.in_run(before.run)
     if record.run != (before.run or record.run):
         raise ParentError(
             f"{name}: is of the run {record.run}, the records before it are of {before.run}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StepNotFoundError
-from codec.inspect import Arrays, Group, Position, TensorSpec, merged_of
+from codec.inspect import Arrays, Group, Position, TensorSpec, element_bits, merged_of
 
 from .codewords import tokens_of
 
@@ -136,10 +136,14 @@ def word_bits(
 ) -> NDArray[np.int64]:
     """Bits of the code words that end in each of the tensors: int64, as many as ``sizes``.
 
-    codes: (n,), decoded. A run of zeros counts where the value after it is. They add up to
-    ``e.payload_bits``.
+    codes: (n,), decoded. A run of zeros counts where the value after it is; of an arithmetic code
+    every element has its share. They add up to ``e.payload_bits``.
     """
     borders = np.cumsum([0, *sizes])
+    if e.arithmetic:
+        each = np.concatenate(([0], np.cumsum(element_bits(e))))
+        share = each[borders] * (e.payload_bits / each[-1])
+        return np.diff(np.round(share).astype(np.int64))
     if e.table is None:
         return np.zeros(len(sizes), np.int64)
     if e.table.classes == 1:

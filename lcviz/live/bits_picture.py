@@ -9,7 +9,7 @@ import pandas as pd
 
 from codec.inspect import CODERS
 from lcviz.lab.codewords import CodeWord
-from lcviz.text import CODER_NAMES, exponent_text, nbytes_text, plural
+from lcviz.text import ARITHMETIC, CODER_NAMES, exponent_text, nbytes_text, plural
 from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep
@@ -28,14 +28,19 @@ def bits_picture(shown: ShownStep) -> Picture:
     """The record of a step, to scale."""
     parts = _parts(shown)
     used = "its own code table" if shown.trial or not _reused(shown) else "the last code table"
-    compared = [(CODER_NAMES[name], name) for name in CODER_NAMES]
+    titles = dict(CODER_NAMES)
+    summaries = {name: coder.summary for name, coder in CODERS.items()}
+    if any(a.encoded.arithmetic for a in shown.alphabets):
+        used = "an arithmetic code"
+        titles[shown.coder], summaries[shown.coder] = ARITHMETIC
+    compared = [(title, name) for name, title in titles.items()]
     compare = [
         {
             "name": title.lower().replace("huffman", "Huffman"),
             "nbytes": float(shown.sizes.of(name) or 0),
             "text": nbytes_text(shown.sizes.of(name) or 0),
             "here": name == shown.coder,
-            "title": CODERS[name].summary,
+            "title": summaries[name],
         }
         for title, name in compared
     ]

@@ -15,8 +15,8 @@ MOST_WORDS = 16  # in the picture; the table has all
 
 
 def code_words(facts: StepFacts) -> Panel | None:
-    """The words of the step's largest payload; None if no bits are needed."""
-    groups = [g for g in facts.groups if g.encoded.payload_bits]
+    """The words of the step's largest payload; None if there are none."""
+    groups = [g for g in facts.groups if g.encoded.table and g.encoded.payload_bits]
     if not groups:
         return None
     group = max(groups, key=lambda g: g.encoded.payload_bits)

@@ -101,6 +101,8 @@ def said_text(f: Followed) -> str:
 
 
 def _said(said: WeightCode) -> str:
+    if said.arithmetic:
+        return "a part of one arithmetic code, which has no words"
     if not said.word:
         return "none: all values have the same level"
     after = f" + {plural(said.extra_bits, 'bit')}" if said.extra_bits else ""

@@ -56,6 +56,8 @@ scope: live, tune
   Whether the whole model shares its buckets, or each tensor has its own.
 symbol: learn
   What a code word stands for: the index of a level, 0 for zero.
+arithmetic code: live, inspect
+  One number that stands for all values of a small model in equal steps; it has no code words.
 code word: learn, inspect
   The bits of a symbol; frequent ones are short, and none starts with another.
 Huffman code (Huffman): learn, live

@@ -3,6 +3,7 @@ of each other."""
 
 from __future__ import annotations
 
+import base64
 import heapq
 import json
 import re
@@ -104,24 +105,44 @@ def forge(resign: Callable[[bytes], bytes]) -> Callable[[Any, Arrays], bytes]:
                 arrays = arrays | {"more": np.frombuffer(text, np.uint8)}
             metadata = line_of(metadata)
         arrays = {k: np.ascontiguousarray(a).reshape(np.shape(a)) for k, a in arrays.items()}
+        short = metadata.startswith("5 ")
+        if short and "coded" in arrays:
+            arrays["c"] = arrays.pop("coded")
         tensors = {
             k: TensorSpec(
                 dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
             )
             for k, a in arrays.items()
         }
-        return resign(bytes(serialize(tensors, metadata={"lcc": metadata})))
+        data = bytes(serialize(tensors, metadata={"lcc": metadata}))
+        if short:
+            end = 8 + int.from_bytes(data[:8], "little")
+            header = data[8:end].rstrip()
+            data = len(header).to_bytes(8, "little") + header + data[end:]
+        return resign(data)
 
     return make
 
 
 def line_of(metadata: dict[str, Any]) -> str:
     """Its words, whatever they are, and room for a digest."""
+    if metadata["format"] == 5:
+        digests = [_base64(metadata[name]) for name in ("parent", "track")]
+        letters = "".join(f"{metadata[name]}"[:1] for name in ("kind", "scope", "coder"))
+        keep = str(_keep(metadata)).replace("uniform:", "u").replace("tolerance:", "t")
+        return " ".join(("5", letters, str(metadata["step"]), *digests, keep, "0" * 32))
     words = [metadata[name] for name in ("format", "kind", "step", "run", "parent", "track")]
     if metadata["kind"] != "base":
         words += [_keep(metadata), metadata.get("scope"), metadata.get("coder")]
     said = ("-" if word is None else str(word) for word in words)
     return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in said), "0" * 32))
+
+
+def _base64(digest: Any) -> str:
+    """32 hex digits in 22 characters; anything else as it is."""
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{32}", digest):
+        return str(digest)
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
 def _keep(metadata: dict[str, Any]) -> Any:
@@ -148,6 +169,24 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
         found: list[dict[str, Any]] = []
         while words.size:
             row = struct.unpack_from("<HBBH", words[:2].tobytes())
+            if row[1] == 255:  # an arithmetic code
+                size = row[2] + 256 * row[3]
+                whole = -(-(10 + size) // 4)
+                data = np.frombuffer(words[:whole].tobytes(), np.uint8)
+                none = np.empty(0, np.uint32)
+                found.append(
+                    {
+                        "row": row,
+                        "table": none,
+                        "padding": b"",
+                        "streams": none,
+                        "levels": data[6:10].copy().view(np.float32),
+                        "payload": data[10 : 10 + size],
+                        "end": data[10 + size :],
+                    }
+                )
+                words = words[whole:]
+                continue
             head = -(-(6 + row[3]) // 4)
             m = columns[len(found)] if columns else 1
             n_levels = min(row[0] - 2**15 - 1, 1) if row[0] >= 2**15 else (row[0] - 1) * m
@@ -184,6 +223,7 @@ def together() -> Callable[[list[dict[str, Any]]], np.ndarray]:
             data += struct.pack("<HBBH", *a["row"]) + a["table"].tobytes()
             data += a.get("padding", bytes(-len(data) % 4))
             data += b"".join(a[name].tobytes() for name in ("streams", "levels", "payload"))
+            data += bytes(-len(data) % 4)  # of an arithmetic code
         return np.frombuffer(data, np.uint32)
 
     return put
@@ -201,7 +241,7 @@ def recoded(
         arrays: Arrays, others: dict[str, Any], at: int = 0, columns: tuple[int, ...] = ()
     ) -> Arrays:
         alphabets = apart(arrays["coded"], columns)
-        pieces = {*alphabets[at], "padding"}
+        pieces = {*alphabets[at], "padding"} - {"end"}
         alphabets[at] |= {name: others[name] for name in pieces & set(others)}
         whole = {name: array for name, array in others.items() if name not in pieces}
         return arrays | {"coded": together(alphabets)} | whole

@@ -9,9 +9,11 @@ a new version number.
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
 edits.lcc/                     values that grow: edits, single numbers, and one record of version 1
-steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
+short.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; merged records, and a base with a wide table
 exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
+steps.lcc/                     the same as an earlier release wrote it, in version 3; nothing makes
+                               it anew
 bad/*.safetensors              one broken record per fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
@@ -26,7 +28,7 @@ import struct
 import sys
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 import numpy as np  # noqa: E402
+from blake3 import blake3  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
@@ -46,16 +49,16 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 def main() -> None:
     """Write everything anew."""
     run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
-    edits, steps, exact = HERE / "edits.lcc", HERE / "steps.lcc", HERE / "exact.lcc"
-    for folder in (run, tokens, edits, steps, exact, bad):
+    edits, short, exact = HERE / "edits.lcc", HERE / "short.lcc", HERE / "exact.lcc"
+    for folder in (run, tokens, edits, short, exact, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
     write_run(run)
     write_tokens(tokens)
     write_edits(edits)
-    write_steps(steps)
+    write_short(short)
     write_exact(exact)
-    for path in (run, tokens, edits, steps, exact):
+    for path in (run, tokens, edits, short, exact):
         (path / ".lock").unlink()
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -71,7 +74,11 @@ def main() -> None:
     put("version", forge(delta, {"format": 2}))  # without need
     put("version-3", forge(delta, {"format": 3}))
     put("version-4", forge(delta, {"format": 4}))
-    put("version-5", forge(delta, {"format": 5}))
+    put("version-5", renumbered(forge(delta, {"format": 3}), 5))  # without its short line
+    put("version-6", renumbered(forge(delta, {"format": 3}), 6))
+    put("version-5-need", forge(delta, {"format": 5}))
+    put("version-5-base", renumbered(base, 5))
+    put_short(put, delta)
     by_steps, newest = {"format": 3} | STEPS, {"format": 3}
     put("version-2-steps", forge(delta, {"format": 2} | STEPS))
     put("version-1-row", forge(delta, arrays=steps_coded(10)))
@@ -143,6 +150,35 @@ def main() -> None:
     (bad / "damaged-member.lcc.zip").write_bytes(damaged)
 
 
+def put_short(put: Callable[[str, bytes], None], delta: bytes) -> None:
+    """Broken records of version 5: their lines, and arithmetic codes."""
+    short = {"format": 5} | STEPS
+
+    def put_line(name: str, old: bytes, new: bytes) -> None:
+        data = forge(delta, short, arithmetic())
+        assert data.count(old) == 1
+        length = int.from_bytes(data[:8], "little") + len(new) - len(old)
+        put(name, resigned(length.to_bytes(8, "little") + data[8:].replace(old, new)))
+
+    put_line("short-letters", b" dmh ", b" bmh ")
+    put_line("short-scope", b" dmh ", b" dxh ")
+    put_line("short-more-letters", b"5 dmh 1 ", b"5 dmh1 1")
+    put_line("short-parent", b" 1 GZmdS2NU2Bvhlo0v7BeZ6Q ", b" 1 GZmdS2NU2B/hlo0v7BeZ6Q ")
+    put_line("short-bits", b" 1 GZmdS2NU2Bvhlo0v7BeZ6Q ", b" 1 GZmdS2NU2Bvhlo0v7BeZ6R ")
+    put_line("short-keep", b" t0.01 ", b" v0.01 ")
+    put_line("short-name", b'"c":{', b'"coded":{')
+    put("arithmetic-early", forge(delta, {"format": 3} | STEPS, arithmetic()))
+    put("arithmetic-exponent", forge(delta, short, arithmetic(k=4, uniform=False)))
+    put("arithmetic-levels", forge(delta, short, arithmetic(k=1)))
+    put("arithmetic-symbol", forge(delta, short, arithmetic(k=3)))
+    put("arithmetic-size", forge(delta, short, arithmetic(size=0.0)))
+    put("arithmetic-zero", forge(delta, short, arithmetic(code=(*CODE, 0))))
+    put("arithmetic-late", forge(delta, short, arithmetic(code=(*CODE, *[1] * 9))))
+    put("arithmetic-padding", forge(delta, short, arithmetic(end=1)))
+    put("arithmetic-beyond", forge(delta, short, arithmetic(nbytes=200)))
+    put("arithmetic-other", forge(delta, short, arithmetic(code=(*CODE[:4], 77))))
+
+
 def write_run(path: Path) -> None:
     """The worked example of the paper, in the paper's code."""
     with codec.Checkpointer(path, bits=2, coder="huffman") as checkpoints:
@@ -168,7 +204,7 @@ def write_edits(path: Path) -> None:
             checkpoints.save(step, state)
 
 
-def write_steps(path: Path) -> None:
+def write_short(path: Path) -> None:
     """Each kind of target, with either coder; two merged records, and a base in between."""
     policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
     told = iter(enumerate(moving_states()))
@@ -377,6 +413,40 @@ def steps_escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
     words = np.concatenate((words[:3], np.array([0.25], np.float32).view(np.uint32), words[6:]))
     words[0] += 2**15
     return {"coded": words}
+
+
+CODE = (15, 182, 191, 180, 76)
+
+
+def arithmetic(
+    k: int = 4,
+    code: Sequence[int] = CODE,
+    *,
+    size: float = 0.25,
+    uniform: bool = True,
+    nbytes: int | None = None,
+    end: int = 0,
+) -> dict[str, np.ndarray]:
+    """The codes of the paper's delta, as steps of this size, in an arithmetic code."""
+    nbytes = len(code) if nbytes is None else nbytes
+    data = struct.pack("<HBBHf", k + 2**15 * uniform, 255, nbytes % 256, nbytes // 256, size)
+    data += bytes(code)
+    data += bytes(-len(data) % 4)
+    data = data[:-1] + bytes([data[-1] | end])
+    return {"coded": np.frombuffer(data, np.uint32)}
+
+
+def renumbered(data: bytes, version: int) -> bytes:
+    """The same record with another number of its format, and a digest to match."""
+    head, _, rest = data.partition(b'"lcc":"')
+    return resigned(head + b'"lcc":"' + str(version).encode() + rest[1:])
+
+
+def resigned(data: bytes) -> bytes:
+    """The same record with a digest to match."""
+    at = data.index(b'"}') - 32
+    zeros = data[:at] + b"0" * 32 + data[at + 32 :]
+    return data[:at] + blake3(zeros).hexdigest(16).encode() + data[at + 32 :]
 
 
 def packed(*lengths: int) -> np.ndarray:

@@ -25,7 +25,7 @@ from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
-from lcviz.text import CODER_NAMES, nbytes_text, percent_text
+from lcviz.text import ARITHMETIC, CODER_NAMES, nbytes_text, percent_text
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.charts import Panel
 from lcviz.ui.glossary import explained
@@ -160,9 +160,12 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         nbytes = sizes.of(name)
         assert nbytes is not None, "a record's own sizes are all known"
         where, text = "instead", "What the same values would have taken, with a new table."
+        summary = CODERS[name].summary
         if name == coder:
             where, text = "on disk", "This is on disk."
-        cards.append((f"{title} · {where}", nbytes, f"{CODERS[name].summary} {text}"))
+            if any(a.encoded.arithmetic for a in viewed.alphabets):
+                title, summary = ARITHMETIC
+        cards.append((f"{title} · {where}", nbytes, f"{summary} {text}"))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
     shown = [
         (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits per parameter", text)

@@ -18,8 +18,8 @@ import pytest
 import torch
 import xxhash
 from blake3 import blake3
+from hypothesis import assume, given, settings
 from hypothesis import example as tried
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
@@ -33,7 +33,7 @@ from codec.record import record as records
 from codec.record.header import DIGEST, FORMATS
 from codec.record.record import Place
 from codec.record.residuals import read_residual, residual_arrays
-from codec.scheme import huffman, runlength, uniform
+from codec.scheme import arithmetic, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from codec.scheme.stream import MAX_UNIFORM
@@ -82,17 +82,21 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
     newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
-    if any(name.startswith("d/") for name in arrays):
-        assert metadata["format"] == "4"
-    elif is_newest(metadata):
-        assert metadata["format"] == "3"
-    elif metadata["format"] != "3":  # else it has an alphabet in uniform steps
+    if is_newest(metadata):
+        assert metadata["format"] in "345"
+    elif any(name.startswith("d/") for name in arrays):
+        assert metadata["format"] in "45"
+    elif metadata["format"] not in "35":  # else it has an alphabet in uniform steps
         assert metadata["format"] == ("2" if newer else "1")
+    if metadata["format"] == "5":
+        assert "coded" not in arrays
+        assert data[8:9] + data[7 + length : 8 + length] == b"{}"
+        arrays = {"coded" if name == "c" else name: array for name, array in arrays.items()}
     return metadata, arrays
 
 
 def is_newest(metadata: dict[str, Any]) -> bool:
-    """Whether a record is of version 3 whatever its alphabets are."""
+    """Whether a record is of version 3 or later whatever its alphabets are."""
     return ":" in metadata.get("keep", "") or any(
         symbols > 510 for _, symbols, *_ in metadata.get("sent", [])
     )
@@ -104,8 +108,10 @@ def said(line: str) -> dict[str, Any]:
     words = line.split(" ")
     if words[1] != "base":
         names += ["keep", "scope", "coder"]
+    if words[0] == "5":
+        words = in_long(words)
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
-    assert metadata["format"] in ("1", "2", "3", "4")
+    assert metadata["format"] in ("1", "2", "3", "4", "5")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
     keep = metadata.get("keep", "all")
@@ -116,6 +122,21 @@ def said(line: str) -> dict[str, Any]:
         within = (2.0**-126, most) if kind == "tolerance" else (5e-324, 1)
         assert within[0] <= float(number) <= within[1]
     return metadata
+
+
+def in_long(words: list[str]) -> list[str]:
+    """The words of a short line, of version 5, as those of an older one."""
+    form, letters, step, parent, track, keep, digest = words
+    kind, scope, coder = letters
+    digests = []
+    for short in (parent, track):
+        assert re.fullmatch("[A-Za-z0-9_-]{22}", short)
+        digests.append(base64.urlsafe_b64decode(short + "==").hex())
+        assert base64.urlsafe_b64encode(bytes.fromhex(digests[-1])).decode() == short + "=="
+    keep = {"u": "uniform:", "t": "tolerance:"}.get(keep[0], keep[0]) + keep[1:]
+    names = [{"d": "delta", "m": "merged"}[kind], step, "-", *digests, keep]
+    names += [{"m": "model", "t": "tensor"}[scope], {"r": "runlength", "h": "huffman"}[coder]]
+    return [form, *names, digest]
 
 
 def file_digest(data: bytes) -> str:
@@ -325,6 +346,90 @@ def amount_of(kind: int, stream: Bits) -> int:
     return kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
 
 
+class Decisions:
+    """An arithmetic code, read decision by decision."""
+
+    def __init__(self, code: list[int]) -> None:
+        self.left = [*code, 0, 0, 0, 0, 0]
+        self.span, self.window = 2**40, 0
+        for _ in range(5):
+            self.window = 256 * self.window + self.left.pop(0)
+        self.contexts: dict[Any, list[int]] = {}
+
+    def read(self, context: Any, first: int) -> int:
+        """The next decision. first: the chance of its context at first."""
+        chance, n = self.contexts.setdefault(context, [first, 0])
+        bound = (self.span >> 16) * chance
+        is_one = self.window < bound
+        if is_one:
+            self.span = bound
+        else:
+            self.span, self.window = self.span - bound, self.window - bound
+        while self.span < 2**32:
+            self.span *= 256
+            self.window = 256 * self.window + (self.left.pop(0) if self.left else 0)
+        if context is not None:
+            r = 131072 // (2 * n + 3)
+            chance += ((65536 - chance) * r >> 16) if is_one else -(chance * r >> 16)
+            self.contexts[context] = [min(max(chance, 32), 65504), min(n + 1, 60)]
+        return int(is_one)
+
+
+def logarithm(v: int) -> int:
+    p = v.bit_length() - 1
+    return 16 * p + (16 * v // 2**p - 16)
+
+
+def sign(q: int) -> int:
+    return (q > 0) - (q < 0)
+
+
+def from_arithmetic(code: list[int], matrices: list[tuple[int, int]]) -> list[int]:
+    """The codes of all elements."""
+    decisions, codes, mean = Decisions(code), list[int](), 205
+    for rows, columns in matrices:
+        matrix: list[list[int]] = []
+        agreed = [0] * columns
+        for i in range(rows):
+            if i > 0 and columns > 0:
+                before = sum(min(abs(q), 31) for row in matrix for q in row)
+                mean = max(before * 4096 // (i * columns), 1)
+            row: list[int] = []
+            agrees = 0
+            for j in range(columns):
+                in_row = sum(min(abs(q), 31) for q in row)
+                in_column = sum(min(abs(other[j]), 31) for other in matrix)
+                e = logarithm(4096 * in_row + 2 * mean) + logarithm(4096 * in_column + 2 * mean)
+                e -= logarithm(j + 2) + logarithm(i + 2) + logarithm(mean)
+                left, up = row[-1] if row else 0, matrix[-1][j] if matrix else 0
+                q = element(decisions, min(max(e // 16, 0), 23), left, up, sign(agrees * agreed[j]))
+                if q and agreed[j]:
+                    agrees += 1 if sign(q) == sign(agreed[j]) else -1
+                row.append(q)
+            agreed = [h + sign(q) * (-1 if agrees < 0 else 1) for h, q in zip(agreed, row)]
+            matrix.append(row)
+        if rows * columns:
+            total = sum(min(abs(q), 31) for row in matrix for q in row)
+            mean = max(total * 4096 // (rows * columns), 1)
+        codes += [2 * q - 1 if q > 0 else -2 * q for row in matrix for q in row]
+    return codes
+
+
+def element(decisions: Decisions, activity: int, left: int, up: int, s: int) -> int:
+    """q of the next element."""
+    if not decisions.read(("zero", activity, (left != 0) + (up != 0)), 6000):
+        return 0
+    size = 0
+    while size < 13 and decisions.read(("size", activity, size), 20000):
+        size += 1
+    a, last = 1, None
+    for i in range(size):
+        context = ("bits", size, last) if i < 2 else None
+        last = decisions.read(context, 32768)
+        a = 2 * a + last
+    return -a if decisions.read(("sign", s, sign(left), sign(up)), 32768) else a
+
+
 def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
     """Code lengths of a table, at most 4,096."""
     with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
@@ -379,7 +484,8 @@ class Reader:
         """One record, of a merged one no steps after ``stop``."""
         metadata, arrays = container(data)
         assert metadata["digest"] == file_digest(data)
-        assert (metadata["run"], metadata["parent"]) == (self.run, self.parent)
+        run = "-" if metadata["format"] == "5" else self.run
+        assert (metadata["run"], metadata["parent"]) == (run, self.parent)
         merged = metadata["kind"] == "merged"
         layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
         if merged:
@@ -413,9 +519,8 @@ class Reader:
             self.tables = sent_last(metadata, arrays)
         by_steps = self.met["by steps"] > before
         residuals = any(name.startswith("d/") for name in arrays)
-        assert (metadata["format"] == "4") == residuals
         if not residuals:
-            assert (metadata["format"] == "3") == (is_newest(metadata) or by_steps)
+            assert (metadata["format"] in "35") == (is_newest(metadata) or by_steps)
         self.parent = identity(metadata)
 
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
@@ -433,17 +538,30 @@ class Reader:
         """Rows of levels, and codes, of the next alphabet."""
         k, classes, units, nbytes = coded.row()
         name = group[0][0 if metadata["scope"] == "tensor" else 2]
-        table = coded.table(nbytes)
+        table = coded.table(4 + units + 256 * nbytes if classes == 255 else nbytes)
         free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
         most = 511 if free else 2 ** int(metadata["keep"])
         by_steps = k >= 32768
         if by_steps:
-            assert (metadata["format"] in ("3", "4"), m) == (True, 1)
+            assert metadata["format"] in "345"
+            assert m == 1
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
         assert 1 <= k <= most
         self.met["levels"] = max(self.met["levels"], k)
         n = sum(math.prod(shape) for _, shape, _ in group)
+        if classes == 255:
+            assert (metadata["format"], by_steps) == ("5", True)
+            assert k >= 2
+            size, *code = struct.unpack(f"<f{units + 256 * nbytes}B", table)
+            assert code[-1:] != [0]
+            matrices = [(shape[0] if shape else 1, math.prod(shape[1:])) for _, shape, _ in group]
+            codes = from_arithmetic(code, matrices)
+            assert max(codes) < k
+            self.met["groups"] += 1
+            self.met["arithmetic"] += 1
+            yield [[level] for level in multiples(size, k)], codes
+            return
         assert 1 <= units <= 32
         e = 65536 * units
         streams = coded.take("I", math.ceil(n / e) if classes else 0)
@@ -706,6 +824,74 @@ def test_example_of_uniform_steps() -> None:
     assert max(abs(levels[c] - x) for c, x in zip(codes, changes)) <= 0.05
 
 
+def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by the codec, and read by the decoder above."""
+    (block,) = re.findall(r"```arithmetic\n(.*?)```", TEXT, re.DOTALL)
+    data = bytes.fromhex("".join(re.findall(r"^((?:[0-9a-f]{2} )*[0-9a-f]{2})   ", block, re.M)))
+    (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
+    changes = np.array([float(x.replace("−", "-")) for x in shown.split()], np.float32)
+    tracker = codec.Tracker({"w": np.zeros((4, 4), np.float32)}, tolerance=0.05)
+    delta = tracker.step({"w": changes.reshape(4, 4)})
+    assert coded_of.join(delta.groups)["coded"].tobytes() == data
+    words = Words(("U32", [len(data) // 4], data))
+    k, mark, low, high = words.row()
+    assert (k - 32768, mark, low + 256 * high) == (10, 255, 7)
+    size, *code = struct.unpack("<f7B", words.table(11))
+    words.finish()
+    rows, read = re.findall(r"^\| .* \|( [0-9]+ \|){3} [01] \|$", TEXT, re.MULTILINE), []
+    assert len(rows) == 6
+
+    class Watched(Decisions):
+        def read(self, context: Any, first: int) -> int:
+            before = self.contexts.get(context, [first])[0], self.span, self.window
+            read.append((*before, super().read(context, first)))
+            return read[-1][-1]
+
+    monkeypatch.setitem(globals(), "Decisions", Watched)
+    codes = from_arithmetic(code, [(4, 4)])
+    told = re.findall(r"^\| .* \| (\d+) \| (\d+) \| (\d+) \| ([01]) \|$", TEXT, re.MULTILINE)
+    assert [tuple(map(int, row)) for row in told] == read[:6]
+    levels = multiples(size, 10)
+    assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("size", [1e-4, 0.002, 0.3])
+def test_arithmetic_codes_agree(size: float) -> None:
+    """Tensors of every number of dimensions, empty ones, and steps up to the largest."""
+    rng = np.random.default_rng(5)
+    shapes = {"w": (13, 3, 4), "b": (7,), "one": (), "none": (0, 3), "wide": (1, 40), "row": (2, 0)}
+    states: list[Arrays] = [{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}]
+    for _ in range(3):
+        scale = rng.exponential(size=(13, 1, 1)) ** 3
+        moved = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+        moved["w"] = moved["w"] * scale * (rng.random((13, 3, 4)) < 0.6)
+        states.append({k: (states[-1][k] + 0.01 * v).astype(np.float32) for k, v in moved.items()})
+    met = agreement(states, tolerance=size)
+    assert met["groups"] == 3
+    assert met["arithmetic"] > 0 or size > 0.1
+    assert agreement(states, tolerance=size, scope="tensor")["groups"] > 3
+
+
+@given(st.data())
+def test_any_codes_agree(data: st.DataObject) -> None:
+    """The decoder above and the codec's read what the codec writes, of any matrices."""
+    shape = st.lists(st.integers(0, 5), max_size=3).map(tuple)
+    shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
+    matrices = tuple(map(arithmetic.matrix_of, shapes))
+    n = arithmetic.n_elements(matrices)
+    code = st.integers(0, 2) | st.integers(0, 200) | st.integers(0, MAX_UNIFORM - 1)
+    codes = np.array(data.draw(st.lists(code, min_size=n, max_size=n)), np.uint16)
+    payload = arithmetic.write(codes, matrices)
+    assume(payload is not None)  # it is None for more bytes than float32 takes
+    assert from_arithmetic(payload.tolist(), list(matrices)) == codes.tolist()
+    k = int(codes.max(initial=0)) + 1
+    assert arithmetic.read(payload, matrices, k).tolist() == codes.tolist()
+    assert arithmetic.bits(payload, matrices, k).sum() == pytest.approx(8 * payload.size, abs=16)
+    if k > 1:
+        with pytest.raises(errors.StreamError, match="a symbol beyond the last"):
+            arithmetic.read(payload, matrices, k - 1)
+
+
 @given(st.integers(1, 2**31 - 1), st.integers(1, MAX_UNIFORM))
 def test_levels_are_multiples(bits: int, k: int) -> None:
     """Of any step size: those of the text are the codec's, subnormal ones too."""
@@ -784,12 +970,18 @@ def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
     assert reader.met["edits"] > 2
 
 
-def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
-    met = agreement_on_disk(golden / "steps.lcc")
-    assert min(met[what] for what in ("by steps", "cached", "escape", "plain", "exact")) > 0
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [("steps.lcc", ("cached", "escape")), ("short.lcc", ("arithmetic",))],
+)
+def test_independent_decoder_on_the_golden_steps(
+    golden: Path, name: str, needed: tuple[str, ...]
+) -> None:
+    met = agreement_on_disk(golden / name)
+    assert min(met[what] for what in ("by steps", "plain", "exact", *needed)) > 0
     assert met["by steps"] < met["groups"]
     assert met["columns"] > 1
-    last = read(golden / "steps.lcc", 5)
+    last = read(golden / name, 5)
     assert last.met["levels"] == 0  # a base holds the step
 
 

@@ -111,14 +111,14 @@ def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     assert records.dump_delta(place, tracker.track.digest, step) == delta
 
 
-@pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps"])
+@pytest.mark.parametrize("name", ["run", "tokens", "edits", "short"])
 def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path) -> None:
     """All of their bytes, from the states in make_golden.py."""
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 13}[name]
+    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "short": 13}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
@@ -171,9 +171,11 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
 GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
-GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
-GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
-GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in (1, 3, 6, 9, 11, 13, 15, 17)]
+for chain in ("steps.lcc/0000", "short.lcc/0000"):
+    GOLDEN += [f"{chain}000{i}.base" for i in (0, 5)]
+    GOLDEN += [f"{chain}000{i}.delta" for i in (5, 8)]
+    merged_at = (1, 3, 6, 9, 11, 13, 15, 17)
+    GOLDEN += [f"{chain}00{i:02}-000000{i + 1:02}.merged" for i in merged_at]
 GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
 GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
 GOLDEN += ["exact.lcc/00000001-00000002.merged"]
@@ -225,7 +227,27 @@ BAD = {
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
     "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
     "version-4": (MALFORMED, r"format 1, by what its arrays and values hold", r"format 4"),
-    "version-5": (VersionError, r"format 1 to 4", r"format 5; update this package"),
+    "version-5": (MALFORMED, r"7 words, format kind, scope, coder .* digest", r"10"),
+    "version-5-need": (MALFORMED, r"the oldest format that holds it", r"format 5, without .*"),
+    "version-5-base": (MALFORMED, r"kind, scope and coder in one letter each", r"'base'"),
+    "version-6": (VersionError, r"format 1 to 5", r"format 6; update this package"),
+    "short-letters": (MALFORMED, r"kind, scope and coder in one letter each", r"'bmh'"),
+    "short-scope": (MALFORMED, r"kind, scope and coder in one letter each", r"'dxh'"),
+    "short-more-letters": (MALFORMED, r"7 words, .*", r"6"),
+    "short-parent": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2B/hlo0v7BeZ6Q'"),
+    "short-bits": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2Bvhlo0v7BeZ6R'"),
+    "short-keep": (MALFORMED, r"bits, all, a budget or a tolerance .*", r"'v0\.01'"),
+    "short-name": (MALFORMED, r"brief names of arrays, c", r"coded"),
+    "arithmetic-early": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
+    "arithmetic-exponent": (MALFORMED, DECODE, r"an arithmetic code of levels .*"),
+    "arithmetic-levels": (MALFORMED, DECODE, r"an arithmetic code of other levels .*"),
+    "arithmetic-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 3 levels"),
+    "arithmetic-size": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
+    "arithmetic-zero": (MALFORMED, DECODE, r"an arithmetic code that ends with a byte of zeros"),
+    "arithmetic-late": (MALFORMED, DECODE, r"bytes that go on after 10 elements"),
+    "arithmetic-padding": (MALFORMED, DECODE, r"zeros after an arithmetic code, .*"),
+    "arithmetic-beyond": (MALFORMED, DECODE, r"51 more words of 'coded', only 2 left"),
+    "arithmetic-other": (TRACK, r"a track of digest 27c37dedef7d51c67317e09f336629e7", r"\w{32}"),
     "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
     "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
@@ -342,6 +364,10 @@ CAUSES = {
     "coded-padding": PayloadError,
     "edit-number": PayloadError,
     "edit-early": PayloadError,
+    "arithmetic-early": PayloadError,
+    "arithmetic-exponent": PayloadError,
+    "arithmetic-padding": PayloadError,
+    "arithmetic-beyond": PayloadError,
 }
 
 
@@ -554,11 +580,11 @@ LINES = [
         (
             f"{version} {LINE[2:]}",
             VersionError,
-            f"format 1 to 4, found format {version}; update this package$",
+            f"format 1 to 5, found format {version}; update this package$",
         )
-        for version in (0, 5, 10, 99999999999999999999)
+        for version in (0, 6, 10, 99999999999999999999)
     ),
-    (f"5 {'0' * 32}", VersionError, "format 1 to 4, found format 5;"),
+    (f"6 {'0' * 32}", VersionError, "format 1 to 5, found format 6;"),
     *(
         (
             f"{version}{LINE[1:]}".replace(" 2 model", f" {keep} model"),

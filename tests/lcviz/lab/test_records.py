@@ -32,6 +32,7 @@ ONLY_DECODED = {
     *("stream-early", "stream-late", "steps-symbol"),
     *("token-class", "token-late", "token-symbol", "track"),
     *(f"residual-{x}" for x in ("class", "early", "late", "run", "symbol", "track")),
+    *("arithmetic-late", "arithmetic-other", "arithmetic-symbol"),
 }
 
 

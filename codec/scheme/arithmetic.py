@@ -1,0 +1,147 @@
+"""Adaptive arithmetic coding of small alphabets in uniform steps.
+
+Every code is a series of binary decisions: is it 0, how many bits has |q|, which ones, which sign.
+Each decision has a context, and each context a probability that adapts while elements are coded,
+as in Witten, Neal and Cleary, "Arithmetic Coding for Data Compression", CACM 30(6), 1987. So there
+is no code table, and a value may take less than a bit.
+
+A neuron's row or column of weights changes together. The context of an element is therefore the
+magnitude that its row and its column so far lead to expect: the product of their means, divided by
+the tensor's. FORMAT.md has every number.
+
+One element after the other takes about ten times as long as runs of zeros, so large alphabets are
+left to `stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import StreamError
+from codec.state.tensors import TensorSpec
+
+from . import kernels, workers
+from .kernels import BATCH, UNIT
+from .survivors import Segments, Survivors
+
+MOST = 2**20  # elements: from here on, time counts for more than bytes
+USES = 61  # of a context, after which its probability adapts no slower
+
+Matrices = tuple[tuple[int, int], ...]
+
+_RATES = np.array([131_072 // (2 * n + 3) for n in range(USES)], np.int64)
+_NOTHING = np.empty(0)
+
+
+def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of a tensor: its first dimension, and all others."""
+    rows = shape[0] if shape else 1
+    return rows, int(np.prod(shape[1:], dtype=np.int64))
+
+
+def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
+    """Rows and columns of each tensor of an alphabet."""
+    return tuple(matrix_of(t.shape) for t in tensors)
+
+
+def are_matrices(matrices: object) -> bool:
+    """Whether these are pairs of whole numbers from 0 on."""
+    return isinstance(matrices, tuple) and all(
+        isinstance(matrix, tuple)
+        and len(matrix) == 2
+        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
+        for matrix in matrices
+    )
+
+
+def n_elements(matrices: Matrices) -> int:
+    """Of all tensors together."""
+    return sum(rows * columns for rows, columns in matrices)
+
+
+def dense(survivors: Survivors) -> NDArray[np.uint16]:
+    """uint16 (n,), the code of every element."""
+    codes = np.zeros(survivors.units * UNIT, np.uint16)
+    kernels.unpack_codes(survivors.marks, survivors.codes, 0, survivors.units, codes)
+    return codes[: survivors.n]
+
+
+def write(codes: NDArray[np.uint16], matrices: Matrices) -> NDArray[np.uint8] | None:
+    """The bytes that stand for codes; None if they are more than float32 takes.
+
+    Args:
+        codes: (n,), below `kernels.MAX_UNIFORM`.
+        matrices: Rows and columns of the tensors, of n elements together.
+    """
+    data = np.zeros(4 * codes.size + kernels.ELEMENT_BYTES, np.uint8)
+    n = _coded(codes, matrices, 0, True, data, 0, _NOTHING)
+    return None if n < 0 else data[:n].copy()
+
+
+def read(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.uint16]:
+    """The codes that were written.
+
+    Raises:
+        StreamError: A code is not below k, or bytes are left.
+    """
+    codes, _ = _read(payload, matrices, k, _NOTHING)
+    return codes
+
+
+def bits(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.float64]:
+    """What each element costs, float64 (n,). Raises as `read`."""
+    _, found = _read(payload, matrices, k, np.zeros(n_elements(matrices)))
+    return found
+
+
+def advance(
+    codes: NDArray[np.uint16],
+    segments: Segments,
+    levels: NDArray[np.float32],
+    columns: int,
+    mode: int,
+) -> NDArray[np.uint64]:
+    """Move the track by levels[codes]; the arguments and the result are as in `stream.advance`."""
+    pieces = workers.pieces(codes.size, least=BATCH)
+    sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
+    arrays = segments.sources, segments.tracks, segments.starts
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        own = scratch.positions, scratch.found, sums[i], scratch.moved
+        kernels.advance_codes(codes, *pieces[i], *arrays, levels, columns, mode, *own)
+
+    workers.spread(work, len(pieces))
+    return sums.sum(axis=0, dtype=np.uint64)
+
+
+def _read(
+    payload: NDArray[np.uint8], matrices: Matrices, k: int, costs: NDArray[np.float64]
+) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    try:
+        codes = np.zeros(n_elements(matrices), np.uint16)
+    except (MemoryError, ValueError) as exc:
+        raise StreamError(f"no memory for {n_elements(matrices)} codes: {exc}") from exc
+    own = np.append(payload, np.uint8(0))  # writable: a kernel serves both ways
+    asked = _coded(codes, matrices, k, False, own, payload.size, costs)
+    if asked < 0:
+        raise StreamError(f"a symbol beyond the last of {k} levels")
+    if asked < payload.size:
+        raise StreamError(f"bytes that go on after {codes.size} elements")
+    return codes, costs
+
+
+def _coded(
+    codes: NDArray[np.uint16],
+    matrices: Matrices,
+    k: int,
+    encoding: bool,
+    data: NDArray[np.uint8],
+    nbytes: int,
+    costs: NDArray[np.float64],
+) -> int:
+    shapes = np.array(matrices, np.int64).reshape(-1, 2)
+    rows, columns = np.ascontiguousarray(shapes[:, 0]), np.ascontiguousarray(shapes[:, 1])
+    return int(kernels.arithmetic(codes, rows, columns, k, encoding, data, nbytes, _RATES, costs))
