@@ -42,7 +42,7 @@ QUESTIONS = {
         "The most frequent word is written most often, so its length counts most.",
     ),
     "runs": Question(
-        "H needs a word for each value. Why can it not get below 1 bit a value?",
+        "Why does one word for each value stop at 32 ×?",
         ("a word has 1 bit or more", "the table", "too few zeros"),
         0,
         "The shortest word has 1 bit, and a float32 has 32: 32 times smaller at best. One word for "
