@@ -27,7 +27,7 @@ from . import kernels, workers
 from .kernels import BATCH, UNIT
 from .survivors import Segments, Survivors
 
-MOST = 2**20  # elements: from here on, time counts for more than bytes
+MOST = 2**17  # elements: from here on, time counts for more than bytes
 USES = 61  # of a context, after which its probability adapts no slower
 
 Matrices = tuple[tuple[int, int], ...]

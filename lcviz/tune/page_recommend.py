@@ -79,7 +79,9 @@ def section() -> None:
 
 def _recorded(found: Asked) -> None:
     """The answer for the example, as it was recorded."""
-    st.caption(":material/history: Recorded with `python -m lcviz.record`; this server's follows.")
+    st.markdown(
+        ":material/history: **Recorded** with `python -m lcviz.record`; this server's own follows."
+    )
     _answer(found, recorded())
 
 

@@ -100,7 +100,7 @@ def test_what_it_holds(
     assert layers[-1]["steps"][-1][1] == metadata["track"]
     assert (metadata["kind"], metadata["step"]) == ("merged", 5)
     by_steps = [a["row"][0] >= 2**15 for a in apart(arrays["coded"], COLUMNS)]
-    if metadata["format"] == 3:  # a layer of two steps has levels
+    if metadata["format"] == 5:  # a layer of two steps has levels
         assert (metadata["tolerance"], by_steps) == (0.001, [False, True, True, True])
     else:
         assert (metadata["format"], metadata["bits"], any(by_steps)) == (1, 2, False)
@@ -114,7 +114,10 @@ def test_what_it_holds(
     record = chain.read(chain.entries[1])
     assert merged.steps_of(record) == (1, 2, 3, 4, 5)
     assert record.identity == record.replaces != record.digest
-    assert (record.parent, record.run) == (chain.read(chain.entries[0]).digest, record.parent[:16])
+    assert record.parent == chain.read(chain.entries[0]).digest
+    implied = metadata["format"] == 5
+    assert record.run == (None if implied else record.parent[:16])
+    assert chain.at(5).record.run == record.parent[:16]
     content = merged.merged_of(record, chain.at(0).track.layout)
     assert [g.encoded.columns for layer in content.layers for g in layer.groups] == [2, 1, 1, 1]
     assert list(content.tables) == [name for name, *_ in metadata["sent"]] == [""]
@@ -201,6 +204,8 @@ METADATA = [
 @pytest.mark.parametrize("entries", METADATA, ids=lambda e: json.dumps(e)[:60])
 def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
+    if metadata["format"] == 5 and "run" in entries:
+        pytest.skip("its line has no run")
     if {"bits", "budget", "tolerance"} & set(entries):  # there is one of them
         metadata = metadata | {"bits": None, "budget": None, "tolerance": None}
     with pytest.raises(MalformedRecordError, match=r"^r: expected .{,900}$") as caught:

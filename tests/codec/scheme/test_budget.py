@@ -412,7 +412,7 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "budget", "scope"), [("adam", 0.1, "tensor"), ("momentum", 0.5, "model")]
+    ("optimizer", "budget", "scope"), [("adam", 0.1, "tensor"), ("momentum", 0.3, "model")]
 )
 @pytest.mark.parametrize("policy", [{"optimizer/*": "exact"}, {"optimizer/*": "bits=all"}, None])
 def test_moments_take_nothing_of_a_budget(

@@ -201,20 +201,20 @@ def test_a_recording_until_the_example_s_answer_is_there(
     page = tuning()
     assert title(page) == f"Tune: {headline(recording.recommended)}"
     assert page.charts == {"frontier"}
-    assert "`python -m lcviz.record`" in page.texts("caption")[0]
+    assert "`python -m lcviz.record`" in said(page)
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
     held.set()
     page = finished(page, sweep)
     assert page.charts == {"frontier"}
-    assert "Recorded" not in "".join(page.texts("caption"))
+    assert "Recorded" not in said(page)
 
     runs = session.all_runs()
     monkeypatch.setattr(runs, "get", lambda _: None)
     monkeypatch.setattr(runs, "prepared", lambda: False)
     page = tuning()
     assert page.charts == {"frontier"}
-    assert page.texts("caption")[1].startswith("The example: ")
+    assert page.texts("caption")[0].startswith("The example: ")
 
 
 def test_what_the_visitor_stopped_does_not_begin_again(

@@ -185,7 +185,10 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
     """An optimizer's state, which no bits of the codec make smaller, until a policy does."""
     rng = np.random.default_rng(0)
     for i in range(24):
-        w, m = (torch.from_numpy(rng.normal(size=500).astype(np.float32)) for _ in "wm")
+        w = torch.from_numpy(rng.normal(size=500).astype(np.float32))
+        m = torch.from_numpy(rng.integers(0, 2**31, 500, np.int32)).view(
+            torch.float32
+        )  # no residual
         torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
     few = settings(bits=(2,), budgets=(), scopes=("model",), coders=("runlength",), intervals=(1,))
     (c,) = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
