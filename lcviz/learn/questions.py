@@ -26,8 +26,8 @@ QUESTIONS = {
         "How far can a number be from the level of its bucket?",
         ("half a bucket", "a bucket", "any distance"),
         0,
-        "The level is midway between the smallest and the largest member: half their distance, and "
-        "a bucket is the furthest they can be apart.",
+        "The level is midway between the smallest and the largest member. Both lie in the bucket, "
+        "so it is at most half a bucket away.",
     ),
     "slots": Question(
         "x = 3: how many slots?",

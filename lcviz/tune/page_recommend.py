@@ -79,9 +79,7 @@ def section() -> None:
 
 def _recorded(found: Asked) -> None:
     """The answer for the example, as it was recorded."""
-    st.markdown(
-        ":material/history: **Recorded** with `python -m lcviz.record`; this server's own follows."
-    )
+    st.markdown(":material/history: **Recorded** with `python -m lcviz.record`.")
     _answer(found, recorded())
 
 

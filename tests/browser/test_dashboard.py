@@ -198,6 +198,17 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
     expecting(heading_of(page, stopped + 1)).to_be_visible()
+
+    cut = picture(page, "buckets").get_by_role("slider")  # the next step does not take it back
+    cut.press("ArrowRight")
+    headline = picture(page, "headline")
+    expecting(headline).to_contain_text("You try this")
+    kept = cut.get_attribute("aria-valuenow")
+    page.get_by_role("button", name="Step", exact=True).click()
+    expecting(heading_of(page, stopped + 2)).to_be_visible()
+    settled(page)
+    expecting(headline).to_contain_text("You try this")
+    expecting(cut).to_have_attribute("aria-valuenow", str(kept))
     visitor.check()
 
 

@@ -122,9 +122,9 @@ def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, 
         yield step, digest_of(checkpoints.tracker.state)
 
 
-def chain_of(path: Path, steps: int) -> dict[int, str]:
+def chain_of(path: Path, steps: int, **settings: Any) -> dict[int, str]:
     """A new chain; its steps and the digests of their tracks."""
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, **settings) as checkpoints:
         return dict(saves(checkpoints, range(steps)))
 
 

@@ -358,11 +358,11 @@ laid(
 # Arrays of a delta that lie, their digest right.
 
 
-def lies(name: str, change: Change) -> None:
+def lies(name: str, change: Change, **settings: Any) -> None:
     """A case of a real chain whose delta was forged."""
 
     def case(path: Path) -> None:
-        chain_of(path, 2)
+        chain_of(path, 2, **settings)
         changed(path, DELTA, change)
 
     CASES[name] = case
@@ -468,6 +468,33 @@ lies("a residual of 65535 contexts", a_residual(65535, *[0] * 99))
 lies("a residual with a table of 65535 bytes", a_residual(1, ROW, 0xFFFF, 1, 1))
 lies("a residual of runs beyond its element", a_residual(1, ROW, 0x01100002, 64, 0, 0))
 lies("a residual of no words", a_residual())
+
+
+def arithmetic(at: int, *told: int) -> Change:
+    """An alphabet in equal steps, with other bytes from there on."""
+
+    def lie(metadata: Any, arrays: Any) -> None:
+        found = arrays["coded"].view(np.uint8)
+        assert found[2] == 0xFF, "it has an arithmetic code"
+        same = bytes(found[at : at + len(told)]) == bytes(told)
+        found[at : at + len(told)] = [*told[:-1], told[-1] ^ 1] if same else told
+
+    return lie
+
+
+for wrong, at, told in (
+    ("of 16777215 bytes", 3, [255, 255, 255]),
+    ("of no bytes", 3, [0, 0, 0]),
+    ("of the step size alone", 3, [4, 0, 0]),
+    ("of 1 level", 0, [1, 128]),
+    ("of 2 levels", 0, [2, 128]),
+    ("of 32768 levels", 0, [0, 128]),
+    ("of no steps", 0, [9, 0]),
+    ("with infinity as its step size", 6, [0, 0, 128, 127]),
+    ("of other bytes", 10, [255] * 40),
+    ("of zeros", 10, [0] * 40),
+):
+    lies(f"an arithmetic code {wrong}", arithmetic(at, *told), tolerance=1e-3)
 
 for lie in (
     huge_streams,

@@ -412,7 +412,9 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "budget", "scope"), [("adam", 0.1, "tensor"), ("momentum", 0.3, "model")]
+    # From about 40 % on, 32,767 levels are too few to fill a budget.
+    ("optimizer", "budget", "scope"),
+    [("adam", 0.1, "tensor"), ("momentum", 0.3, "model")],
 )
 @pytest.mark.parametrize("policy", [{"optimizer/*": "exact"}, {"optimizer/*": "bits=all"}, None])
 def test_moments_take_nothing_of_a_budget(

@@ -61,6 +61,9 @@ def test_weights(finished_runs: Finished) -> None:
     )
     moved = np.count_nonzero(tile)
     assert f"{moved:,} of 7,840 weights in linear.weight" in data["text"]
+    assert data["captions"]["written"] == data["text"]
+    waiting = np.count_nonzero(live - shown.restored["linear.weight"])
+    assert f"{waiting:,} of 7,840 weights in linear.weight differ" in data["captions"]["missing"]
 
 
 def test_a_tensor_of_any_shape_is_an_image() -> None:
@@ -151,6 +154,9 @@ def test_loss_and_a_log_axis() -> None:
     assert [line["y"] for line in data["lines"]] == [[2.0, None, 1.0], [2.0, 1.9, None]]
     assert (data["range"], data["log"]) == ([0, 20], False)
     assert [(m["step"], m["strong"]) for m in data["marks"]] == [(5, False), (7, True)]
+    assert (data["marks"][1]["text"], data["marks"][1]["above"]) == ("killed", True)  # close by
+    far = loss_picture(steps, live, live, 5, 20, [17]).data["marks"][1]
+    assert (far["text"], far["above"]) == ("killed at 17", False)
     assert "restored not finite" in data["text"]
     assert check(loss_picture(steps, [1, 1e5, 3], [1, 2, 3], 5, 20))["log"]
 
