@@ -194,15 +194,24 @@ def _receipt_and_scripts(package: Package, receipt: Receipt) -> None:
 def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
     """What the receipt says, and commands for what was downloaded, an installation first.
 
+    Both are folded away: the browser draws code with a library of 1.5 MB.
+
     Args:
         package: The archive; receipt: of it.
         step: The one that was restored.
         loading: Python that loads it into its model, if that is known.
     """
-    with st.expander("What the receipt says", icon=":material/receipt_long:", key="export-receipt"):
+    label, icon = "What the receipt says", "receipt_long"
+    if (box := widgets.opened(label, icon, "export-receipt")) is not None:
         lines = (f"- **{what}:** {plain(value)}" for what, value in describe(receipt).items())
-        st.markdown("\n".join(lines))
-    st.subheader("Use it elsewhere", anchor=False)
+        box.markdown("\n".join(lines))
+    label, icon = "Use it elsewhere: install, load, verify", "terminal"
+    if (box := widgets.opened(label, icon, "export-elsewhere")) is not None:
+        with box:
+            _commands(package, receipt, step, loading)
+
+
+def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> None:
     without, project, check = st.tabs(["Without lcviz", "With lcviz", "Check the receipt"])
     with without:
         _code(install_command(receipt, ("numpy", "torch", "safetensors")), "bash")

@@ -76,6 +76,8 @@ def test_what_is_said_of_a_run_is_true(
     (step,) = read_back(page)
     assert "Step 5 read back bit for bit. " in step
     assert f"restored {loss:.6f}, live {live:.6f}." in step
+    assert not page.at.code
+    page.unfold("export-elsewhere")
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
     plain, files, project, python, shell, same, check, again = (b.value for b in page.at.code)
@@ -155,7 +157,7 @@ def test_the_commands_work_with_what_they_install(
     step = page.at.session_state[downloads.RESTORED][1]
     (folder / f"{step.name}.safetensors").write_bytes(step.data)
     environments: list[tuple[list[str], list[str]]] = []
-    for i, block in enumerate(page.at.code):
+    for i, block in enumerate(page.unfold("export-elsewhere").at.code):
         if block.value.startswith("pip install "):
             pins = block.value.removeprefix("pip install ").split()
             environments.append(([pin.partition("==")[0] for pin in pins], []))

@@ -211,7 +211,8 @@ def test_a_chain_as_it_is_and_again(
     assert any(t.startswith("This is the chain **") for t in page.texts("markdown"))
     name = "x-y-rm--rf"
     assert chain_file(page) == f"{name}.lcc.zip"
-    assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in page.at.code)
+    codes = page.unfold("export-elsewhere").at.code
+    assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in codes)
     assert "Verified: 5 steps, 0 to 4" in page.texts("success")[0]
     assert labels(page)[2:] == ["Download everything", "Receipt"]  # nothing to make it again from
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
