@@ -54,7 +54,8 @@ def timelines_of_run(place: str, settings: RunSettings) -> None:
 def drill_of_run(settings: RunSettings) -> Drill:
     """The measurement for a run of these settings."""
     interval = min(settings.interval, MOST_INTERVAL)
-    return Drill(settings.workload, settings.seed, interval, settings.coding)
+    whole = settings.optimizer_state
+    return Drill(settings.workload, settings.seed, interval, settings.coding, whole)
 
 
 def timelines(place: str, drill: Drill) -> None:
@@ -63,7 +64,8 @@ def timelines(place: str, drill: Drill) -> None:
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         title = MODELS[drill.workload.model].title
-        st.markdown(f"{title} saved every {every}, in three ways:", width="content")
+        what = f"{title} with its optimizer" if drill.whole else title
+        st.markdown(f"{what} saved every {every}, in three ways:", width="content")
         for way, text in EXPLAINED.items():
             st.markdown(f"**{way}**", width="content", help=text)
     kept = _kept(drill)
@@ -146,8 +148,7 @@ def _merged(found: Sequence[Timeline]) -> str:
     saved = 1 - merged.nbytes / plain.nbytes
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
     if len({line.track for line in found}) == 1:
-        return f"{text}All three restore the same weights to the last bit."
+        return f"{text}All three restore the same state to the last bit."
     return (
-        f"{text}The three do **not** restore the same weights: the training was not repeated "
-        "exactly."
+        f"{text}The three do **not** restore the same state: the training was not repeated exactly."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import codec
 from codec import Tracker
 from codec.inspect import Arrays, Codes, Track, copy_arrays, difference, flatten, to_arrays
 from lcviz.lab.anatomy import Alphabet, dissect, tables
@@ -89,9 +88,7 @@ def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
     if tracker is None:
         return {}
     lossy = [t.name for t in tracker.track.layout.tensors if t.lossy and is_weight(t.name)]
-    return {
-        own_name(name): difference(live[own_name(name)], tracker.state[name]) for name in lossy
-    }
+    return {own_name(name): difference(live[own_name(name)], tracker.state[name]) for name in lossy}
 
 
 def _states(model: LiveModel, step: int, live: Arrays, tracker: Tracker | None) -> States:

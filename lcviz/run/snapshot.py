@@ -118,6 +118,12 @@ class Moment:
     nbytes: int
 
 
+def nbytes_by_kind(moments: Sequence[Moment]) -> dict[str, int]:
+    """Bytes of "m" and of "v" in a record; {} where it holds none."""
+    kinds = sorted({moment.kind for moment in moments})
+    return {kind: sum(m.nbytes for m in moments if m.kind == kind) for kind in kinds}
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """One saved step and what was measured with it.
@@ -182,7 +188,7 @@ class WholeStates:
     layout: Layout
     before: Arrays
     live: Arrays
-    values: tuple[tuple[str, ...], tuple[str, ...]]
+    values: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 @dataclass(frozen=True)

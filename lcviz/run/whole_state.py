@@ -7,19 +7,21 @@ have the model's own names, which have no slash.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import codec
-from codec.inspect import Arrays, Group
+from codec.inspect import Group
 
 from .snapshot import Moment
 
+T = TypeVar("T")
 MODEL = "model/"
 KINDS = {"exp_avg": "m", "exp_avg_sq": "v"}  # the last part of a moment's name -> as in the paper
 
 
-def weights_of(arrays: Arrays) -> Arrays:
+def weights_of(arrays: Mapping[str, T]) -> dict[str, T]:
     """The weights of a state or track, by the model's own names."""
     return {own_name(name): array for name, array in arrays.items() if is_weight(name)}
 

@@ -33,14 +33,18 @@ def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> d
     }
 
 
-def own_training(setting: Setting) -> None:
-    """The lines that save with this setting in another training, folded away."""
+def own_training(setting: Setting, *, optimizer: bool = False) -> None:
+    """The lines that save with this setting in another training, folded away.
+
+    optimizer: whether they save its state, too.
+    """
     box = widgets.opened("This setting in your own training", "code", "own-training")
     if box is None:
         return
     with box:
-        st.code(in_a_loop(setting), language="python")
+        st.code(in_a_loop(setting, optimizer=optimizer), language="python")
         st.caption(
-            "`save` also takes optimizers, random states and counters, which it stores exactly; "
-            "a training that was killed goes on with `checkpoints.restore()`. The README has both."
+            "`save` also takes optimizers, whose moments it stores at 3 bits, and random states "
+            "and counters, which stay exact; a training that was killed goes on with "
+            "`checkpoints.restore()`. The README has both."
         )
