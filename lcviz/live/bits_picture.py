@@ -68,7 +68,7 @@ def bits_picture(shown: ShownStep) -> Picture:
     per = shown.sizes.bits(shown.nbytes)
     text = f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}."
     if shown.moments:
-        text = f"{_apart(shown, parts)} The code words and the bars below are those of the weights."
+        text = f"{_apart(shown, parts)} Code words and bars are the weights'."
     return Picture(
         "bits",
         "Bits",

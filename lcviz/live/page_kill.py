@@ -264,7 +264,10 @@ def _offer(crash: Crash, kill: Kill) -> str:
 def _saved_by_all(crash: Crash) -> str:
     """What every method saves and restores."""
     if crash.ours.whole:
-        return "All save and restore the optimizer's state as well."
+        return (
+            "All save and restore the optimizer's state as well; with SCAR and TOPN an old v "
+            "beside a new m can make the next step far too large."
+        )
     return "All save the model alone, and begin with a new optimizer."
 
 

@@ -64,6 +64,7 @@ def save_step(
         lossy_nbytes=saved.lossy_nbytes,
         weights_full_nbytes=sum(array.nbytes for array in live.values()),
         moments=moments,
+        moment_nbytes=saved.moment_nbytes,
         train_loss=train_loss,
         live_loss=None,
         restored_loss=None,

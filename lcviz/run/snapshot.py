@@ -133,6 +133,7 @@ class Checkpoint:
     exact_nbytes: of nbytes, what is stored exactly, with its header entries: outside a budget.
     lossy_nbytes: of the lossy tensors in float32, without the moments.
     weights_full_nbytes: of the weights in float32. moments: of an optimizer that is saved.
+    moment_nbytes: of nbytes, theirs, outside a budget.
     train_loss: of the iteration's batch.
     live_loss, restored_loss: on the probe, of the live model and of the track; None where there
     was no time to measure them. live_metric, restored_metric: beside them, see `Task.probe_metric`.
@@ -151,6 +152,7 @@ class Checkpoint:
     lossy_nbytes: int
     weights_full_nbytes: int
     moments: tuple[Moment, ...]
+    moment_nbytes: int
     train_loss: float
     live_loss: float | None
     restored_loss: float | None
@@ -165,11 +167,6 @@ class Checkpoint:
     codec_seconds: float
     measure_seconds: float
     track: str
-
-    @property
-    def moment_nbytes(self) -> int:
-        """Bytes of all moments in the record."""
-        return sum(moment.nbytes for moment in self.moments)
 
     @property
     def measured(self) -> bool:

@@ -30,7 +30,7 @@ FOLDER, LEARNING_RATE, INTERVAL = (
     "Save every … iterations",
 )
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-WHAT = {False: "weights", True: "weights and optimizer"}
+WHAT = {False: "weights", True: "with moments"}
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
 _IN_URL: dict[str, Any] = {"bind": "query-params"}
@@ -78,9 +78,9 @@ def settings_form() -> Form:
             WHAT,
             default=False,
             key="saved",
-            help="Weights alone: a restart resets Adam. With its state: Adam's moments m and v are "
-            "saved as well, at 3 bits, and a restart goes on with them. Both are drawn apart; "
-            "Tune and the buckets keep to the weights.",
+            help="Weights alone: a restart resets Adam. With moments: Adam's state is saved as "
+            "well, m and v at 3 bits, and a restart goes on with it. Buckets and Tune show the "
+            "weights.",
             **_IN_URL,
         )
         losses = widgets.choice(

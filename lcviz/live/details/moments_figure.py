@@ -1,4 +1,4 @@
-"""What Adam's moments take in one record, by parameter."""
+"""What Adam's moments take in one record, by tensor."""
 
 from __future__ import annotations
 
@@ -8,48 +8,36 @@ import pandas as pd
 
 from lcviz.run.snapshot import Checkpoint, nbytes_by_kind
 from lcviz.text import nbytes_text, percent_text
-from lcviz.ui.charts import BLUE, GREEN, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure
 
 HEIGHT = 320  # pixels
 BARS = {"m": (BLUE, ""), "v": (VERMILION, "/")}  # colour, pattern
 
 
 def moments_panel(viewed: Checkpoint) -> Panel:
-    """Bits per value of m and v of every parameter, and of the weights. viewed: it has moments."""
-    figure = base_figure("", "bits per value", HEIGHT)
+    """Bytes of m and v of every tensor. viewed: it has moments."""
+    figure = base_figure("", "bytes", HEIGHT)
     names = list(dict.fromkeys(m.parameter for m in viewed.moments))
     for kind, (colour, pattern) in BARS.items():
         found = {m.parameter: m for m in viewed.moments if m.kind == kind}
         figure.add_bar(
             name=kind,
             x=names,
-            y=[round(_bits(m.nbytes, m.n), 4) if (m := found.get(n)) else None for n in names],
+            y=[m.nbytes if (m := found.get(n)) else None for n in names],
+            customdata=[8 * m.nbytes / m.n if (m := found.get(n)) else None for n in names],
             marker={"color": colour, "pattern": {"shape": pattern}},
-            hovertemplate="%{y:.3g} bits",
+            hovertemplate="%{y:,} bytes, %{customdata:.3g} bits per value",
         )
-    n = sum(a.n for a in viewed.alphabets)
-    figure.add_scatter(
-        name="weights, all tensors",
-        x=names,
-        y=[round(_bits(_weights(viewed), n), 4)] * len(names) if n else [],
-        mode="lines",
-        line={"color": GREEN, "dash": "dash", "width": 2},
-        hovertemplate="%{y:.3g} bits",
-    )
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(type="category", showgrid=False)
     return Panel(
-        "Adam's moments: bits per value",
+        "Adam's moments: bytes by tensor",
         _sentence(viewed),
         figure,
-        "Bits per value of Adam's moments m and v of each parameter, beside those of the weights.",
+        "Bytes of Adam's moments m and v in this record, by tensor.",
         partial(_table, viewed),
         HEIGHT,
     )
-
-
-def _bits(nbytes: int, n: int) -> float:
-    return 8 * nbytes / n if n else 0.0
 
 
 def _weights(viewed: Checkpoint) -> int:
@@ -72,6 +60,7 @@ def _table(viewed: Checkpoint) -> pd.DataFrame:
     weights = ("weights", "all", sum(a.n for a in viewed.alphabets), _weights(viewed))
     rows = [weights, *((m.kind, m.parameter, m.n, m.nbytes) for m in viewed.moments)]
     table = pd.DataFrame(rows, columns=["what", "parameter", "values", "bytes"])
+    table["bits per value"] = (8 * table["bytes"] / table["values"]).round(4)
     table["float32 bytes"] = 4 * table["values"]
     table["% of float32"] = (100 * table["bytes"] / table["float32 bytes"]).round(3)
     return table

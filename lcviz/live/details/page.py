@@ -178,8 +178,9 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
     ]
     widgets.cards(shown, "sizes", len(shown), 200)
     used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
-    header = viewed.nbytes - viewed.exact_nbytes - viewed.moment_nbytes - coded
-    moments = f"{nbytes_text(viewed.moment_nbytes)} of m and v, " if viewed.moments else ""
+    of_moments = sum(moment.nbytes for moment in viewed.moments)
+    header = viewed.nbytes - viewed.exact_nbytes - of_moments - coded
+    moments = f"{nbytes_text(of_moments)} of m and v, " if viewed.moments else ""
     # About as long at every step: what is below stays in place.
     st.caption(
         f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
