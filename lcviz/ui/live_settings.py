@@ -10,7 +10,7 @@ from lcviz.lab.workload import Workload
 
 from . import widgets
 from .coding_form import in_url
-from .settings import OPTIMIZERS
+from .settings import OPTIMIZERS, WHAT
 from .snippet import in_a_loop
 
 
@@ -19,9 +19,12 @@ def checkpoint_parameters(setting: Setting) -> dict[str, str]:
     return in_url(setting.coding) | {"interval": str(setting.interval)}
 
 
-def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> dict[str, str]:
-    """The parameters of Live's URL for this training."""
-    return {
+def training_parameters(
+    workload: Workload, iterations: int, seed: int = 0, *, moments: bool = False
+) -> dict[str, str]:
+    """The parameters of Live's URL for this training. moments: whether it saves them."""
+    saved = {"saved": WHAT[moments]} if moments else {}
+    return saved | {
         "model": MODELS[workload.model].title,
         f"data_{workload.model}": DATASETS[workload.data].title,
         "optimizer": OPTIMIZERS[workload.optimizer],
