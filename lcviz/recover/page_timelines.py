@@ -75,7 +75,7 @@ def timelines(place: str, drill: Drill) -> None:
     def show(view: View[Measured], watching: bool) -> None:
         asking.controls(view, watching, _texts(drill, view, again=bool(kept)))
         if kept:
-            _measured(place, kept[max(kept)])
+            _measured(place, kept[max(kept)], "state" if drill.whole else "weights")
 
     asking.follow(show)
 
@@ -97,8 +97,8 @@ def _texts(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     )
 
 
-def _measured(place: str, measured: FinishedPart[Measured]) -> None:
-    """One measurement, and a crash at any moment of it."""
+def _measured(place: str, measured: FinishedPart[Measured], what: str) -> None:
+    """One measurement, and a crash at any moment of it. what: that is saved."""
     found = measured.value
     end, step = ticks(max(line.end for line in found))
     with st.container(
@@ -133,7 +133,7 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     st.table(crash_table(found, second, machine), hide_index=True)
     widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
     st.table(ways_table(found), hide_index=True)
-    st.markdown(_merged(found))
+    st.markdown(_merged(found, what))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
         f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
@@ -142,13 +142,11 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     )
 
 
-def _merged(found: Sequence[Timeline]) -> str:
-    """What merging saves on disk, and whether all restore the same."""
+def _merged(found: Sequence[Timeline], what: str) -> str:
+    """What merging saves on disk, and whether all restore the same. what: that is restored."""
     plain, _, merged = found
     saved = 1 - merged.nbytes / plain.nbytes
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
     if len({line.track for line in found}) == 1:
-        return f"{text}All three restore the same state to the last bit."
-    return (
-        f"{text}The three do **not** restore the same state: the training was not repeated exactly."
-    )
+        return f"{text}All three restore the same {what} to the last bit."
+    return f"{text}The three do **not** restore the same {what}: the training was not repeated exactly."
