@@ -149,4 +149,7 @@ def _merged(found: Sequence[Timeline], what: str) -> str:
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
     if len({line.track for line in found}) == 1:
         return f"{text}All three restore the same {what} to the last bit."
-    return f"{text}The three do **not** restore the same {what}: the training was not repeated exactly."
+    return (
+        f"{text}The three do **not** restore the same {what}: the training was not repeated "
+        "exactly."
+    )
