@@ -20,6 +20,7 @@ from torch import nn
 from demo_models.errors import NumberError, UnknownNameError
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
+WITH_MOMENTS = ("adam", "adamw")  # those that keep two moments of every weight
 BETA1 = 0.9
 WEIGHT_DECAY = 0.1  # of AdamW
 
@@ -61,3 +62,20 @@ def make_optimizer(
     if name == "adam":
         return torch.optim.Adam(parameters, lr=lr, betas=betas)
     return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=WEIGHT_DECAY)
+
+
+def begin_state(optimizer: torch.optim.Optimizer) -> None:
+    """Give an Adam or AdamW that has taken no step the state that its first step would begin with.
+
+    The moments are zeros, so training comes out the same to the last bit. Others stay as they are.
+    """
+    if not isinstance(optimizer, torch.optim.Adam):  # AdamW is one
+        return
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter not in optimizer.state:
+                optimizer.state[parameter] = {
+                    "step": torch.tensor(0.0),
+                    "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),
+                    "exp_avg_sq": torch.zeros_like(parameter, memory_format=torch.preserve_format),
+                }

@@ -16,7 +16,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from demo_models.optimizers import make_optimizer
+from demo_models.optimizers import begin_state, make_optimizer
 from demo_models.task import Task
 
 
@@ -52,6 +52,13 @@ class Training:
         loss.backward()
         self._optimizer.step()
         return loss.item()
+
+    def begin_optimizer(self) -> None:
+        """Give the optimizer its first state before the first iteration; see `begin_state`.
+
+        Checkpoints of `state` then hold the same tensors from the start. No iteration changes.
+        """
+        begin_state(self._optimizer)
 
     def state(self) -> dict[str, Any]:
         """All that the next iteration depends on.

@@ -37,6 +37,7 @@ from lcviz.lab.progress import Progress
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
+from lcviz.run.whole_state import weights_of
 from lcviz.text import kept_name
 
 MOST_NAME = 100  # characters of an archive's name: endings are added to it
@@ -116,7 +117,8 @@ def pack(run: Run, progress: Progress | None = None) -> Package:
     except OSError as exc:  # for example, another tab has reset the run
         raise RunError(f"The chain of this run cannot be packed. {exc}") from exc
     s = run.settings
-    name = f"{s.model}-{s.data}-{settings_name(s.coding)}-seed{s.seed}"
+    whole = "-optimizer" if s.optimizer_state else ""
+    name = f"{s.model}-{s.data}-{settings_name(s.coding)}{whole}-seed{s.seed}"
     package = verify(name, data, tracks, progress)
     check_complete(package, saved)
     return package
@@ -219,6 +221,6 @@ def restore(package: Package, step: int, task: Task | None = None) -> RestoredFi
     for name in tensors:  # as bytes: equal NaNs are equal, and signed zeros differ
         if found[name].tobytes() != expected[name].tobytes():
             raise RunError(f"Tensor {name!r} of the written file differs from the restored state.")
-    loss = task.probe_loss(back) if task else None
+    loss = task.probe_loss(weights_of(back)) if task else None
     left_out = len(values) - len(tensors)
     return RestoredFile(step, f"{package.name}-step{step}", data, loss, left_out)

@@ -102,14 +102,23 @@ def _offer_newer(run: Run, package: Package) -> None:
 
 
 def _loading(run: Run, package: Package, step: int) -> str:
-    """Python that restores a step into the run's model, and prints the loss shown on the page."""
+    """Python that restores a step into the run's model, and its optimizer if that was saved; it
+    prints the loss shown on the page."""
     s = run.settings
     folder = f", folder={s.folder!r}" if s.folder else ""
+    load = "task.model.load_state_dict(state)"
+    if s.optimizer_state:
+        given = f'"{s.optimizer}", lr={s.lr!r}, batch_size={s.batch_size}'
+        load = (
+            f"training = demo_models.Training(task, {given})\n"
+            "training.load(state)  # the optimizer goes on with the saved moments\n"
+            f"# training.iterate({step + 1}) is the next iteration"
+        )
     return (
         "import codec\n"
         "import demo_models\n\n"
         f'task = demo_models.make_task("{s.model}", "{s.data}", seed={s.seed}{folder})\n'
         f'state = codec.restore("{package.file}", step={step})\n'
-        "task.model.load_state_dict(state)\n"
+        f"{load}\n"
         "print(task.probe_loss())"
     )

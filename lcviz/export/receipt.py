@@ -37,7 +37,7 @@ PACKAGES = (
     *("pandas", "scikit-learn"),
 )
 SOURCES = (codec, demo_models)  # the code that decides the bytes
-_TRAINING = "model data optimizer lr momentum batch_size seed interval"
+_TRAINING = "model data optimizer lr momentum batch_size seed interval optimizer_state"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
 _NONE = type(None)
 _SETTINGS = {
@@ -87,22 +87,26 @@ def of_run(run: Run, package: Package) -> Receipt:
             "examples": [len(dataset.train[0]), len(dataset.held_out[0])],
             "sha256": dataset.digest(),
         },
-        "reproducible": describe_reproducible(restarts),
+        "reproducible": describe_reproducible(restarts, settings.optimizer_state),
     }
 
 
-def describe_reproducible(restarts: Sequence[int]) -> str:
-    """How far a run can be made again, and how, in sentences. restarts: steps it went on from."""
+def describe_reproducible(restarts: Sequence[int], whole: bool = False) -> str:
+    """How far a run can be made again, and how, in sentences.
+
+    restarts: steps it went on from. whole: whether the optimizer's state was saved.
+    """
     if not restarts:
         return (
             "Fully reproducible: the training has one seed, and pausing, stepping or watching "
             "changes no byte."
         )
+    optimizer = "the saved optimizer's state" if whole else "a new optimizer"
     return (
         f"Fully reproducible, with {plural(len(restarts), 'restart')}: the run was killed and went "
         f"on from step {', '.join(map(str, restarts))}. What it trained after that step was lost "
         "and is in no record. The script trains up to that step, discards model and optimizer, "
-        "restores the step from its own chain, and goes on with a new optimizer, as the run did."
+        f"restores the step from its own chain, and goes on with {optimizer}, as the run did."
     )
 
 
@@ -334,7 +338,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
         found["Training"] = (
             f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate {s['lr']:g}"
             f"{momentum}, batch size {s['batch_size']}, seed {s['seed']}, saved every {every} up "
-            f"to {s['last_step']}"
+            f"to {s['last_step']}{' with the optimizer' if s.get('optimizer_state') else ''}"
         )
         found["Data"] = (
             f"{data['title']}: {data['examples'][0]:,} examples to train on, "

@@ -84,18 +84,22 @@ _TRAINING = '''def make_chain(path, options):
         raise DifferentError("The training data have another SHA-256 than those of the receipt.")
 
     def training():
-        return demo_models.Training(task, OPTIMIZER, LR, MOMENTUM, BATCH_SIZE)
+        made = demo_models.Training(task, OPTIMIZER, LR, MOMENTUM, BATCH_SIZE)
+        if OPTIMIZER_STATE:  # is saved, too: zeros at first
+            made.begin_optimizer()
+        return made
 
     now, chain = training(), checkpointer(path)
     for iteration in range(LAST_STEP + 1):
         if iteration:
             now.iterate(iteration)
         if iteration % INTERVAL == 0:
-            chain.save(iteration, task.model.state_dict())
+            chain.save(iteration, now.state() if OPTIMIZER_STATE else task.model.state_dict())
             if iteration in RESTARTED_AT:  # it was killed later, and went on from here
                 chain.close()
-                task.model.load_state_dict(codec.restore(path))
+                state = codec.restore(path)
                 now, chain = training(), checkpointer(path, resume=True)
+                now.load(state if OPTIMIZER_STATE else {"model": state})
     chain.close()
 
 
@@ -264,6 +268,7 @@ def reproduce_script(receipt: Receipt) -> str:
     if receipt["of"] == "run":
         constants |= {name.upper(): settings[name] for name in _TRAINED.split()}
         constants |= {
+            "OPTIMIZER_STATE": settings.get("optimizer_state", False),
             "RESTARTED_AT": settings["resumed_at"],
             "DATA_SHA256": receipt["data"]["sha256"],
         }

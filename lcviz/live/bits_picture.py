@@ -9,7 +9,15 @@ import pandas as pd
 
 from codec.inspect import CODERS
 from lcviz.lab.codewords import CodeWord
-from lcviz.text import ARITHMETIC, CODER_NAMES, exponent_text, nbytes_text, plural
+from lcviz.run.snapshot import nbytes_by_kind
+from lcviz.text import (
+    ARITHMETIC,
+    CODER_NAMES,
+    exponent_text,
+    nbytes_text,
+    percent_text,
+    plural,
+)
 from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep
@@ -20,8 +28,11 @@ PARTS = {  # of a record -> what it is
     "begins. It hardly grows with the model.",
     "table": "Which code word stands for what, and the level of each bucket.",
     "code words": "The changes themselves.",
+    "m": "Adam's mean of the gradients: its changes at 3 bits, a code of its own for each tensor.",
+    "v": "Adam's mean of the squared gradients: as m.",
     "exact": "Tensors and values that are stored exactly.",
 }
+OF_WEIGHTS = ("table", "code words")  # called so where a record holds moments as well
 
 
 def bits_picture(shown: ShownStep) -> Picture:
@@ -55,14 +66,18 @@ def bits_picture(shown: ShownStep) -> Picture:
         }
     )
     per = shown.sizes.bits(shown.nbytes)
+    text = f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}."
+    if shown.moments:
+        text = f"{_apart(shown, parts)} Code words and bars are the weights'."
     return Picture(
         "bits",
         "Bits",
         "of this checkpoint on disk" if not shown.trial else "with what you try",
-        f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}.",
+        text,
         {
             "parts": [
                 {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes), "title": PARTS[name]}
+                | ({"label": _label(shown, name)} if shown.moments else {})
                 for name, nbytes in parts.items()
             ],
             "words": [_word(shown, word) for word in shown.words],
@@ -80,8 +95,23 @@ def _parts(shown: ShownStep) -> dict[str, int]:
         "header": shown.header_nbytes,
         "table": shown.table_nbytes,
         "code words": shown.word_nbytes,
+        **nbytes_by_kind(shown.moments),
         "exact": shown.exact_nbytes,
     }
+
+
+def _label(shown: ShownStep, part: str) -> str:
+    """What a part is called."""
+    return f"weights: {part}" if shown.moments and part in OF_WEIGHTS else part
+
+
+def _apart(shown: ShownStep, parts: dict[str, int]) -> str:
+    """Which share of the record is the weights', and which the moments'."""
+    weights, moments = (
+        f"{nbytes_text(n)} ({percent_text(n / shown.nbytes)})"
+        for n in (shown.weights_nbytes, parts["m"] + parts["v"])
+    )
+    return f"{nbytes_text(shown.nbytes)}: {weights} weights, {moments} m and v."
 
 
 def _reused(shown: ShownStep) -> bool:
@@ -106,7 +136,7 @@ def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
 
 
 def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:
-    rows = {f"this record: {name}": nbytes for name, nbytes in parts.items()}
+    rows = {f"this record: {_label(shown, name)}": nbytes for name, nbytes in parts.items()}
     rows |= {f"the same values, {CODER_NAMES[n]}": shown.sizes.of(n) or 0 for n in CODER_NAMES}
     rows[ENTROPY] = math.ceil(shown.sizes.entropy)
     return pd.DataFrame({"what": list(rows), "bytes": list(rows.values())})

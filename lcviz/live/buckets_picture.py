@@ -47,7 +47,7 @@ def buckets_picture(
     return Picture(
         "buckets",
         "Buckets",
-        "",
+        "of the weights" if shown.moments else "",
         _sentence(shown, whole),
         {
             "buckets": list(found.values()),

@@ -8,7 +8,15 @@ import pandas as pd
 
 from lcviz.lab.measures import lost_iterations
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, Snapshot
+from lcviz.run.snapshot import (
+    DEAD,
+    FINISHED,
+    KILLED,
+    PLAYING,
+    RESTORING,
+    Snapshot,
+    nbytes_by_kind,
+)
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.picture import Picture
 
@@ -25,9 +33,13 @@ def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
         own: the run's own setting, in words.
     """
     full, nbytes = shown.checkpoint.full_nbytes, shown.nbytes
-    ratio = full / nbytes
-    times = f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+    times = times_text(full / nbytes)
     sentence = f"{nbytes_text(full)} becomes {nbytes_text(nbytes)}, {times} times smaller."
+    rows, apart = {"float32": full, "record": nbytes}, _apart(shown)
+    if apart:
+        sentence += f" {'; '.join(f'{name}: {text}' for name, text in apart.items())}."
+        for name, of_float32, coded in _rows_apart(shown):
+            rows |= {f"{name}, float32": of_float32, f"{name}, in the record": coded}
     return Picture(
         "headline",
         "Size",
@@ -41,9 +53,35 @@ def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
             "status": status,
             "crash": crash,
             "back": None if not shown.trial else f"You try this; the run keeps {own}. Back",
-        },
-        pd.DataFrame({"what": ["float32", "record"], "bytes": [full, nbytes]}),
+        }
+        | ({"apart": list(map(list, apart.items()))} if apart else {}),
+        pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),
     )
+
+
+def _rows_apart(shown: ShownStep) -> list[tuple[str, int, int]]:
+    """Of weights, m and v: a name, float32 bytes, and bytes of their codes in the record."""
+    weights = ("weights", shown.checkpoint.weights_full_nbytes, shown.weights_nbytes)
+    kinds = nbytes_by_kind(shown.moments)
+    full = {kind: sum(4 * m.n for m in shown.moments if m.kind == kind) for kind in kinds}
+    return [weights, *((kind, full[kind], nbytes) for kind, nbytes in kinds.items())]
+
+
+def _apart(shown: ShownStep) -> dict[str, str]:
+    """What weights and moments take each, in words; {} if the record holds weights alone."""
+    if not shown.moments:
+        return {}
+    weights, *moments = (row[1:] for row in _rows_apart(shown))
+    both = [sum(column) for column in zip(*moments)]
+    return {
+        name: f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
+        for name, (full, nbytes) in {"weights": weights, "m and v": both}.items()
+    }
+
+
+def times_text(ratio: float) -> str:
+    """A ratio of sizes, in words."""
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
 def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) -> str:

@@ -154,7 +154,7 @@ def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
     gone, memory = ["the model"], ""
     if run.settings.optimizer == "adam" or run.settings.momentum > 0:
         gone.append("the optimizer's state")
-        memory = " It holds the model alone: the optimizer's state is reset."
+        memory = f" {_what_it_holds(run)}"
     if kill.lost:
         gone.append(f"the {plural(kill.lost, 'iteration')} trained since step {kill.step}")
     left_out = ""
@@ -191,11 +191,18 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",
-        help=f"Restores step {kill.step} from the chain and trains on with the same batches. The "
-        "chain holds the model alone: the optimizer's state is reset.",
+        help=f"Restores step {kill.step} from the chain and trains on with the same batches. "
+        f"{_what_it_holds(run)}",
     ):
         session.steered().of(run).go_on_beside(PATIENCE)
         st.rerun()
+
+
+def _what_it_holds(run: Run) -> str:
+    """What the chain has of the optimizer's state."""
+    if run.settings.optimizer_state:
+        return "The chain holds the optimizer's state, too: the run goes on with the saved moments."
+    return "The chain holds the model alone: the optimizer's state is reset."
 
 
 def _crash(run: Run, snapshot: Snapshot) -> Crash:
@@ -207,7 +214,7 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
         s.seed,
         kill.iteration,
         s.interval,
-        OnDisk("lc", chain=run.path, newest=kill.step),
+        OnDisk("lc", chain=run.path, newest=kill.step, whole=s.optimizer_state),
         sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas),
         kill.died_as,
         frozenset(k.step for k in snapshot.kills[:-1]),
@@ -247,10 +254,21 @@ def _offer(crash: Crash, kill: Kill) -> str:
         "How much work did that cost? **LC** restores from this run's chain. For **full**, "
         "**SCAR** and **TOPN** the training is repeated from its seed with the same batches and "
         f"saved at the same steps.{again} SCAR and TOPN get the bytes that LC took on average, "
-        f"{percent_text(crash.share)} of float32. Then all four race back, for at most "
+        f"{percent_text(crash.share)} of float32. {_saved_by_all(crash)} Then all four race back, "
+        "for at most "
         f"{crash.cap} iterations{fewer}. About {_duration(crash.seconds(kill.pace))} at most, in "
         "the background."
     )
+
+
+def _saved_by_all(crash: Crash) -> str:
+    """What every method saves and restores."""
+    if crash.ours.whole:
+        return (
+            "All save and restore the optimizer's state as well; with SCAR and TOPN an old v "
+            "beside a new m can make the next step far too large."
+        )
+    return "All save the model alone, and begin with a new optimizer."
 
 
 def _too_long(crash: Crash, kill: Kill) -> str:

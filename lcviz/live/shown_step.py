@@ -17,7 +17,8 @@ from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.removed_bucket import rebuilt
 from lcviz.lab.sizes import Sizes, coded_nbytes, runlength_nbytes
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Checkpoint, States
+from lcviz.run.snapshot import Checkpoint, Moment, States, WholeStates
+from lcviz.run.whole_state import delta_of_weights, moments_of
 
 WORDS = 24  # code words shown
 
@@ -27,8 +28,9 @@ class ShownStep:
     """One delta, and a record of it.
 
     alphabets, codes: of the exponent stage; codes are None if they are no longer in memory. kept:
-    buckets of each alphabet. header_nbytes, table_nbytes, word_nbytes, exact_nbytes: of the record;
-    the table's with the levels. sizes: of the same symbols with each coder. words: the first of the
+    buckets of each alphabet; all of these are the weights'. header_nbytes, table_nbytes,
+    word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
+    that the record holds. sizes: of the same symbols with each coder. words: the first of the
     payload. states: before it and live; None if no longer in memory. trial: whether the record is
     only tried.
     """
@@ -41,6 +43,7 @@ class ShownStep:
     table_nbytes: int
     word_nbytes: int
     exact_nbytes: int
+    moments: tuple[Moment, ...]
     sizes: Sizes
     coder: str
     words: tuple[CodeWord, ...]
@@ -55,7 +58,13 @@ class ShownStep:
     @property
     def nbytes(self) -> int:
         """Of the whole record."""
-        return self.header_nbytes + self.table_nbytes + self.word_nbytes + self.exact_nbytes
+        others = self.header_nbytes + self.exact_nbytes + sum(m.nbytes for m in self.moments)
+        return self.weights_nbytes + others
+
+    @property
+    def weights_nbytes(self) -> int:
+        """Of code words, tables and levels of the weights."""
+        return self.table_nbytes + self.word_nbytes
 
     @property
     def values(self) -> int:
@@ -81,7 +90,8 @@ class ShownStep:
 def as_saved(run: Run, viewed: Checkpoint) -> ShownStep:
     """A delta as its record on disk has it."""
     states, codes = run.states(viewed.step), run.codes(viewed.step)
-    return _of_record(viewed, viewed.alphabets, codes, viewed.nbytes, run.settings.coding, states)
+    coding, moments = run.settings.coding, viewed.moments
+    return _of_record(viewed, viewed.alphabets, codes, moments, viewed.nbytes, coding, states)
 
 
 def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
@@ -92,11 +102,14 @@ def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
     states = run.states(viewed.step)
     if states is None or not states.before:
         return None
-    dry = DryRun(coding, layout_of(states.before), states.before)
-    delta = dry.prepare(viewed.step, states.live)
-    alphabets, codes = dissect(changes(states.live, states.before, delta), delta)
+    whole = states.whole or WholeStates(layout_of(states.before), states.before, states.live)
+    dry = DryRun(coding, whole.layout, whole.before, whole.values[0])
+    delta = dry.prepare(viewed.step, whole.live, whole.values[1])
+    weights, moments = delta_of_weights(delta), moments_of(delta, list(states.live))
+    alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
     nbytes = record_nbytes(viewed.step, delta)
-    return replace(_of_record(viewed, alphabets, codes, nbytes, coding, states), trial=True)
+    found = _of_record(viewed, alphabets, codes, moments, nbytes, coding, states)
+    return replace(found, trial=True)
 
 
 def cut(shown: ShownStep, most: int) -> ShownStep | None:
@@ -129,6 +142,7 @@ def _of_record(
     viewed: Checkpoint,
     alphabets: Sequence[Alphabet],
     codes: Sequence[Codes] | None,
+    moments: tuple[Moment, ...],
     nbytes: int,
     coding: Coding,
     states: States | None,
@@ -140,10 +154,11 @@ def _of_record(
         tuple(alphabets),
         codes,
         tuple(a.kept for a in alphabets),
-        nbytes - viewed.exact_nbytes - coded,
+        nbytes - viewed.exact_nbytes - coded - sum(m.nbytes for m in moments),
         coded - words,
         words,
         viewed.exact_nbytes,
+        moments,
         record_sizes(alphabets, coding.coder),
         coding.coder,
         first_words(alphabets[0].encoded, WORDS) if alphabets else (),

@@ -33,10 +33,11 @@ def steps_picture(shown: ShownStep) -> Picture:
         at = math.copysign((abs(q) - 1) // each + 1, q)
         bars[int(at)] = bars.get(int(at), 0) + count
     dead = alphabet.n - int(counts.sum())
+    whole = "of the weights" if shown.moments else ""
     return Picture(
         "steps",
         "Equal steps",
-        "" if len(shown.alphabets) == 1 else alphabet.names[0],
+        whole if len(shown.alphabets) == 1 else alphabet.names[0],
         _sentence(shown, alphabet, size, reach),
         {
             "size": size,

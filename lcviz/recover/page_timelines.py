@@ -54,7 +54,8 @@ def timelines_of_run(place: str, settings: RunSettings) -> None:
 def drill_of_run(settings: RunSettings) -> Drill:
     """The measurement for a run of these settings."""
     interval = min(settings.interval, MOST_INTERVAL)
-    return Drill(settings.workload, settings.seed, interval, settings.coding)
+    whole = settings.optimizer_state
+    return Drill(settings.workload, settings.seed, interval, settings.coding, whole)
 
 
 def timelines(place: str, drill: Drill) -> None:
@@ -63,7 +64,8 @@ def timelines(place: str, drill: Drill) -> None:
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         title = MODELS[drill.workload.model].title
-        st.markdown(f"{title} saved every {every}, in three ways:", width="content")
+        what = f"{title} with its optimizer" if drill.whole else title
+        st.markdown(f"{what} saved every {every}, in three ways:", width="content")
         for way, text in EXPLAINED.items():
             st.markdown(f"**{way}**", width="content", help=text)
     kept = _kept(drill)
@@ -73,7 +75,7 @@ def timelines(place: str, drill: Drill) -> None:
     def show(view: View[Measured], watching: bool) -> None:
         asking.controls(view, watching, _texts(drill, view, again=bool(kept)))
         if kept:
-            _measured(place, kept[max(kept)])
+            _measured(place, kept[max(kept)], "state" if drill.whole else "weights")
 
     asking.follow(show)
 
@@ -95,8 +97,8 @@ def _texts(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     )
 
 
-def _measured(place: str, measured: FinishedPart[Measured]) -> None:
-    """One measurement, and a crash at any moment of it."""
+def _measured(place: str, measured: FinishedPart[Measured], what: str) -> None:
+    """One measurement, and a crash at any moment of it. what: that is saved."""
     found = measured.value
     end, step = ticks(max(line.end for line in found))
     with st.container(
@@ -131,7 +133,7 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     st.table(crash_table(found, second, machine), hide_index=True)
     widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
     st.table(ways_table(found), hide_index=True)
-    st.markdown(_merged(found))
+    st.markdown(_merged(found, what))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
         f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
@@ -140,14 +142,14 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     )
 
 
-def _merged(found: Sequence[Timeline]) -> str:
-    """What merging saves on disk, and whether all restore the same."""
+def _merged(found: Sequence[Timeline], what: str) -> str:
+    """What merging saves on disk, and whether all restore the same. what: that is restored."""
     plain, _, merged = found
     saved = 1 - merged.nbytes / plain.nbytes
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
     if len({line.track for line in found}) == 1:
-        return f"{text}All three restore the same weights to the last bit."
+        return f"{text}All three restore the same {what} to the last bit."
     return (
-        f"{text}The three do **not** restore the same weights: the training was not repeated "
+        f"{text}The three do **not** restore the same {what}: the training was not repeated "
         "exactly."
     )

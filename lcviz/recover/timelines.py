@@ -153,14 +153,15 @@ class Timeline:
 class Drill:
     """What determines a measurement, apart from the machine's load.
 
-    interval: iterations between checkpoints, MOST_INTERVAL at most. The model is saved, without
-    its optimizer, as a run does.
+    interval: iterations between checkpoints, MOST_INTERVAL at most. whole: whether the state of an
+    Adam or AdamW is saved with the model.
     """
 
     workload: Workload
     seed: int
     interval: int
     coding: Coding
+    whole: bool = False
 
     @property
     def before(self) -> int:
@@ -241,9 +242,16 @@ class _Run:
         """Yields how many iterations are done."""
         d = self._drill
         training = d.workload.training(d.seed)
+        if d.whole:
+            training.begin_optimizer()
+
+        def state() -> Mapping[str, Any]:
+            found = training.state()
+            return found if d.whole else found["model"]
+
         try:
             self._open()
-            self._save(0, training.task.model.state_dict())
+            self._save(0, state())
             self._asked[0].saved.result()  # the process beside has started once it is told
             for step in range(1, d.iterations + 1):
                 yield step - 1
@@ -251,7 +259,7 @@ class _Run:
                 training.iterate(step)
                 self._iterations.append((step, began, time.perf_counter()))
                 if step % d.interval == 0:
-                    self._save(step, training.task.model.state_dict())
+                    self._save(step, state())
         finally:
             if self._checkpoints is not None:
                 self._checkpoints.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import codec
 import demo_models
@@ -18,8 +20,8 @@ class LiveModel:
     """What trains and saves; the model itself is the task's.
 
     training: with the optimizer and its state. checkpointer: with the track. start: u₀, which
-    distances are measured from. saved, track: the model at the last save, and the track after it.
-    All three are name -> float32.
+    distances are measured from. saved, track: the model at the last save, and that of the track
+    after it. All three are name -> float32. whole: whether checkpoints hold the optimizer's state.
     """
 
     training: demo_models.Training
@@ -27,35 +29,44 @@ class LiveModel:
     start: Arrays
     saved: Arrays
     track: Arrays
+    whole: bool
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What a checkpoint saves now; its tensors are the live ones."""
+        state = self.training.state()
+        return state if self.whole else state["model"]
 
 
 def begun(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     """A training at its start. Raises demo_models.DataError, codec.LccError."""
     training = _training(task, settings)
-    start = arrays_of(task)
-    return LiveModel(training, _checkpointer(settings, path), start, start, start)
+    if settings.optimizer_state:
+        training.begin_optimizer()
+    start, checkpointer = arrays_of(task), _checkpointer(settings, path)
+    return LiveModel(training, checkpointer, start, start, start, settings.optimizer_state)
 
 
 def restarted(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     """A training that goes on from the newest step of its chain, as in a new process.
 
-    Model, track and u₀ are read from disk. The chain holds the model alone: the state of the
-    optimizer is reset. Raises codec.LccError, OSError.
+    Model, track and u₀ are read from disk, and the optimizer's state if the chain holds it; else
+    it is reset. Raises codec.LccError, OSError.
     """
-    start = codec.restore(path, 0)
+    start = settings.loadable(codec.restore(path, 0))["model"]
     checkpointer = _checkpointer(settings, path, resume=True)
     try:
         task.model.to_empty(device="cpu")
         training = _training(task, settings)
-        training.load({"model": checkpointer.restore()})
+        restored = checkpointer.restore()
+        assert restored is not None, "a chain that was resumed has a step"
+        training.load(settings.loadable(restored))
     except BaseException:
         checkpointer.close()
         forget_model(task)
         raise
-    now = arrays_of(task)
-    return LiveModel(
-        training, checkpointer, copy_arrays(to_arrays(start, layout_of(start))), now, now
-    )
+    now, begun_at = arrays_of(task), copy_arrays(to_arrays(start, layout_of(start)))
+    return LiveModel(training, checkpointer, begun_at, now, now, settings.optimizer_state)
 
 
 def forget_model(task: Task) -> None:

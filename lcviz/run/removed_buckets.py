@@ -12,6 +12,7 @@ from demo_models import Task
 from lcviz.lab.removed_bucket import RemovedBuckets, removed_buckets
 
 from .snapshot import Checkpoint, RunError, States
+from .whole_state import weights_of
 
 
 class RemovedBucketResults:
@@ -63,4 +64,5 @@ class RemovedBucketResults:
                     before = copy_arrays(position.track.arrays)
         except codec.LccError as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
-        return before | (position.delta.exact_after(before) if position.delta else {})
+        exact = position.delta.exact_after(before) if position.delta else {}
+        return weights_of(before | exact)

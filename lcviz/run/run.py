@@ -374,14 +374,8 @@ class Run:
 
     def _save(self, live: LiveModel, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure losses if there is time."""
-        saved = save_step(
-            self.task,
-            live.checkpointer,
-            live.start,
-            self._iteration,
-            train_loss,
-            self._train_seconds - self._train_seconds_saved,
-        )
+        seconds = self._train_seconds - self._train_seconds_saved
+        saved = save_step(live, self._iteration, train_loss, seconds)
         live.saved, live.track = saved.states.live, saved.track
         step = saved.checkpoint.step
         with self._condition:

@@ -10,7 +10,8 @@ from enum import StrEnum, auto
 from typing import Any
 
 from codec import Coding
-from codec.inspect import Arrays
+from codec.inspect import Arrays, Layout
+from demo_models.optimizers import WITH_MOMENTS
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.recovery.kill import Pace, fingerprint
 from lcviz.lab.sizes import Tables
@@ -59,6 +60,8 @@ class RunSettings:
 
     folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:
     iterations between checkpoints. stop_after: iterations until the run finishes by itself.
+    optimizer_state: whether checkpoints hold the optimizer's state beside the weights, with its
+    moments as lossy as the codec makes them; for Adam and AdamW.
     loss_share: the share of the run's time that measuring losses on held-out examples may take;
     None measures at every checkpoint. It changes no byte.
     """
@@ -75,6 +78,7 @@ class RunSettings:
     coding: Coding = field(default_factory=Coding)
     stop_after: int = 600
     loss_share: float | None = None
+    optimizer_state: bool = False
 
     @property
     def workload(self) -> Workload:
@@ -92,6 +96,32 @@ class RunSettings:
                 f"With a checkpoint every {self.interval} iterations and {self.stop_after} "
                 "iterations in all, nothing would be saved: lower the interval."
             )
+        if self.optimizer_state and self.optimizer not in WITH_MOMENTS:
+            raise RunError("Only Adam and AdamW keep moments to save: save the weights alone.")
+
+    def loadable(self, restored: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What `Training.load` takes, from what a checkpoint of this run restores."""
+        return restored if self.optimizer_state else {"model": restored}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One of Adam's moments in a record.
+
+    kind: "m", the mean of the gradients, or "v", that of their squares. parameter: its name. n:
+    elements. nbytes: of its code words, table and levels.
+    """
+
+    kind: str
+    parameter: str
+    n: int
+    nbytes: int
+
+
+def nbytes_by_kind(moments: Sequence[Moment]) -> dict[str, int]:
+    """Bytes of "m" and of "v" in a record; {} where it holds none."""
+    kinds = sorted({moment.kind for moment in moments})
+    return {kind: sum(m.nbytes for m in moments if m.kind == kind) for kind in kinds}
 
 
 @dataclass(frozen=True)
@@ -101,7 +131,9 @@ class Checkpoint:
     nbytes, full_nbytes: bytes of the record, and of the same state in float32.
     stream_nbytes: of nbytes, the payload, tables, levels and exact tensors.
     exact_nbytes: of nbytes, what is stored exactly, with its header entries: outside a budget.
-    lossy_nbytes: of the lossy tensors in float32.
+    lossy_nbytes: of the lossy tensors in float32, without the moments.
+    weights_full_nbytes: of the weights in float32. moments: of an optimizer that is saved.
+    moment_nbytes: of nbytes, theirs, outside a budget.
     train_loss: of the iteration's batch.
     live_loss, restored_loss: on the probe, of the live model and of the track; None where there
     was no time to measure them. live_metric, restored_metric: beside them, see `Task.probe_metric`.
@@ -118,6 +150,9 @@ class Checkpoint:
     stream_nbytes: int
     exact_nbytes: int
     lossy_nbytes: int
+    weights_full_nbytes: int
+    moments: tuple[Moment, ...]
+    moment_nbytes: int
     train_loss: float
     live_loss: float | None
     restored_loss: float | None
@@ -140,20 +175,37 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class WholeStates:
+    """The two states of a delta as the codec gets them, where the optimizer's is among them.
+
+    layout: of both. before, live: name -> array; the weights' are those of `States`. values: before
+    and live, what is no tensor.
+    """
+
+    layout: Layout
+    before: Arrays
+    live: Arrays
+    values: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+@dataclass(frozen=True)
 class States:
     """The two states of a delta: the track before it, and the model that was saved.
 
-    Arrays that never change again: name -> float32. before is empty for a base.
+    Arrays that never change again: name -> float32. before is empty for a base. whole: with the
+    optimizer's, if it is saved; None for a base.
     """
 
     step: int
     before: Arrays
     live: Arrays
+    whole: WholeStates | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that both take in memory."""
-        return sum(a.nbytes for arrays in (self.before, self.live) for a in arrays.values())
+        both = (self.whole.before, self.whole.live) if self.whole else (self.before, self.live)
+        return sum(a.nbytes for arrays in both for a in arrays.values())
 
 
 @dataclass(frozen=True)

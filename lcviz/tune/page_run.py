@@ -62,12 +62,19 @@ def has_delta(run: Run, snapshot: Snapshot) -> bool:
     which = "the example" if session.is_example(run) else "your run on Live"
     st.caption(
         f"On {which}: {run.task.title}, iteration {snapshot.iteration} of "
-        f"{run.settings.stop_after} · {describe(run.settings)}"
+        f"{run.settings.stop_after} · {describe(run.settings)}{weights_alone(run)}"
     )
     if snapshot.newest.kind == "base":
         st.info("So far this run has saved its base only: play it on Live.")
         return False
     return True
+
+
+def weights_alone(run: Run) -> str:
+    """That settings are compared on the weights, where a run saves more; else ""."""
+    if not run.settings.optimizer_state:
+        return ""
+    return ". Below are its weights alone: the moments keep 3 bits whatever is set"
 
 
 def replayed_states(run: Run, snapshot: Snapshot) -> list[RunState]:

@@ -63,8 +63,9 @@ class Asked:
         if self.sweep.own:
             return {}
         if self.sweep.run is not None:
-            last = (self.run.settings if self.run is not None else EXAMPLE).stop_after
-            return training_parameters(self.sweep.run, last, self.sweep.seed)
+            s = self.run.settings if self.run is not None else EXAMPLE
+            whole = s.optimizer_state
+            return training_parameters(self.sweep.run, s.stop_after, self.sweep.seed, moments=whole)
         return training_parameters(workload(self.sweep.model), ITERATIONS)
 
 

@@ -10,7 +10,7 @@ from lcviz.lab.workload import Workload
 
 from . import widgets
 from .coding_form import in_url
-from .settings import OPTIMIZERS
+from .settings import OPTIMIZERS, WHAT
 from .snippet import in_a_loop
 
 
@@ -19,9 +19,12 @@ def checkpoint_parameters(setting: Setting) -> dict[str, str]:
     return in_url(setting.coding) | {"interval": str(setting.interval)}
 
 
-def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> dict[str, str]:
-    """The parameters of Live's URL for this training."""
-    return {
+def training_parameters(
+    workload: Workload, iterations: int, seed: int = 0, *, moments: bool = False
+) -> dict[str, str]:
+    """The parameters of Live's URL for this training. moments: whether it saves them."""
+    saved = {"saved": WHAT[moments]} if moments else {}
+    return saved | {
         "model": MODELS[workload.model].title,
         f"data_{workload.model}": DATASETS[workload.data].title,
         "optimizer": OPTIMIZERS[workload.optimizer],
@@ -33,14 +36,18 @@ def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> d
     }
 
 
-def own_training(setting: Setting) -> None:
-    """The lines that save with this setting in another training, folded away."""
+def own_training(setting: Setting, *, optimizer: bool = False) -> None:
+    """The lines that save with this setting in another training, folded away.
+
+    optimizer: whether they save its state, too.
+    """
     box = widgets.opened("This setting in your own training", "code", "own-training")
     if box is None:
         return
     with box:
-        st.code(in_a_loop(setting), language="python")
+        st.code(in_a_loop(setting, optimizer=optimizer), language="python")
         st.caption(
-            "`save` also takes optimizers, random states and counters, which it stores exactly; "
-            "a training that was killed goes on with `checkpoints.restore()`. The README has both."
+            "`save` also takes optimizers, whose moments it stores at 3 bits, and random states "
+            "and counters, which stay exact; a training that was killed goes on with "
+            "`checkpoints.restore()`. The README has both."
         )

@@ -15,6 +15,7 @@ import streamlit as st
 from codec import Coding
 from codec.errors import SourceError
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
+from demo_models.optimizers import WITH_MOMENTS
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.text import enumerated, plain
@@ -29,6 +30,7 @@ FOLDER, LEARNING_RATE, INTERVAL = (
     "Save every … iterations",
 )
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+WHAT = {False: "weights", True: "with moments"}
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
 _IN_URL: dict[str, Any] = {"bind": "query-params"}
@@ -71,6 +73,16 @@ def settings_form() -> Form:
         st.subheader("Checkpoints")
         interval = _interval(stop_after)
         coding = coding_form()
+        whole = optimizer in WITH_MOMENTS and widgets.choice(
+            "What is saved",
+            WHAT,
+            default=False,
+            key="saved",
+            help="Weights alone: a restart resets Adam. With moments: Adam's state is saved as "
+            "well, m and v at 3 bits, and a restart goes on with it. Buckets and Tune show the "
+            "weights.",
+            **_IN_URL,
+        )
         losses = widgets.choice(
             "Measure losses",
             LOSSES,
@@ -107,6 +119,7 @@ def settings_form() -> Form:
         coding=coding,
         stop_after=stop_after,
         loss_share=losses,
+        optimizer_state=whole,
     )
     return Form(settings, coding, ())
 
@@ -164,10 +177,11 @@ def describe(settings: RunSettings) -> str:
     """The settings of a run in one line."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
     every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
+    whole = " with the optimizer's state" if settings.optimizer_state else ""
     return (
         f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
         f"{settings.batch_size}, seed {settings.seed} · {settings.coding.describe()}, "
-        f"a checkpoint every {every}"
+        f"a checkpoint every {every}{whole}"
     )
 
 

@@ -32,7 +32,7 @@ def look_link(run: Run) -> str:
 def steer_link(run: Run) -> str:
     """The same with its key, and its settings in the form: for a Reset."""
     s = run.settings
-    form = training_parameters(s.workload, s.stop_after, s.seed)
+    form = training_parameters(s.workload, s.stop_after, s.seed, moments=s.optimizer_state)
     form |= checkpoint_parameters(Setting(s.coding, s.interval))
     return _address({"run": run.id, KEY: session.all_runs().key(run)} | form)
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from lcviz.lab.tuner.candidates import Setting
 
 
-def in_a_loop(setting: Setting) -> str:
+def in_a_loop(setting: Setting, *, optimizer: bool = False) -> str:
     """Python for a loop over `step` with a `model`: open, save, close, and load the weights.
 
-    It names every setting: the codec's defaults may change.
+    It names every setting: the codec's defaults may change. optimizer: whether the loop has an
+    `optimizer` whose state is saved and loaded, too.
     """
     of, settings = setting.coding, setting.coding.header()
     settings = {k: v for k, v in settings.items() if v is not None or (k == "bits" and of.by_bits)}
     coding = ", ".join(f"{name}={value!r}" for name, value in settings.items()).replace("'", '"')
-    save = 'checkpoints.save(step, {"model": model.state_dict()})'
+    state = '{"model": model.state_dict()}'
+    load = 'model.load_state_dict(codec.restore("run.lcc")["model"])'
+    if optimizer:
+        state = '{"model": model.state_dict(), "optimizer": optimizer.state_dict()}'
+        load = """state = codec.restore("run.lcc")
+model.load_state_dict(state["model"])
+optimizer.load_state_dict(state["optimizer"])"""
+    save = f"checkpoints.save(step, {state})"
     if setting.interval > 1:
         save = f"if step % {setting.interval} == 0:\n    {save}"
     return f"""import codec
@@ -26,6 +34,6 @@ checkpoints = codec.Checkpointer(
 # In your loop, after every step:
 {save}
 
-# After the last one, and wherever you want the weights back:
+# After the last one, and wherever you want {"all of it" if optimizer else "the weights"} back:
 checkpoints.close()
-model.load_state_dict(codec.restore("run.lcc")["model"])"""
+{load}"""

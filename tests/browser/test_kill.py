@@ -65,3 +65,22 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     visitor.check()
     other.check()
+
+
+def test_weights_and_moments_are_shown_apart(tab: MakeTab) -> None:
+    """Adam's state is in the record, and a killed run goes on with it."""
+    settings = "/?model=LeNet-5&optimizer=Adam&saved=with+moments&iterations=20&speed=full"
+    visitor = tab(width=1280).open(settings)
+    page, expecting = visitor.page, visitor.expecting
+    page.get_by_role("button", name="Start live training").click()
+    expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
+    headline, bits = (page.locator(f"[data-picture={name}]") for name in ("headline", "bits"))
+    expecting(headline).to_contain_text(re.compile(r"weights 247 kB → [\d.]+ kB, \d+× smaller"))
+    expecting(headline).to_contain_text(re.compile(r"m and v 494 kB → [\d.]+ kB, \d+× smaller"))
+    for name in ("weights: code words", "m", "v"):
+        expecting(bits.get_by_text(re.compile(rf"^{name} [\d.]+ kB$"))).to_have_count(1)
+    visitor.check_on_first_screen(bits)
+    visitor.check_accessible("[data-picture=bits]")
+    page.get_by_role("button", name="Kill it now").click()
+    page.get_by_role("button", name="Go on from the checkpoint").click()
+    expecting(page.get_by_text("The run went on from step 20.")).to_be_visible()

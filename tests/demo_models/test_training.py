@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+import torch
 
 from demo_models import MODELS, BatchError, NumberError, Training, make_task
 
@@ -70,3 +71,25 @@ def test_all_held_out_examples_are_measured(name: str) -> None:
     assert task.held_out_metric(state) != every
     correct = every * n if task.metric_name == "accuracy" else n
     assert correct == pytest.approx(round(correct), abs=1e-3)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_a_state_begun_early_changes_no_iteration(optimizer: str) -> None:
+    """To the last bit; plain SGD has none."""
+    early, late = (
+        Training(make_task("lenet5", "digits", seed=3), optimizer, 0.001) for _ in range(2)
+    )
+    early.begin_optimizer()
+    assert ("optimizer" in early.state()) == (optimizer != "sgd")
+    for iteration in range(1, 4):
+        assert early.iterate(iteration) == late.iterate(iteration)
+    early.begin_optimizer()  # of no effect any more
+    for name, value in late.state()["model"].items():
+        assert torch.equal(early.state()["model"][name], value)
+    if optimizer != "sgd":
+        pairs = zip(
+            early.state()["optimizer"]["state"].values(),
+            late.state()["optimizer"]["state"].values(),
+            strict=True,
+        )
+        assert all(torch.equal(a[key], b[key]) for a, b in pairs for key in b)

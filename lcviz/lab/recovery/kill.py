@@ -2,9 +2,9 @@
 
 A live training saves with LC alone. To compare it with full, SCAR and TOPN, the training is
 repeated from its seed with the same batches, and saved by each of them at the same steps. They save
-the model alone, as the training did; SCAR and TOPN get the bytes that LC's records after the base
-took on average. LC restores from the chain on disk. Then all go on, and rework is counted, as in
-`recovery`.
+what the training did, the model alone or the optimizer's state as well; SCAR and TOPN get the bytes
+that LC's records after the base took on average. LC restores from the chain on disk. Then all go
+on, and rework is counted, as in `recovery`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ def fingerprint(model: Mapping[str, Any]) -> str:
 class OnDisk(Method):
     """LC-Checkpoint as a training has already used it: its records are counted, not written.
 
-    chain: the directory. newest: the step to restore; later ones are ignored.
+    chain: the directory. newest: the step to restore; later ones are ignored. whole: whether its
+    records hold the optimizer's state beside the model.
     """
 
     chain: Path = Path()
     newest: int = 0
+    whole: bool = False
 
     @property
     def name(self) -> str:
@@ -53,24 +55,29 @@ class OnDisk(Method):
 
     def open(self, folder: Path) -> _Records:
         """See `Method.open`; the folder stays empty. Raises codec.LccError."""
-        return _Records(self.chain, self.newest)
+        return _Records(self)
+
+    def restored(self, step: int) -> dict[str, Any]:
+        """A step as `Training.load` takes it. Raises codec.LccError."""
+        state = codec.restore(self.chain, step)
+        return state if self.whole else {"model": state}
 
 
 class _Records:
     """A chain that is already there, as a `Saver`."""
 
-    def __init__(self, path: Path, newest: int) -> None:
-        self._path, self._newest = path, newest
-        self._nbytes = {e.step: e.nbytes for e in codec.Chain(path).entries}
+    def __init__(self, of: OnDisk) -> None:
+        self._of = of
+        self._nbytes = {e.step: e.nbytes for e in codec.Chain(of.chain).entries}
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         """Bytes of the record that is there. Raises StepNotFoundError if none is."""
         if step not in self._nbytes:
-            raise StepNotFoundError(f"{self._path}: holds no step {step}")
+            raise StepNotFoundError(f"{self._of.chain}: holds no step {step}")
         return self._nbytes[step]
 
     def restore(self) -> dict[str, Any]:
-        return {"model": codec.restore(self._path, self._newest)}
+        return self._of.restored(self._of.newest)
 
     def close(self) -> None:
         pass
@@ -125,7 +132,10 @@ class Crash:
     @property
     def protocol(self) -> Protocol:
         """The protocol of `fail_and_recover`."""
-        return Protocol(self.fail_at, self.interval, self.cap, optimizer=False, before=BEFORE)
+        whole = self.ours.whole
+        return Protocol(
+            self.fail_at, self.interval, self.cap, optimizer=whole, begun=whole, before=BEFORE
+        )
 
     def race(self, report: Report) -> Raced:
         """Repeat, restore, race; report: as in `fail_and_recover`, which says what is raised."""
@@ -134,7 +144,7 @@ class Crash:
         def after(iteration: int, training: Training) -> None:
             nonlocal alike
             if iteration in self.went_on:
-                training.load({"model": codec.restore(self.ours.chain, iteration)})
+                training.load(self.ours.restored(iteration))
             if iteration == self.fail_at:
                 alike = fingerprint(training.state()["model"]) == self.died_as
 

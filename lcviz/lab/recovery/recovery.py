@@ -44,7 +44,9 @@ class Protocol:
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
     cap: the most rework that is looked for. smooth: w, iterations on either side. optimizer:
-    whether a checkpoint holds the optimizer's state; if not, a failure resets it. before: for how
+    whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun: whether it
+    has one, of zeros, before the first iteration: checkpoints then have the same tensors from the
+    first on. before: for how
     many iterations before the failure losses are returned, too. first: the iteration of the first
     checkpoint. whole: whether a race goes on to the cap when the loss is back. Raises
     ProtocolError.
@@ -55,6 +57,7 @@ class Protocol:
     cap: int = 100
     smooth: int = 5
     optimizer: bool = True
+    begun: bool = False
     before: int = 0
     first: int = 0
     whole: bool = False
@@ -172,6 +175,8 @@ def fail_and_recover(
     plan = p.iterations(len(methods))
     total, done = sum(plan), 0
     training = workload.training(seed)
+    if p.begun:
+        training.begin_optimizer()
     start = _model(training.state())
     losses: dict[int, float] = {}
     seconds: list[float] = []

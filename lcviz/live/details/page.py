@@ -35,6 +35,7 @@ from lcviz.ui.polling import polled
 from .bits_figure import bits_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
+from .moments_figure import moments_panel
 from .page_costs import show_costs
 from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
@@ -66,7 +67,8 @@ def show_details(run: Run) -> None:
     polled(session.poll_interval(run), _costs, run)
     polled(None, _checkpoint, run)
     timelines_of_run("live", run.settings)
-    own_training(Setting(run.settings.coding, run.settings.interval))
+    setting = Setting(run.settings.coding, run.settings.interval)
+    own_training(setting, optimizer=run.settings.optimizer_state)
 
 
 def _costs(run: Run) -> None:
@@ -76,7 +78,7 @@ def _costs(run: Run) -> None:
     show_costs(snapshot, run.settings)
     back = race_back(run, snapshot)
     if back and back.raced:
-        show_race(back.raced, back.crash.fail_at)
+        show_race(back.raced, back.crash.fail_at, whole=back.crash.ours.whole)
 
 
 def _checkpoint(run: Run) -> None:
@@ -116,6 +118,9 @@ def _checkpoint(run: Run) -> None:
     with grid.cell():
         st.markdown("**The same code as a table**", help=columns)
         widgets.show_table(panel.table, "huffman", max(widgets.TABLE_HEIGHT, panel.height))
+    if viewed.moments:
+        with grid.cell(column_span="all"):
+            widgets.show(moments_panel(viewed), "moments")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
     if follow_weight.weight_followed() is not None:
@@ -173,12 +178,14 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
     ]
     widgets.cards(shown, "sizes", len(shown), 200)
     used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
-    header = viewed.nbytes - viewed.exact_nbytes - coded
+    of_moments = sum(moment.nbytes for moment in viewed.moments)
+    header = viewed.nbytes - viewed.exact_nbytes - of_moments - coded
+    moments = f"{nbytes_text(of_moments)} of m and v, " if viewed.moments else ""
     # About as long at every step: what is below stays in place.
     st.caption(
         f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
-        f"{used.n} reused), {nbytes_text(header)} of header, {nbytes_text(viewed.exact_nbytes)} "
-        f"stored exactly: {nbytes_text(viewed.nbytes)} in all."
+        f"{used.n} reused), {nbytes_text(header)} of header, {moments}"
+        f"{nbytes_text(viewed.exact_nbytes)} stored exactly: {nbytes_text(viewed.nbytes)} in all."
     )
 
 

@@ -35,7 +35,8 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
     floor = [(c.step, ONE_BIT) for c in drawn]
     figure.add_trace(line("1 bit per parameter", (GREY, "dash", None), floor, False, hover))
     if budget is not None:
-        most = [(c.step, _percent(c.exact_nbytes + budget * c.lossy_nbytes, c)) for c in drawn]
+        outside = [c.exact_nbytes + c.moment_nbytes for c in drawn]
+        most = [(c.step, _percent(n + budget * c.lossy_nbytes, c)) for c, n in zip(drawn, outside)]
         figure.add_trace(line("budget", (VERMILION, "dot", None), most, False, hover))
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(range=step_range(0, max(checkpoints[-1].step, viewed)))

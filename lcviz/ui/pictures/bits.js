@@ -1,6 +1,6 @@
 // Where the bytes of a checkpoint are, its first code words, and what other codes would take.
 
-const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", exact: "var(--ink)" };
+const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", m: "var(--down)", v: "var(--up)", exact: "var(--ink)" };
 
 export default function (component) {
   const { data, setTriggerValue } = component;
@@ -24,7 +24,7 @@ export default function (component) {
     present,
     (part) => part.name,
     () => make("span"),
-    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: `${part.name}: ${part.text}` }),
+    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: `${part.label ?? part.name}: ${part.text}` }),
   );
   each(
     legend,
@@ -33,7 +33,7 @@ export default function (component) {
     () => make("span", {}, make("i"), make("span")),
     (item, part) => {
       set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
-      item.children[1].textContent = `${part.name} ${part.text}`;
+      item.children[1].textContent = `${part.label ?? part.name} ${part.text}`;
       set(item, { title: part.title });
     },
   );

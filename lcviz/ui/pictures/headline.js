@@ -11,16 +11,24 @@ export default function (component) {
       make("span", { class: "bar" }, make("i")),
       make("b", { class: "record" }),
       make("b", { class: "times" }),
+      make("span", { class: "apart" }),
       make("span", { class: "said" }, make("span"), make("span")),
       make("button", { type: "button", class: "back" }),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
   }
-  const [full, bar, record, times, said, back] = figure.children;
+  const [full, bar, record, times, apart, said, back] = figure.children;
   full.textContent = data.full;
   record.textContent = data.record;
   times.textContent = data.times;
+  each(
+    apart,
+    data.apart ?? [],
+    ([name]) => name,
+    () => make("span"),
+    (line, [name, text]) => (line.textContent = `${name} ${text}`),
+  );
   said.children[0].textContent = data.status;
   said.children[1].textContent = data.crash;
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
@@ -50,6 +58,8 @@ const STYLE = `
   .bar { flex: 1 1 3rem; max-width: 22rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
   .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
+  .apart:empty { display: none; }
+  .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
   .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
   .back { border: 1px solid var(--up); border-radius: 0.5rem; }
   .back[hidden] { display: none; }

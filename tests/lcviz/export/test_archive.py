@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from safetensors.numpy import load
 
 import codec
 from codec.errors import StepNotFoundError
 from lcviz.export import archive as archives
+from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name, verify
 from lcviz.export.receipt import of_archive, problems
 from lcviz.lab.anatomy import tables
@@ -232,3 +234,23 @@ def test_a_restored_step_is_the_chain_s(shared: Run, monkeypatch: pytest.MonkeyP
 )
 def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None:
     assert safe_name(given) == expected
+
+
+def test_an_archive_with_an_optimizer_and_the_code_that_loads_it(
+    finished_runs: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished_runs("lenet5", optimizer="adam", optimizer_state=True, stop_after=4)
+    package, saved = pack(run), run.snapshot().at(3)
+    assert "-optimizer-" in package.name
+    restored = restore(package, 3, run.task)
+    assert restored.loss == saved.restored_loss
+    assert restored.left_out > 0
+    tensors = safetensors.torch.load(restored.data)
+    assert {"model/c1.weight", "optimizer/state/0/exp_avg"} <= tensors.keys()
+    monkeypatch.chdir(tmp_path)
+    Path(package.file).write_bytes(package.data)
+    found: dict[str, Any] = {}
+    exec(export_page._loading(run, package, 3), found)
+    assert found["task"].probe_loss() == saved.restored_loss
+    loaded = found["training"].state()["optimizer"]["state"][0]["exp_avg"]
+    assert torch.equal(loaded, tensors["optimizer/state/0/exp_avg"])

@@ -277,10 +277,17 @@ def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
     assert callable(write_state)
 
 
+@pytest.mark.parametrize(
+    ("changes", "optimizer"),
+    [
+        ({"momentum": 0.9}, "a new optimizer"),
+        ({"optimizer": "adam", "optimizer_state": True}, "the saved optimizer's state"),
+    ],
+)
 def test_a_run_that_was_killed_is_made_again_with_its_restarts(
-    make_run: MakeRun, reproduce: Answer
+    make_run: MakeRun, reproduce: Answer, changes: dict[str, Any], optimizer: str
 ) -> None:
-    """With momentum: a training that went on without a break would save other bytes."""
+    """A training that went on without a break would save other bytes."""
 
     def steps(run: Run, n: int) -> None:
         for _ in range(n):
@@ -292,10 +299,11 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
         receipt = receipts.of_run(run, package)
         assert receipt["settings"]["resumed_at"] == restarts
         assert str(restarts)[1:-1] in receipt["reproducible"]
+        assert f"goes on with {optimizer}" in receipt["reproducible"]
         assert reproduce(package, receipt)[0] == 0
         return package
 
-    run, straight = (make_run(stop_after=8, interval=2, momentum=0.9) for _ in range(2))
+    run, straight = (make_run(stop_after=8, interval=2, **changes) for _ in range(2))
     steps(run, 1)
     run.kill()
     run.go_on()

@@ -733,3 +733,64 @@ def test_losses_that_lag_behind_cost_nothing(
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
     assert describe_lost_work(replace(snapshot, checkpoints=every, iteration=iteration)) == said
+
+
+# Weights and Adam's moments.
+
+WITH_ADAM = {"model": "LeNet-5", "optimizer": "Adam", "saved": "with moments"} | SHORT
+
+
+def test_weights_alone_are_saved_unless_asked_for(live: Live) -> None:
+    """The choice is there where the optimizer has moments."""
+    page = live()
+    assert not [c for c in page.at.segmented_control if c.label == "What is saved"]
+    page = live(optimizer="Adam")
+    (choice,) = (c for c in page.at.segmented_control if c.label == "What is saved")
+    assert choice.value is False
+    assert "saved" not in page.at.query_params
+    page.click("start")
+    run = page.the_run
+    assert not run.settings.optimizer_state
+    run.pause()
+
+
+def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
+    page = live(**WITH_ADAM)
+    page.click("start")
+    run = page.the_run
+    assert run.settings.optimizer_state
+    run.wait(60)
+    page.run()
+    assert page.charts == PANELS | {"moments"}
+    newest = run.snapshot().newest
+    bits, headline = (page.picture(name) for name in ("bits", "headline"))
+    parts = {part["label"]: part["nbytes"] for part in bits["parts"]}
+    assert sum(parts.values()) == newest.nbytes
+    of = {kind: sum(m.nbytes for m in newest.moments if m.kind == kind) for kind in "mv"}
+    assert (parts["m"], parts["v"]) == (of["m"], of["v"])
+    assert min(of.values()) > 0
+    assert "weights: code words" in parts
+    assert "those" not in bits["text"]
+    assert bits["text"].endswith("Code words and bars are the weights'.")
+    (weights, wording), (moments, _) = headline["apart"]
+    assert (weights, moments) == ("weights", "m and v")
+    assert wording.startswith(f"{nbytes_text(newest.weights_full_nbytes)} → ")
+    assert page.picture("buckets")["about"] == "of the weights"
+    page.set("toggle", "tables", True)
+    (table,) = (
+        t.value for t in [*page.at.table, *page.at.dataframe] if "bits per value" in t.value
+    )
+    assert table["bytes"].sum() == sum(of.values()) + sum(a.nbytes for a in newest.alphabets)
+    assert table["what"].tolist() == ["weights", *(m.kind for m in newest.moments)]
+
+
+def test_a_dead_run_says_that_its_optimizer_was_saved(live: Live) -> None:
+    page = live(**WITH_ADAM)
+    page.click("start")
+    run = page.the_run
+    run.wait(60)
+    page.run().click("kill")
+    (go_on,) = (b for b in page.at.button if b.key == "go-on")
+    assert "goes on with the saved moments" in go_on.help
+    (race,) = (b for b in page.at.button if b.label == "Race back")
+    assert "save and restore the optimizer's state" in race.help

@@ -179,3 +179,9 @@ def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
     page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
     assert "saved every 20 iterations" in page.texts("markdown")[0]
     assert "every 1,000 iterations" in page.texts("caption")[0]
+
+
+def test_a_run_that_saves_its_optimizer_is_measured_so(settings_for: Callable[..., Any]) -> None:
+    drill = drill_of_run(settings_for(optimizer="adam", optimizer_state=True))
+    assert drill.whole
+    assert not drill_of_run(settings_for(optimizer="adam")).whole

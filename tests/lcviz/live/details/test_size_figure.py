@@ -12,11 +12,16 @@ from lcviz.ui.charts import Panel
 Check = Callable[[Panel], dict[str, Any]]
 
 
-def made(*sizes: int, exact: int = 0, lossy: int = 4000) -> list[Any]:
+def made(*sizes: int, exact: int = 0, lossy: int = 4000, moments: int = 0) -> list[Any]:
     """Checkpoints of a state of 4,000 bytes in these many bytes, the base first."""
     return [
         SimpleNamespace(
-            step=i, nbytes=n, full_nbytes=4000, exact_nbytes=exact * i, lossy_nbytes=lossy
+            step=i,
+            nbytes=n,
+            full_nbytes=4000,
+            exact_nbytes=exact * i,
+            lossy_nbytes=lossy,
+            moment_nbytes=moments,
         )
         for i, n in enumerate(sizes)
     ]
@@ -51,6 +56,11 @@ def test_a_budget_allows_a_share_and_what_is_stored_exactly(check_figure: Check)
     assert lines["budget"]["y"] == [5.0, 5.5]
     assert len({t["line"]["dash"] for t in lines.values()}) == 3  # not by colour alone
     assert "4.88 % of float32 on average (budget 5.00 %)" in panel.sentence
+
+
+def test_moments_are_outside_a_budget(check_figure: Check) -> None:
+    panel = size_panel(made(4100, 190, 200, lossy=2000, moments=80), 1, 0.05)
+    assert traces(check_figure(panel))["budget"]["y"] == [4.5, 4.5]
 
 
 def test_of_many_checkpoints_some_are_drawn(check_figure: Check) -> None:

@@ -1,0 +1,66 @@
+"""What Adam's moments take in one record, by tensor."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+
+from lcviz.run.snapshot import Checkpoint, nbytes_by_kind
+from lcviz.text import nbytes_text, percent_text
+from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure
+
+HEIGHT = 320  # pixels
+BARS = {"m": (BLUE, ""), "v": (VERMILION, "/")}  # colour, pattern
+
+
+def moments_panel(viewed: Checkpoint) -> Panel:
+    """Bytes of m and v of every tensor. viewed: it has moments."""
+    figure = base_figure("", "bytes", HEIGHT)
+    names = list(dict.fromkeys(m.parameter for m in viewed.moments))
+    for kind, (colour, pattern) in BARS.items():
+        found = {m.parameter: m for m in viewed.moments if m.kind == kind}
+        figure.add_bar(
+            name=kind,
+            x=names,
+            y=[m.nbytes if (m := found.get(n)) else None for n in names],
+            customdata=[8 * m.nbytes / m.n if (m := found.get(n)) else None for n in names],
+            marker={"color": colour, "pattern": {"shape": pattern}},
+            hovertemplate="%{y:,} bytes, %{customdata:.3g} bits per value",
+        )
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_xaxes(type="category", showgrid=False)
+    return Panel(
+        "Adam's moments: bytes by tensor",
+        _sentence(viewed),
+        figure,
+        "Bytes of Adam's moments m and v in this record, by tensor.",
+        partial(_table, viewed),
+        HEIGHT,
+    )
+
+
+def _weights(viewed: Checkpoint) -> int:
+    return sum(a.nbytes for a in viewed.alphabets)
+
+
+def _sentence(viewed: Checkpoint) -> str:
+    parts = {"the weights": _weights(viewed)} | nbytes_by_kind(viewed.moments)
+    told = [
+        f"{name} {nbytes_text(nbytes)} ({percent_text(nbytes / viewed.nbytes)})"
+        for name, nbytes in parts.items()
+    ]
+    return (
+        f"Of the record's {nbytes_text(viewed.nbytes)}: {', '.join(told)}; the rest is its header "
+        "and what is stored exactly. Each moment has an alphabet of its own, with at most 7 levels."
+    )
+
+
+def _table(viewed: Checkpoint) -> pd.DataFrame:
+    weights = ("weights", "all", sum(a.n for a in viewed.alphabets), _weights(viewed))
+    rows = [weights, *((m.kind, m.parameter, m.n, m.nbytes) for m in viewed.moments)]
+    table = pd.DataFrame(rows, columns=["what", "parameter", "values", "bytes"])
+    table["bits per value"] = (8 * table["bytes"] / table["values"]).round(4)
+    table["float32 bytes"] = 4 * table["values"]
+    table["% of float32"] = (100 * table["bytes"] / table["float32 bytes"]).round(3)
+    return table

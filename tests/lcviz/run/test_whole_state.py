@@ -1,0 +1,140 @@
+"""Runs whose checkpoints hold Adam's state beside the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec import Coding
+from lcviz.lab.progress import unreported
+from lcviz.lab.recovery.kill import Crash, OnDisk
+from lcviz.lab.recovery.methods import lc
+from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
+from lcviz.live.shown_step import as_saved, cut, tried
+from lcviz.run.run import Run, RunError
+
+Finished = Callable[..., Run]
+MakeRun = Callable[..., Run]
+WHOLE: dict[str, Any] = {"model": "lenet5", "optimizer": "adam", "optimizer_state": True}
+KEYS = ("exp_avg", "exp_avg_sq")
+
+
+def test_every_record_holds_weights_and_moments(finished_runs: Finished) -> None:
+    """One base: zeros stand for the moments before the first iteration."""
+    run = finished_runs(**WHOLE)
+    checkpoints = run.snapshot().checkpoints
+    assert [c.kind for c in checkpoints] == ["base", *["delta"] * 6]
+    first = codec.restore(run.path, 0)["optimizer"]["state"]
+    assert all(not own[key].any() and not own["step"] for own in first.values() for key in KEYS)
+    state = codec.restore(run.path)
+    assert state["model"].keys() == run.task.model.state_dict().keys()
+    assert {float(own["step"]) for own in state["optimizer"]["state"].values()} == {6.0}
+    assert all(own[key].any() for own in state["optimizer"]["state"].values() for key in KEYS)
+    for c in checkpoints[1:]:
+        lossy = [n for n, p in run.task.model.named_parameters() if p.numel() >= 8]
+        for kind in "mv":
+            assert [m.parameter for m in c.moments if m.kind == kind] == lossy
+        delta = codec.Chain(run.path).at(c.step)
+        assert delta.entry.nbytes == c.nbytes
+        assert c.full_nbytes > 3 * c.weights_full_nbytes == 3 * 4 * 61_706
+
+
+def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Finished) -> None:
+    """Saving more changes neither the training nor what is coded of the weights."""
+    whole, alone = (finished_runs(**WHOLE | {"optimizer_state": w}) for w in (True, False))
+    pairs = zip(whole.snapshot().checkpoints, alone.snapshot().checkpoints, strict=True)
+    for with_moments, weights in pairs:
+        assert weights.moments == ()
+        assert weights.live_loss == with_moments.live_loss
+        assert weights.restored_loss == with_moments.restored_loss
+        assert weights.distance == with_moments.distance
+        assert [a.names for a in weights.alphabets] == [a.names for a in with_moments.alphabets]
+        assert [a.nbytes for a in weights.alphabets] == [a.nbytes for a in with_moments.alphabets]
+    step = whole.snapshot().newest.step
+    assert whole.removed_buckets(step) == alone.removed_buckets(step)
+    mine, other = codec.restore(whole.path)["model"], codec.restore(alone.path)
+    assert all(torch.equal(mine[name], other[name]) for name in other)
+
+
+@pytest.mark.parametrize("changes", [{}, {"budget": 0.02}, {"scope": "tensor"}])
+def test_the_parts_of_a_record_are_all_of_it(
+    finished_runs: Finished, changes: dict[str, Any]
+) -> None:
+    run = finished_runs(**WHOLE | changes)
+    for c in run.snapshot().checkpoints[1:]:
+        shown = as_saved(run, c)
+        assert shown.nbytes == c.nbytes
+        assert min(shown.header_nbytes, shown.weights_nbytes, c.moment_nbytes) > 0
+        assert shown.restored is not None
+        restored = codec.restore(run.path, c.step)["model"]
+        for name, array in shown.restored.items():
+            np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
+        if "budget" in changes:
+            assert c.nbytes - c.exact_nbytes - c.moment_nbytes <= 0.02 * c.lossy_nbytes
+
+
+def test_tried_is_what_a_run_with_that_setting_holds(finished_runs: Finished) -> None:
+    """Of the whole state, to the last byte."""
+    run, other = finished_runs(**WHOLE), finished_runs(**WHOLE, bits=3)
+    shown = tried(run, run.snapshot().checkpoints[1], Coding(3))
+    assert shown is not None
+    first = other.snapshot().checkpoints[1]
+    assert (shown.nbytes, shown.moments) == (first.nbytes, first.moments)
+    less = cut(shown, 1)
+    assert less is not None
+    assert less.moments == shown.moments
+    assert less.nbytes < shown.nbytes
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> None:
+    run = make_run(**WHOLE | {"optimizer_state": whole})
+    run.step()
+    run.wait(60)
+    run.step()
+    run.wait(60)
+    run.kill()
+    run.go_on()
+    assert run._live is not None
+    state = run._live.training.state()
+    if not whole:
+        assert "optimizer" not in state
+        return
+    saved = codec.restore(run.path)["optimizer"]["state"]
+    now = state["optimizer"]["state"]
+    assert now.keys() == saved.keys()
+    for i, own in saved.items():
+        assert float(own["step"]) == 2.0
+        assert all(torch.equal(own[key], now[i][key]) for key in own)
+    run.step()
+    assert run.wait(60).newest.step == 3
+
+
+def test_it_races_back_as_the_lab_does(make_run: MakeRun) -> None:
+    """Against the experiment that writes a chain of its own from whole states."""
+    run = make_run(**WHOLE)
+    run.play()
+    run.wait(60)
+    run.kill()
+    (kill,) = run.snapshot().kills
+    ours = OnDisk("lc", chain=run.path, newest=kill.step, whole=True)
+    s = run.settings
+    crash = Crash(s.workload, s.seed, 6, 1, ours, 0.05, kill.died_as, cap=5)
+    raced = crash.race(unreported)
+    assert raced.alike
+    stop = Protocol(6, 1, 5, begun=True)
+    (again,) = fail_and_recover(s.workload, s.seed, [lc(Coding(), "default")], stop)
+    assert raced.outcomes[-1].race.restored == again.race.restored
+    alone = replace(crash, ours=replace(ours, whole=False)).protocol
+    assert (alone.optimizer, alone.begun) == (False, False)
+
+
+def test_only_adam_has_moments(settings_for: Callable[..., Any]) -> None:
+    with pytest.raises(RunError, match="Only Adam and AdamW"):
+        settings_for(optimizer_state=True).check()
