@@ -15,7 +15,7 @@ from .shown_step import ShownStep
 
 SHOWN_BITS = (1, 2, 3, 4, None)
 STEPS = "steps"  # instead of bits: equal steps, at the same size
-OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in SHOWN_BITS), [STEPS, "steps"]]
+OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in SHOWN_BITS), [STEPS, "equal steps"]]
 
 
 def buckets_picture(

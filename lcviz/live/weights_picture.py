@@ -44,7 +44,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
     return Picture(
         "weights",
         "δ",
-        "what this checkpoint changes",
+        "live weights minus the track",
         captions["written"],
         {
             "step": shown.step,
