@@ -375,7 +375,8 @@ def fit_steps(
         newest = settled(size)
         if newest.nbytes <= room:
             fits, best = size, newest
-            if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
+            enough = newest.kept and newest.nbytes >= USED * room  # in no room, none is not enough
+            if enough or size <= finest * CLOSE**2:
                 return newest
         else:
             over, most_kept = size, newest.kept
