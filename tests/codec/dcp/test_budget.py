@@ -42,9 +42,8 @@ def moments(step: int) -> Tensors:
 
 
 def save(writer: ChainWriter, step: Path, model: Tensors, moment: Tensors | None = None) -> None:
-    state: dict[str, Any] = {"model": model}
-    if moment:
-        state["optim"] = {"state": {"wide": moment}}
+    state: dict[str, Any] = {"optim": {"state": {"wide": moment}}} if moment else {}
+    state["model"] = model
     dcp.save(state, storage_writer=writer, checkpoint_id=step)
 
 
@@ -94,8 +93,14 @@ def test_all_records_together_are_within_the_budget(
         assert 0 < off < (0.2 if budget == 0.03 else 0.06)
 
 
-def test_moments_come_on_top(tmp_path: Path) -> None:
-    """At 3 bits, and exactly what a tracker of their own makes of them."""
+@pytest.mark.parametrize("most", [None, 300_000])
+def test_moments_come_on_top(
+    most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 3 bits, and exactly what a tracker of their own makes of them; also in a record with a
+    small tensor, before the large ones have theirs."""
+    if most is not None:
+        monkeypatch.setattr(chunks, "MAX_NBYTES", most)
     writer = ChainWriter(budget=0.05)
     own = {name: codec.Tracker({name: m}, 3, "tensor") for name, m in moments(0).items()}
     for step in range(4):
