@@ -93,14 +93,8 @@ def test_all_records_together_are_within_the_budget(
         assert 0 < off < (0.2 if budget == 0.03 else 0.06)
 
 
-@pytest.mark.parametrize("most", [None, 300_000])
-def test_moments_come_on_top(
-    most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At 3 bits, and exactly what a tracker of their own makes of them; also in a record with a
-    small tensor, before the large ones have theirs."""
-    if most is not None:
-        monkeypatch.setattr(chunks, "MAX_NBYTES", most)
+def test_moments_come_on_top(tmp_path: Path) -> None:
+    """At 3 bits, and exactly what a tracker of their own makes of them."""
     writer = ChainWriter(budget=0.05)
     own = {name: codec.Tracker({name: m}, 3, "tensor") for name, m in moments(0).items()}
     for step in range(4):
