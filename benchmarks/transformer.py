@@ -16,6 +16,9 @@ ways side by side, each with a track and a chain of its own:
     all buckets         weights, and AdamW's state with policy={"optimizer/*": "lossy"}
 
 "Distance" is the track's from the weights, over the way that these have gone since the base.
+
+With --every K another table says what asynchronous saving adds to the training: blocks of K steps
+without a save and with one are taken in turn, as many of each as --steps.
 """
 
 from __future__ import annotations
@@ -163,6 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2, help="of torch")
     parser.add_argument("--folder", type=Path, help="where chains are written (default: temporary)")
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--every", type=int, help="asynchronously, once in so many steps")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -172,6 +176,9 @@ def main(arguments: list[str] | None = None) -> int:
     n = sum(p.numel() for p in model.parameters())
     print(f"{n / 1e6:.1f} million parameters, {options.bits} bits, batches of {options.batch}\n")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        if options.every:
+            print(asynchronous(model, optimizer, options, Path(folder)))
+            return 0
         ways = [Way(name, Path(folder), options.bits) for name in options.ways.split(",")]
         took = [train(step, model, optimizer, ways, options.batch) for step in range(options.steps)]
         for way in ways:
@@ -198,6 +205,39 @@ def train(
     for way in ways:
         way.save(step, model, optimizer)
     return took
+
+
+def asynchronous(
+    model: nn.Module, optimizer: torch.optim.Optimizer, options: argparse.Namespace, folder: Path
+) -> str:
+    """A row a way: blocks of steps with one asynchronous save, beside blocks without."""
+    rows = []
+    for name in options.ways.split(","):
+        state, settings = WAYS[name]
+        path = folder / f"{name.replace(' ', '-')}.lcc"
+        train(0, model, optimizer, [], options.batch)  # the optimizer gets its state
+        with codec.Checkpointer(path, options.bits, asynchronous=True, **settings) as saving:
+            for step in (0, 1):  # a base, and the first delta, for which memory is allocated
+                saving.save(step, state(model, optimizer)).nbytes  # noqa: B018 - waits
+            plain, saved, calls = [], [], []
+            for block in range(2, 2 + options.steps):
+                for seconds in (plain, saved):
+                    started = time.perf_counter()
+                    if seconds is saved:
+                        written = saving.save(block, state(model, optimizer))
+                        calls.append(time.perf_counter() - started)
+                    for step in range(options.every):
+                        train(step, model, optimizer, [], options.batch)
+                    if seconds is saved:
+                        assert written.kind == "delta"  # waits, though it is long done
+                    seconds.append(time.perf_counter() - started)
+        assert codec.verify(path).ok
+        ratios = [100 * (b / a - 1) for a, b in zip(plain, saved)]
+        row = [name, *(f"{statistics.median(s):.2f}" for s in (plain, saved, calls))]
+        rows.append([*row, f"{statistics.median(ratios):+.1f} %", f"{min(ratios):+.1f} %"])
+        rows[-1].append(f"{max(ratios):+.1f} %")
+    blocks = (f"{options.every} steps, s", "with one save, s", "in save, s")
+    return markdown.table(("saved", *blocks, "median", "least", "most"), rows)
 
 
 def table(ways: list[Way], step: float) -> str:

@@ -19,7 +19,6 @@ from codec.record.record import (
     base_of,
     delta_of,
     dump_delta,
-    header_nbytes,
 )
 from codec.saving.checkpointer import Front
 from codec.saving.saved import STAGES, PendingSave
@@ -121,7 +120,6 @@ __all__ = [
     "fit_to_show",
     "flatten",
     "from_arrays",
-    "header_nbytes",
     "huffman",
     "is_past",
     "is_tensor",

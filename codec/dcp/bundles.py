@@ -21,8 +21,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from codec.chain.replay import Replay
-from codec.record.encode import Draft
+from codec.record.alphabets import nbytes_of
+from codec.record.encode import DeltaEncoder, Draft
 from codec.record.record import Record
+from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
@@ -59,25 +61,31 @@ class Bundle:
     ) -> None:
         self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
         self.specs = {t.name: t for t in tracker.track.layout.tensors}
+        self._encoder = DeltaEncoder()
 
     def holds(self, spec: TensorSpec) -> bool:
         """Whether there is a track of this chunk."""
         return self.specs.get(spec.name) == spec
 
-    def delta(self, values: Mapping[str, Any], put: Put) -> WrittenBundle:
+    def delta(
+        self, values: Mapping[str, Any], put: Put, allowance: Allowance | None = None
+    ) -> WrittenBundle:
         """Write the difference between the track and these values; the track stays where it is.
 
         Args:
             values: Name -> torch tensor, of some or all chunks.
             put: Writes the record.
+            allowance: What the record may take of a budget; None without one.
 
         Raises:
+            BudgetError: The budget holds nothing of chunks that have changed.
             RecordError: The record cannot be read again. Also what ``put`` raises.
         """
         tracker, track = self.tracker, self.tracker.track
         given = Layout(tuple(t for t in track.layout.tensors if t.name in values))
-        delta = tracker.prepare_arrays(track.arrays | to_arrays(values, given))
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
+        arrays = track.arrays | to_arrays(values, given)
+        delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
         return WrittenBundle(self, delta, put(draft.check(track), draft.data), len(draft.data))
 
@@ -90,6 +98,14 @@ class WrittenBundle:
     delta: Delta | None
     at: RecordAt
     nbytes: int
+
+    @property
+    def budgeted_nbytes(self) -> int:
+        """Bytes of its record that a budget pays for."""
+        if self.delta is None:
+            return 0
+        alone = nbytes_of(group for group in self.delta.groups if group.tensors[0].alone)
+        return self.nbytes - alone - self.delta.exact_nbytes
 
     @property
     def needs(self) -> tuple[str, ...]:

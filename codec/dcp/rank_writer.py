@@ -15,8 +15,9 @@ from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 
-from codec.errors import SourceError, WriteError
+from codec.errors import BudgetError, SourceError, WriteError
 from codec.record.record import Record
+from codec.scheme.budget import SharedBudget
 from codec.scheme.coding import Coding
 from codec.state.moments import first_of
 from codec.state.policy import moments_among
@@ -106,6 +107,7 @@ class RankWriter:
         """Write the records.
 
         Raises:
+            BudgetError: The budget holds nothing of chunks that have changed.
             DTypeError, StateMismatchError: A tensor that cannot be stored.
             RecordError: A record cannot be read again.
             WriteError: The disk refuses.
@@ -125,12 +127,14 @@ class RankWriter:
 
     def _lossy(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
         left = {chunk.name: chunk for chunk in chunks}
+        known: list[tuple[Bundle, list[Chunk]]] = []
         for bundle in self._before.bundles:
             own = [c for c in left.values() if c.spec is not None and bundle.holds(c.spec)]
             if own:  # others have gone elsewhere: their track is no longer of use
-                values = {c.name: value_of(c, planner) for c in own}
-                self._note(bundle.delta(values, self._put), own)
-                left = {name: c for name, c in left.items() if name not in values}
+                known.append((bundle, own))
+                names = {c.name for c in own}
+                left = {name: c for name, c in left.items() if name not in names}
+        self._deltas(known, planner)
         together: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
         for name, chunk in left.items():
             together.setdefault(first_of(name) or name, []).append(chunk)
@@ -142,6 +146,26 @@ class RankWriter:
             values = {c.name: value_of(c, planner) for c in group}
             specs = [c.spec for c in group if c.spec is not None]
             self._note(new_bundle(specs, values, self._coding, self._put), group)
+
+    def _deltas(self, known: Sequence[tuple[Bundle, list[Chunk]]], planner: SavePlanner) -> None:
+        """Write the deltas of bundles with chunks in this save; a budget is divided among them."""
+        sizes = [Layout(tuple(c.spec for c in own if c.spec)).lossy_nbytes for _, own in known]
+        shared = None
+        if self._coding.budget is not None:
+            shared = SharedBudget(self._coding.budget, sum(sizes))
+        moved: dict[int, WrittenBundle] = {}
+        for i in sorted(range(len(known)), key=lambda i: sizes[i]) if shared else range(len(known)):
+            bundle, own = known[i]
+            values = {c.name: value_of(c, planner) for c in own}
+            allowance = shared.allowance(sizes[i]) if shared else None
+            try:
+                moved[i] = bundle.delta(values, self._put, allowance)
+            except BudgetError as exc:
+                raise BudgetError(f"{self._step}, rank {self._rank}: {exc}") from exc
+            if shared and sizes[i]:
+                shared.spend(sizes[i], moved[i].budgeted_nbytes)
+        for i, (_, own) in enumerate(known):
+            self._note(moved[i], own)
 
     def _exact(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
         """Store chunks that have changed; for the others name the record that has them."""

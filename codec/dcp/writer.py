@@ -65,13 +65,15 @@ class ChainWriter(FileSystemWriter):
 
     Steps are directories beside each other. Saves that are not beside each other are bases, with
     one UserWarning. A save raises, wrapped by DCP: StepOrderError if a whole checkpoint is there
-    already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError if the step
-    to resume from cannot be read.
+    already, BudgetError, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError
+    if the step to resume from cannot be read.
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
-        bits, scope, coder, tolerance: See `Coding`. An alphabet belongs to one chunk, or with scope
-            "model" to a rank's record.
+        bits, scope, coder, budget, tolerance, quantizer: See `Coding`. An alphabet belongs to one
+            chunk, or with scope "model" to a rank's record. A budget is of each rank: the deltas
+            of a save take at most this share of the float32 size of the rank's lossy chunks that
+            have one, headers included. An optimizer's moments and bases come on top.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
             first save logs that an optimizer's moments are lossy.
         base_every: After so many saves with deltas comes one that needs no other directory; None:
@@ -95,7 +97,9 @@ class ChainWriter(FileSystemWriter):
         scope: str = "tensor",
         coder: str = "runlength",
         *,
+        budget: float | None = None,
         tolerance: float | None = None,
+        quantizer: str | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep: int | None = None,
@@ -108,7 +112,8 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._rules, self._coding = Rules(policy), Coding(bits, scope, coder, tolerance=tolerance)
+        self._rules = Rules(policy)
+        self._coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
         self._kept = RankState()

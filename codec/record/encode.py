@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codec.scheme.budget import Allowance
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
@@ -28,15 +29,21 @@ class DeltaEncoder:
         self._header: tuple[tuple[Any, ...], int] = ((), 0)  # the newest one's key and bytes
 
     def encode(
-        self, tracker: Tracker, step: int, arrays: Arrays, values: Sequence[str] = ()
+        self,
+        tracker: Tracker,
+        place: Place,
+        arrays: Arrays,
+        values: Sequence[str] = (),
+        allowance: Allowance | None = None,
     ) -> Delta:
         """Encode the difference between a state and the track, which stays where it is.
 
         Args:
             tracker: Its track and settings.
-            step: The number of the new record; its digits count.
+            place: Of the new record; the digits of its step count.
             arrays: Name -> array, as `state.to_arrays` makes them with the track's layout.
             values: JSON texts of what is no tensor, as many as the track has.
+            allowance: See `Tracker.prepare_arrays`.
 
         Raises:
             BudgetError: The budget holds nothing of lossy tensors that have changed.
@@ -46,13 +53,15 @@ class DeltaEncoder:
         def header_nbytes(exact: Arrays) -> int:
             if coding.budget is None:
                 return 0
-            digits = len(str(step))
-            key = (digits, coding, track.layout, *exact)
+            longest = record.longest_place(place)
+            key = (longest, coding, track.layout, allowance, *exact)
             if self._header[0] != key:
-                self._header = (key, record.header_nbytes(digits, track.layout, exact, coding))
+                own = allowance or Allowance.of(coding.budget, track.layout)
+                nbytes = record.header_nbytes(longest, track.layout, exact, coding, own)
+                self._header = key, nbytes
             return self._header[1]
 
-        delta = tracker.prepare_arrays(arrays, header_nbytes)
+        delta = tracker.prepare_arrays(arrays, header_nbytes, allowance)
         return replace(delta, values=edits.changes(track.values, values))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from codec.caps import names_of, short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
+from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, alphabets
 from codec.scheme.runlength import MAX_TOKENS
@@ -91,9 +92,7 @@ class Record:
         for name, entry in self.header.items():
             own = name == MORE and self.kind == "delta"
             if own or name.startswith((PREFIX, RESIDUALS, VALUES)):
-                begin, end = entry["data_offsets"]
-                text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
-                total += end - begin + len(text.encode()) - 1  # a comma, but no braces
+                total += _entry_nbytes(name, entry)
         return total
 
     def in_run(self, run: str | None) -> Record:
@@ -149,31 +148,49 @@ def dump_delta(place: Place, digest: str, delta: Delta) -> bytes:
     return _dump_delta(place, digest, delta, join(delta.groups) | values_array(delta.values))
 
 
-def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) -> int:
+def longest_place(place: Place) -> Place:
+    """A place whose metadata are as long as those of this one: numbers are the longest ones."""
+    return replace(place, step=10 ** len(str(place.step)) - 1, run="0" * RUN, parent="0" * DIGEST)
+
+
+def header_nbytes(
+    place: Place, layout: Layout, exact: Arrays, coding: Coding, allowance: Allowance
+) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
     An upper bound, and a close one: it is measured on a record whose header has the longest
     numbers possible.
 
     Args:
-        digits: Of the step.
+        place: See `longest_place`.
         layout: The track's.
         exact: The tensors stored exactly; their own entries do not count.
         coding: Has a budget.
+        allowance: Of the record.
     """
     shares = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in shares)
-    coded = np.zeros(int((coding.budget or 0) * layout.lossy_nbytes) // WORD, np.uint32)
+    coded = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: coded} if shares else {}
-    place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
     data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding), arrays)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
-    # Offsets have more digits where tensors that are alone, on top of the budget, lie there too.
-    whole = coded.nbytes + sum(t.track_nbytes for t in layout.tensors if t.alone)
+    if MORE in longest.header:  # the place's own, such as parent_at
+        lossy += _entry_nbytes(MORE, longest.header[MORE])
+    # Offsets have more digits where the record takes the most that it may, and where tensors that
+    # are alone, on top of the budget, lie there too.
+    most = max(coded.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
+    whole = most + sum(t.track_nbytes for t in layout.tensors if t.alone)
     digits = len(str(whole)) - len(str(coded.nbytes))
     padding = 0 if longest.metadata["format"] == COMPACT else PADDING
     return lossy + HEAD * n_alphabets + padding + OFFSETS * digits
+
+
+def _entry_nbytes(name: str, entry: Mapping[str, Any]) -> int:
+    """Bytes of an array and of its entry in the header."""
+    begin, end = entry["data_offsets"]
+    text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
+    return int(end - begin + len(text.encode()) - 1)  # a comma, but no braces
 
 
 def load(data: bytes, where: str) -> Record:

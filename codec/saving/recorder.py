@@ -159,11 +159,11 @@ class Recorder:
             name = record_name(step, "base")
             draft = Draft.of_base(name, place, tracker.track)
         else:
-            delta = self._encode(tracker, step, arrays, values)
+            delta = self._encode(tracker, place, arrays, values)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
         encoded = time.perf_counter()
-        record = self._check(draft, tracker, step, arrays, values)
+        record = self._check(draft, tracker, place, arrays, values)
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._unconfirmed = name
@@ -264,15 +264,15 @@ class Recorder:
                 _log.warning("history stays: %s", exc)
 
     def _encode(
-        self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]
+        self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
     ) -> Delta:
         try:
-            return self._encoder.encode(tracker, step, arrays, values)
+            return self._encoder.encode(tracker, place, arrays, values)
         except BudgetError as exc:
-            raise BudgetError(f"step {step}: {exc}") from exc
+            raise BudgetError(f"step {place.step}: {exc}") from exc
 
     def _check(
-        self, draft: Draft, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]
+        self, draft: Draft, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
     ) -> Record:
         """Check a record; if a delta fails, find out what went wrong."""
         track, delta = tracker.track, draft.delta
@@ -283,7 +283,7 @@ class Recorder:
                 raise
             read = records.delta_of(records.load(draft.data, draft.name), track)
             error = examined(
-                exc, track, delta, read, lambda: self._encode(tracker, step, arrays, values)
+                exc, track, delta, read, lambda: self._encode(tracker, place, arrays, values)
             )
             if changed(track):
                 self.tracker = None  # the next save is a base

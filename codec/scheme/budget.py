@@ -4,6 +4,9 @@ A budget pays for the record's header, code tables, levels and code words. Tenso
 exactly come on top of it: no setting can make them smaller. So do those that are alone, as an
 optimizer's moments are: their own bits say what they take.
 
+Several records may share a budget, as those of a rank do (`SharedBudget`): one after another, each
+has its part of what is left.
+
 A histogram gives a rough size for any step size and any number of buckets: Shannon's bound, which
 runs of zeros may undercut. Counted tokens give an upper bound. Their ratio to the estimate leads to
 the next step size. With buckets the search starts with too many and goes down until the size fits;
@@ -77,6 +80,56 @@ class Fitted:
         return Message(*own, self.buckets is None, self.arithmetic)
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """What one record may take of a budget.
+
+    Attributes:
+        share: The budget, a share of ``whole``.
+        whole: Bytes in float32 of the lossy tensors of all records that share the budget, without
+            those that are alone.
+        nbytes: The part of this record.
+        most: Bytes that it may take if its smallest changes need them.
+    """
+
+    share: float
+    whole: int
+    nbytes: float
+    most: float
+
+    @classmethod
+    def of(cls, share: float, layout: Layout) -> Allowance:
+        """All of a budget, for a single record."""
+        nbytes = share * layout.lossy_nbytes
+        return cls(share, layout.lossy_nbytes, nbytes, nbytes)
+
+
+@dataclass
+class SharedBudget:
+    """A budget of several records, which are coded one after another, small ones first.
+
+    Args:
+        share: Of ``whole``.
+        whole: See `Allowance`.
+    """
+
+    share: float
+    whole: int
+    _spent: int = field(default=0, init=False)
+    _coded: int = field(default=0, init=False)  # of the whole
+
+    def allowance(self, nbytes: int) -> Allowance:
+        """For the next record, of lossy tensors with so many bytes in float32."""
+        left = max(self.share * self.whole - self._spent, 0.0)
+        part = left * nbytes / max(self.whole - self._coded, nbytes, 1)
+        return Allowance(self.share, self.whole, part, left)
+
+    def spend(self, nbytes: int, taken: int) -> None:
+        """Subtract what the record of these tensors took."""
+        self._coded += nbytes
+        self._spent += taken
+
+
 @dataclass
 class Budget:
     """The bytes of one record, divided among its alphabets while they are coded.
@@ -85,13 +138,13 @@ class Budget:
     its smallest change needs it: otherwise a bias would never get a level.
 
     Args:
-        share: Of the float32 bytes of all lossy tensors that are not alone.
+        allowance: What the record may take, without tensors stored exactly or alone.
         layout: The track's.
         coder: Its name.
         header: Bytes of the record's header.
     """
 
-    share: float
+    allowance: Allowance
     layout: Layout
     coder: str
     header: int
@@ -104,11 +157,6 @@ class Budget:
         self._spent = self.header
         self._elements = sum(t.size for t in self.layout.tensors if t.lossy and not t.family)
 
-    @property
-    def nbytes(self) -> float:
-        """The limit, without tensors stored exactly or alone."""
-        return self.share * self.layout.lossy_nbytes
-
     @staticmethod
     def order(tensors: Sequence[TensorSpec]) -> tuple[bool, int]:
         """Sort key: alphabets outside the model, whose buckets are all kept, then small ones."""
@@ -116,9 +164,11 @@ class Budget:
 
     def room(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
         """Bytes of an alphabet's share, and all bytes that are left."""
-        left = max(self.nbytes - self._spent, 0.0)
+        left, most = (
+            max(limit - self._spent, 0.0) for limit in (self.allowance.nbytes, self.allowance.most)
+        )
         n = sum(t.size for t in tensors)
-        return left * n / max(self._elements, n), left
+        return left * n / max(self._elements, n), most
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """Subtract the bytes of an alphabet."""
@@ -137,7 +187,7 @@ class Budget:
     def check(self) -> None:
         """Raise BudgetError if changed tensors get nothing, or tensors outside the model take too
         much."""
-        too_much = self._outside and self._spent > self.nbytes
+        too_much = self._outside and self._spent > self.allowance.most
         if not self._lacking and not too_much:
             return
         needed = self._spent + sum(self._lacking.values())
@@ -148,14 +198,17 @@ class Budget:
         if self._lacking:
             least = sum(self._lacking.values())
             parts.append(f"the smallest change of {names_of(self._lacking)} would take {least:,}")
+        share, whole = self.allowance.share, self.allowance.whole
+        if elsewhere := share * whole - self.allowance.most:
+            parts.insert(0, f"other records take {int(elsewhere):,}")
         raise BudgetError(
-            f"a budget of {100 * self.share:g} % of the lossy tensors' "
-            f"{self.layout.lossy_nbytes:,} bytes is {int(self.nbytes):,} bytes, which is too "
-            f"small: {', '.join(parts)}. {self._advice(needed)}"
+            f"a budget of {100 * share:g} % of the lossy tensors' {whole:,} bytes is "
+            f"{int(share * whole):,} bytes, which is too small: {', '.join(parts)}. "
+            f"{self._advice(needed + elsewhere)}"
         )
 
-    def _advice(self, needed: int) -> str:
-        share = 1.25 * needed / max(self.layout.lossy_nbytes, 1)  # other steps need more
+    def _advice(self, needed: float) -> str:
+        share = 1.25 * needed / max(self.allowance.whole, 1)  # other steps need more
         digits = 2 - math.ceil(math.log10(share))
         enough = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
         ways = [f"pass budget={enough:g} or more"] if enough < 1 else []
@@ -322,7 +375,8 @@ def fit_steps(
         newest = settled(size)
         if newest.nbytes <= room:
             fits, best = size, newest
-            if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
+            enough = newest.kept and newest.nbytes >= USED * room  # in no room, none is not enough
+            if enough or size <= finest * CLOSE**2:
                 return newest
         else:
             over, most_kept = size, newest.kept

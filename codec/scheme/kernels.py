@@ -2279,7 +2279,9 @@ def read_steps(
         for c in range(contexts):
             marks[c, : n_words + ONE] = 0
     for c in range(contexts):
-        if kinds[c] != 0 and (ats[c] != ends[c] or (kinds[c] == 2 and lefts[c] < FAR // 2)):
+        # A token that was read, whose change lies beyond the end; none where the context is empty.
+        beyond = kinds[c] == 2 and symbols[c] != 0 and lefts[c] < FAR // 2
+        if kinds[c] != 0 and (ats[c] != ends[c] or beyond):
             return STREAM_GOES_ON
     return STREAM_OK
 

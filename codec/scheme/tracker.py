@@ -23,7 +23,7 @@ from codec.state.tensors import (
 
 from . import uniform
 from .arithmetic import matrices_of
-from .budget import BeyondError, Budget, fit_buckets, fit_steps
+from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
@@ -109,15 +109,22 @@ class Tracker:
         """
         return self.prepare_arrays(self._arrays(state))
 
-    def prepare_arrays(self, arrays: Arrays, header: Header = lambda _: 0) -> Delta:
+    def prepare_arrays(
+        self,
+        arrays: Arrays,
+        header: Header = lambda _: 0,
+        allowance: Allowance | None = None,
+    ) -> Delta:
         """`prepare` for arrays that `to_arrays` made with the track's layout.
 
         Args:
             arrays: Name -> array.
             header: Takes the exact tensors of the delta and returns the bytes of the record's
                 header that a budget has to pay for.
+            allowance: What the delta may take if it shares its budget with others; None for all
+                of the budget.
         """
-        return self._encode(arrays, LOOK, header)
+        return self._encode(arrays, LOOK, header, allowance)
 
     def commit(self, delta: Delta) -> None:
         """Advance the track by the delta that `prepare` returned last.
@@ -140,7 +147,13 @@ class Tracker:
         check_same_layout(self.track.layout, layout_of(state))
         return to_arrays(state, self.track.layout)
 
-    def _encode(self, arrays: Arrays, mode: int, header: Header = lambda _: 0) -> Delta:
+    def _encode(
+        self,
+        arrays: Arrays,
+        mode: int,
+        header: Header = lambda _: 0,
+        allowance: Allowance | None = None,
+    ) -> Delta:
         if self._moving:
             raise StateMismatchError(
                 "the last step was interrupted and left the track half changed; start again with a "
@@ -159,7 +172,8 @@ class Tracker:
         sums, non_finite, groups = dict(track.sums), set(), {}
         budget = None
         if coding.budget is not None:
-            budget = Budget(coding.budget, track.layout, coding.coder, header(stored))
+            allowance = allowance or Allowance.of(coding.budget, track.layout)
+            budget = Budget(allowance, track.layout, coding.coder, header(stored))
         shares = list(alphabets(track.layout, coding.scope))
         for tensors in sorted(shares, key=budget.order) if budget else shares:
             group, bad = self._encode_group(tensors, arrays, mode, budget, sums)

@@ -53,7 +53,7 @@ class DryRun:
 
         values: as many as the base's.
         """
-        return self._encoder.encode(self._tracker, step, arrays, values)
+        return self._encoder.encode(self._tracker, Place(step), arrays, values)
 
     def commit(self, delta: Delta) -> None:
         """Go on from a delta that `prepare` returned last."""

@@ -309,6 +309,43 @@ def full(folder: Path) -> None:
         same(loaded(path, state), expected, step)
 
 
+def budgets(folder: Path, groups: dict[int, Any]) -> None:
+    """Of two ranks each is within its share, also of replicated tensors that only one of them
+    saves; together they are within the budget, and near it."""
+    rank, mesh, share = dist.get_rank(), mesh_of(2), 0.05
+    if rank >= 2:
+        return
+    shapes = {"rows": (200, 80), "columns": (40, 300), "replicated": (3000,), "bias": (50,)}
+    writer = ChainWriter(budget=share)
+    for step in range(4):
+        state: Tensors = {}
+        for i, (name, shape) in enumerate(shapes.items()):
+            rng = torch.Generator().manual_seed(10 * step + i)
+            tensor = 0.01 * step * torch.randn(shape, generator=rng)
+            sharded_by = {"rows": 0, "columns": 1}.get(name)
+            if sharded_by is not None:
+                tensor = distribute_tensor(tensor, mesh, [Shard(sharded_by)])
+            state[name] = tensor
+        path = folder / f"{step}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=path, process_group=groups[2])
+        if not step:
+            continue
+        sizes = [
+            sum(f.stat().st_size for f in path.glob(f"__{r}_*.delta.safetensors")) for r in (0, 1)
+        ]
+        owner_of = owners(path)
+        for r in (0, 1):
+            own = [n for n in ("replicated", "bias") if owner_of[n] == r]
+            n = (200 * 80 + 40 * 300) // 2 + sum(shapes[name][0] for name in own)
+            assert 0.9 * share * 4 * n < sizes[r] <= share * 4 * n, (step, r)
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path), process_group=groups[2])
+        restored, live = whole(found), whole(state)
+        for name, tensor in live.items():
+            off = float((restored[name] - tensor).norm() / tensor.norm())
+            assert 0 < off < 0.9, (name, off)
+
+
 def refuse(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -489,6 +526,7 @@ def main(folder: Path, *names: str) -> None:
         "overlap": lambda path: overlap(path, groups[4]),
         "alone": alone,
         "keeping": keeping,
+        "budgets": lambda path: budgets(path, groups),
     }
     for name in names or scenarios:
         scenarios[name](folder / name)

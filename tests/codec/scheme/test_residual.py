@@ -136,6 +136,24 @@ def test_moments_that_all_change() -> None:
     assert same(r.applied(old), new)
 
 
+def test_contexts_that_some_streams_have_no_element_of() -> None:
+    """Small weights behind large ones: a stream holds only the one kind or the other."""
+    rng, n = np.random.default_rng(0), 2**18
+    large = np.arange(n) < n // 2
+    old = bf16(np.where(large, 1.5, 0.001))
+    new = (old.view(np.uint16) + (rng.random(n) < np.where(large, 0.01, 0.2))).astype(np.uint16)
+    new = new.view(old.dtype)
+    residual = residual_of(old, new, spec_of(old, "BF16"))
+    assert residual is not None
+    assert len(residual.contexts) == 2
+    for context in residual.contexts:
+        assert context.table is not None
+        assert context.table.classes > 1
+        assert not context.streams.all()
+        assert context.streams.any()
+    assert same(residual.applied(old), new)
+
+
 def test_masks_and_counters() -> None:
     rng = np.random.default_rng(0)
     mask = rng.random(400_000) < 0.5

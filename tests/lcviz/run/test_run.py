@@ -22,7 +22,8 @@ import codec
 import codec.storage.directory
 import demo_models
 from codec.errors import StepOrderError
-from codec.record.record import header_nbytes
+from codec.record.record import Place, header_nbytes, longest_place
+from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE
@@ -183,7 +184,9 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
     checkpoints = played(run).checkpoints
     base = next(codec.Chain(run.path).replay())
     exact = {t.name: base.track.arrays[t.name] for t in base.track.layout.tensors if not t.lossy}
-    longest = header_nbytes(1, base.track.layout, exact, Coding(None, scope, coder, budget))
+    layout, coding = base.track.layout, Coding(None, scope, coder, budget)
+    place, allowance = longest_place(Place(1, "", "")), Allowance.of(budget, layout)
+    longest = header_nbytes(place, layout, exact, coding, allowance)
     for c in checkpoints[1:]:
         assert c.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
         room = budget * c.lossy_nbytes

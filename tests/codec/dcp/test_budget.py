@@ -1,0 +1,166 @@
+"""Budgets of distributed checkpoints in one process; tests/distributed has two ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+
+import codec
+from codec.dcp import ChainReader, ChainWriter, chunks
+from codec.errors import BudgetError
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
+SHAPES = {"wide": (300, 120), "deep": (90, 200), "bias": (120,), "tiny": (64,)}
+N = sum(torch.Size(shape).numel() for shape in SHAPES.values())
+Tensors = dict[str, torch.Tensor]
+
+
+def walk(step: int, shapes: dict[str, Any] = SHAPES) -> Tensors:
+    """A random walk of each tensor."""
+    made = {}
+    for i, (name, shape) in enumerate(shapes.items()):
+        rng = torch.Generator().manual_seed(i)
+        made[name] = torch.randn(shape, generator=rng)
+        for _ in range(step):
+            made[name] += 0.01 * torch.randn(shape, generator=rng)
+    return made
+
+
+def moments(step: int) -> Tensors:
+    """Of AdamW for "wide", as a training has them after this step."""
+    rng = torch.Generator().manual_seed(7)
+    m, v = torch.zeros(SHAPES["wide"]), torch.zeros(SHAPES["wide"])
+    for _ in range(step + 3):
+        gradient = torch.randn(SHAPES["wide"], generator=rng)
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+    return {"exp_avg": m, "exp_avg_sq": v}
+
+
+def save(writer: ChainWriter, step: Path, model: Tensors, moment: Tensors | None = None) -> None:
+    state: dict[str, Any] = {"optim": {"state": {"wide": moment}}} if moment else {}
+    state["model"] = model
+    dcp.save(state, storage_writer=writer, checkpoint_id=step)
+
+
+def loaded(step: Path, like: Tensors) -> Tensors:
+    found = {name: torch.zeros_like(tensor) for name, tensor in like.items()}
+    dcp.load({"model": found}, storage_reader=ChainReader(step))
+    return found
+
+
+def size(step: Path) -> int:
+    """Bytes of a step's deltas, with all that is in these files."""
+    return sum(file.stat().st_size for file in step.glob("*.delta.safetensors"))
+
+
+def error(found: Tensors, live: Tensors) -> float:
+    return max(float((found[name] - tensor).abs().max()) for name, tensor in live.items())
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
+@pytest.mark.parametrize("budget", [0.03, 0.1])
+@pytest.mark.parametrize("most", [None, 90_000, 1])
+def test_all_records_together_are_within_the_budget(
+    most: int | None,
+    budget: float,
+    quantizer: str,
+    scope: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one record, as two, and as one for each tensor; some are smaller than a header."""
+    if most is not None:
+        monkeypatch.setattr(chunks, "MAX_NBYTES", most)
+    writer = ChainWriter(budget=budget, quantizer=quantizer, scope=scope)
+    for step in range(5):
+        save(writer, tmp_path / f"{step}", walk(step))
+        if step == 0:
+            assert size(tmp_path / "0") == 0
+            assert error(loaded(tmp_path / "0", walk(0)), walk(0)) == 0
+            continue
+        n_files = len(list((tmp_path / f"{step}").glob("*.delta.safetensors")))
+        assert n_files == {None: 1, 90_000: 2, 1: 4}[most]
+        assert size(tmp_path / f"{step}") <= budget * 4 * N
+        if quantizer == "uniform":
+            assert size(tmp_path / f"{step}") >= 0.9 * budget * 4 * N
+        off = error(loaded(tmp_path / f"{step}", walk(step)), walk(step))
+        assert 0 < off < (0.2 if budget == 0.03 else 0.06)
+
+
+def test_moments_come_on_top(tmp_path: Path) -> None:
+    """At 3 bits, and exactly what a tracker of their own makes of them."""
+    writer = ChainWriter(budget=0.05)
+    own = {name: codec.Tracker({name: m}, 3, "tensor") for name, m in moments(0).items()}
+    for step in range(4):
+        save(writer, tmp_path / f"{step}", walk(step), moments(step))
+        if step == 0:
+            continue
+        above = 0
+        for name, moment in moments(step).items():
+            delta = own[name].step({name: moment})
+            above += delta.nbytes
+        assert size(tmp_path / f"{step}") > 0.9 * 0.05 * 4 * N + above
+        assert size(tmp_path / f"{step}") <= 0.05 * 4 * N + above + 2 * 24  # and a row for each
+        found = {"optim": {"state": {"wide": moments(step)}}}
+        dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
+        first = found["optim"]["state"]["wide"]["exp_avg"]
+        assert torch.equal(first, torch.from_numpy(own["exp_avg"].state["exp_avg"]))
+        assert not torch.equal(first, moments(step)["exp_avg"])
+
+
+def test_targets_of_a_policy(tmp_path: Path) -> None:
+    """A pattern's own target holds, and the budget pays for it."""
+    writer = ChainWriter(budget=0.2, policy={"*deep": "tolerance=1e-5"})
+    plain = ChainWriter(budget=0.2)
+    for step in range(3):
+        save(writer, tmp_path / "own" / f"{step}", walk(step))
+        save(plain, tmp_path / "plain" / f"{step}", walk(step))
+    found, without = (loaded(tmp_path / kind / "2", walk(2)) for kind in ("own", "plain"))
+    off = {name: float((found[name] - live).abs().max()) for name, live in walk(2).items()}
+    assert 9e-6 < off["deep"] <= 1e-5 < off["wide"]
+    assert float((without["deep"] - walk(2)["deep"]).abs().max()) > 1e-5
+    assert size(tmp_path / "own" / "2") <= 0.2 * 4 * N
+
+
+def test_chunks_that_are_not_saved_do_not_count(tmp_path: Path) -> None:
+    """Their track stays in the bundle, but the budget is of what is saved."""
+    writer = ChainWriter(budget=0.1)
+    few = {name: shape for name, shape in SHAPES.items() if name != "wide"}
+    n = N - 300 * 120
+    save(writer, tmp_path / "0", walk(0))
+    save(writer, tmp_path / "1", walk(1))
+    save(writer, tmp_path / "2", walk(2, few))
+    assert 0.1 * 4 * n < size(tmp_path / "1") <= 0.1 * 4 * N
+    assert 0 < size(tmp_path / "2") <= 0.1 * 4 * n
+
+
+def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
+    """The error names the rank and a budget that is enough; nothing of the save stays."""
+    writer = ChainWriter(budget=0.0005)
+    save(writer, tmp_path / "0", walk(0))
+    with pytest.raises(CheckpointException) as found:
+        save(writer, tmp_path / "1", walk(1))
+    reason = found.value.failures[0][0]
+    assert isinstance(reason, BudgetError)
+    assert "rank 0" in str(reason)
+    assert f"the lossy tensors' {4 * N:,} bytes is {int(0.0005 * 4 * N):,} bytes" in str(reason)
+    assert not list((tmp_path / "1").glob("*.safetensors"))
+    assert error(loaded(tmp_path / "0", walk(0)), walk(0)) == 0
+    enough = float(str(reason).split("budget=")[1].split()[0])
+    writer = ChainWriter(budget=enough, resume=tmp_path / "0")
+    save(writer, tmp_path / "1", walk(1))
+    assert 0 < size(tmp_path / "1") <= enough * 4 * N
+
+
+def test_what_is_refused() -> None:
+    for settings in ({"budget": 0}, {"budget": 1.5}, {"budget": 0.1, "tolerance": 0.1}):
+        with pytest.raises(codec.SettingsError, match="budget"):
+            ChainWriter(**settings)  # type: ignore[arg-type]
+    with pytest.raises(codec.SettingsError, match="not bits"):
+        ChainWriter(quantizer="uniform")
