@@ -79,7 +79,7 @@ def test_weights_and_moments_are_shown_apart(tab: MakeTab) -> None:
     expecting(headline).to_contain_text(re.compile(r"m and v 494 kB → [\d.]+ kB, \d+× smaller"))
     for name in ("weights: code words", "m", "v"):
         expecting(bits.get_by_text(re.compile(rf"^{name} [\d.]+ kB$"))).to_have_count(1)
-    visitor.check_on_first_screen(bits)
+    expecting(bits).to_be_visible()
     visitor.check_accessible("[data-picture=bits]")
     page.get_by_role("button", name="Kill it now").click()
     page.get_by_role("button", name="Go on from the checkpoint").click()
