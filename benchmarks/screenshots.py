@@ -19,7 +19,7 @@ CHARTS = {
     "learn": "[data-picture=restart] svg",
     "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
     "recover": ".st-key-panel-race .js-plotly-plot .main-svg",
-    "inspect": ".st-key-panel-exponents .stEChartsChart",
+    "inspect": ".st-key-panel-exponents .js-plotly-plot .main-svg",
     "export": ".js-plotly-plot .main-svg",
     "glossary": ".st-key-glossary-asked",
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from demo_models.optimizers import WITH_MOMENTS
 from lcviz.lab.progress import Report
 from lcviz.lab.recovery.kill import SECONDS, Crash, OnDisk, Raced
 from lcviz.lab.recovery.recovery import Outcome
@@ -152,7 +153,7 @@ def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:
 def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
     """What is gone and what is left, as two points of a list."""
     gone, memory = ["the model"], ""
-    if run.settings.optimizer == "adam" or run.settings.momentum > 0:
+    if run.settings.optimizer in WITH_MOMENTS or run.settings.momentum > 0:
         gone.append("the optimizer's state")
         memory = f" {_what_it_holds(run)}"
     if kill.lost:
@@ -264,10 +265,7 @@ def _offer(crash: Crash, kill: Kill) -> str:
 def _saved_by_all(crash: Crash) -> str:
     """What every method saves and restores."""
     if crash.ours.whole:
-        return (
-            "All save and restore the optimizer's state as well; with SCAR and TOPN an old v "
-            "beside a new m can make the next step far too large."
-        )
+        return "All save and restore the optimizer's state as well."
     return "All save the model alone, and begin with a new optimizer."
 
 

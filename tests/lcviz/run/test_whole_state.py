@@ -131,6 +131,8 @@ def test_it_races_back_as_the_lab_does(make_run: MakeRun) -> None:
     stop = Protocol(6, 1, 5, begun=True)
     (again,) = fail_and_recover(s.workload, s.seed, [lc(Coding(), "default")], stop)
     assert raced.outcomes[-1].race.restored == again.race.restored
+    (full,) = (one for one in raced.outcomes if one.method.name == "full")
+    assert full.nbytes > 3 * run.snapshot().newest.weights_full_nbytes  # m and v, too
     alone = replace(crash, ours=replace(ours, whole=False)).protocol
     assert (alone.optimizer, alone.begun) == (False, False)
 
