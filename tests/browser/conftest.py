@@ -192,11 +192,32 @@ class Tab:
         """The picture of a Plotly panel."""
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
 
+    def hover_until(self, point: Locator, told: Locator) -> None:
+        """Point at it until the page says so: a chart that is drawn anew meanwhile has not seen it.
+
+        That is the case while a new server's own example takes the place of the recorded one.
+        """
+        from playwright.sync_api import expect
+
+        for attempt in range(ATTEMPTS):
+            self.settled()
+            point.hover(force=True)
+            last = attempt == ATTEMPTS - 1
+            try:
+                expect(told).to_be_visible(timeout=PATIENCE if last else STILL)
+            except AssertionError:
+                if last:
+                    raise
+                self.page.mouse.move(0, 0)
+            else:
+                return
+
     def check_on_first_screen(self, what: Locator) -> None:
         """All of it is visible in a window of 1280×720, without scrolling."""
         self.page.set_viewport_size({"width": 1280, "height": 720})
-        self.expecting(what).to_be_visible()
         self.settled()
+        self.expecting(what).to_have_count(1)  # what it replaced is gone
+        self.expecting(what).to_be_visible()
         self.page.wait_for_function(FITS)
         box = what.bounding_box()
         assert box is not None

@@ -25,8 +25,8 @@ def test_a_recording_is_there_at_once(tab: MakeTab) -> None:
     expecting(page.get_by_text("python -m lcviz.recover.record")).to_be_visible()
     for name in METHODS:
         expecting(race.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
-    race.locator(".nsewdrag").first.hover()
-    expecting(race.locator(".hoverlayer").get_by_text("SCAR :")).to_have_count(1)
+    told = race.locator(".hoverlayer").get_by_text("SCAR :")
+    visitor.hover_until(race.locator(".nsewdrag").first, told)
     expecting(race.locator(".modebar-container [data-title*=ownload]")).to_have_count(1)
     visitor.check()
 
@@ -41,6 +41,7 @@ def test_stopped_then_asked_and_finished(tab: MakeTab) -> None:
         box.fill(str(value))
         box.press("Enter")
         expecting(page).to_have_url(re.compile(rf"={value}(&|$)"))
+        visitor.settled()  # a click on the button of other settings would not count
 
     page.get_by_text("Settings", exact=True).click()
     fill("Crash at iteration T", 501)

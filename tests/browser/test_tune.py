@@ -25,6 +25,7 @@ def test_it_opens_with_its_answer(tab: MakeTab) -> None:
     """Nobody has pressed anything, and the answer and its picture are on the first screen."""
     visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
+    expecting(page.get_by_text("Recorded with")).to_have_count(0)  # this server's own is there
     title = page.get_by_role("heading", level=1)
     told = r"Tune: use .+: [\d.]+ % of float32, \d+\.\d iterations lost"
     expecting(title).to_have_text(re.compile(told))
@@ -33,6 +34,7 @@ def test_it_opens_with_its_answer(tab: MakeTab) -> None:
     visitor.check_on_first_screen(frontier)
     visitor.check_on_first_screen(page.get_by_role("link", name="Use it on Live"))
     expecting(page.get_by_text(re.compile("^Changes: |has this setting already"))).to_be_visible()
+    expecting(title).to_have_count(1)
     before = title.inner_text()
     page.get_by_role("radio", name="fit into a size").press("Space")
     expecting(page.get_by_role("spinbutton")).to_have_value("5")
@@ -89,10 +91,10 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
             drawn = visitor.figure(key).locator(".legend").get_by_text(name, exact=True)
             expecting(drawn).to_have_count(1)
     visitor.check_on_first_screen(visitor.figure("ab-sizes"))
-    visitor.figure("ab-sizes").locator(".nsewdrag").first.hover()
+    plot = visitor.figure("ab-sizes").locator(".nsewdrag").first
     told = visitor.figure("ab-sizes").locator(".hoverlayer")
     for name in ("A", "B"):
-        expecting(told.get_by_text(re.compile(f"^{name} : [0-9.]+ %$"))).to_have_count(1)
+        visitor.hover_until(plot, told.get_by_text(re.compile(f"^{name} : [0-9.]+ %$")))
     page.reload()
     expecting(kept).to_contain_text("+12 buckets")  # the link says it all
     expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
@@ -105,8 +107,7 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     lines = figure.locator(".subplot.xy2 .scatterlayer .trace")  # distances, of two scopes
     expecting(lines).to_have_count(2)
     point = lines.nth(1).locator("path.point").nth(1)
-    point.hover(force=True)
-    expecting(figure.locator(".hoverlayer").get_by_text("of float32")).to_be_visible()
+    visitor.hover_until(point, figure.locator(".hoverlayer").get_by_text("of float32"))
     point.click(force=True)
     chosen = page.locator(".st-key-tune_pick")
     picked = "2 bits, buckets over each tensor, run-length"
