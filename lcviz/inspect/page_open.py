@@ -23,7 +23,7 @@ from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import check_members
 from lcviz.text import nbytes_text, plain
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 
 from . import page_watch
 from .page_parts import progress_bar, sentence
@@ -130,32 +130,11 @@ def choose() -> ChainSource | Literal["compare"] | None:
         own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
         own = bool(own or st.query_params.get("inspect_path"))
         label = "Open a path or archive" + (" instead" if choice is not None else "")
-        where = st.expander(label, expanded=own, icon=":material/folder_open:", key="inspect-else")
-        grid = where.grid(2, min_column_width=320, key="inspect-places")
-        with grid.cell():
-            path = st.text_input(
-                "Path on this machine",
-                key="inspect_path",
-                bind="query-params",
-                persist_state="session",
-                placeholder=otherwise,
-                on_change=_path_given,
-                help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
-                "process may be writing to it: nothing is locked or changed. Empty: "
-                f"{otherwise.removeprefix('the chain of ')}.",
-            )
-        with grid.cell():
-            # A new widget for every upload: the server's copy of the one before is let go.
-            turn = st.session_state.setdefault(_TURN, 0)
-            st.file_uploader(
-                "Or an archive, .lcc.zip",
-                type=["zip"],
-                key=f"inspect_upload_{turn}",
-                on_change=_received,
-                args=(turn,),
-                max_upload_size=UPLOAD_MIB,
-                help="It is kept for this browser tab alone, and deleted with it.",
-            )
+        path = ""
+        box = widgets.opened(label, "folder_open", "inspect-else", ("inspect_path",), own)
+        if box is not None:
+            with box:
+                path = _elsewhere(otherwise)
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
             st.error(upload, icon=":material/error:")
@@ -184,6 +163,36 @@ def choose() -> ChainSource | Literal["compare"] | None:
     whose = "the example run" if session.is_example(run) else "the run on Live"
     what = f"the chain of {whose}, **{run.task.title}**"
     return ChainSource(run.id, what, run.path, run.path, run)
+
+
+def _elsewhere(otherwise: str) -> str:
+    """The fields for a path and an archive; returns the path. otherwise: what opens without."""
+    grid = st.grid(2, min_column_width=320, key="inspect-places")
+    with grid.cell():
+        path: str = st.text_input(
+            "Path on this machine",
+            key="inspect_path",
+            bind="query-params",
+            persist_state="session",
+            placeholder=otherwise,
+            on_change=_path_given,
+            help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
+            "process may be writing to it: nothing is locked or changed. Empty: "
+            f"{otherwise.removeprefix('the chain of ')}.",
+        )
+    with grid.cell():
+        # A new widget for every upload: the server's copy of the one before is let go.
+        turn = st.session_state.setdefault(_TURN, 0)
+        st.file_uploader(
+            "Or an archive, .lcc.zip",
+            type=["zip"],
+            key=f"inspect_upload_{turn}",
+            on_change=_received,
+            args=(turn,),
+            max_upload_size=UPLOAD_MIB,
+            help="It is kept for this browser tab alone, and deleted with it.",
+        )
+    return path
 
 
 def _at(text: str) -> ChainSource:

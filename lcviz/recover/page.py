@@ -27,6 +27,10 @@ from .timelines import Drill
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
 FAIL_AT, CAP = (10, 500), (10, 300)  # the least and the most
+DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
+IN_URL = tuple(
+    f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
+)
 METHODS = {
     "full": "Every value, exactly.",
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
@@ -45,8 +49,10 @@ Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the 
 def page() -> None:
     """The whole page."""
     first = st.container(key="answer")
-    with st.expander("Settings", icon=":material/tune:", key="recover-settings"):
-        experiment, seeds, wrong = _settings()
+    experiment, seeds, wrong = DEFAULT, SEEDS, ""
+    if (box := widgets.opened("Settings", "tune", "recover-settings", IN_URL)) is not None:
+        with box:
+            experiment, seeds, wrong = _settings()
     asking = Asking("recover", experiment, seeds, experiment.fail)
 
     def answer(view: View[Outcomes], watching: bool) -> None:
@@ -119,7 +125,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         share = widgets.choice(
             "Size limit, % of float32",
             {s: f"{100 * s:g} %" for s in SHARES},
-            default=0.05,
+            default=DEFAULT.share,
             key="recover_share",
             help="Of a record on disk, its header included. “Full” takes all of it.",
         )
@@ -127,7 +133,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         interval = widgets.choice(
             "Save every … iterations",
             INTERVALS,
-            default=1,
+            default=DEFAULT.protocol.interval,
             key="recover_interval",
             help="What was trained since the last checkpoint is lost with every method.",
         )
@@ -135,7 +141,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         fail_at = widgets.checked_number(
             "Crash at iteration T",
             *FAIL_AT,
-            Protocol.fail_at,
+            DEFAULT.protocol.fail_at,
             10,
             key="recover_fail_at",
             text="The last iteration before the crash.",
@@ -145,7 +151,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
             "Paired seeds",
             1,
             MOST_SEEDS,
-            5,
+            SEEDS,
             key="recover_seeds",
             bind="query-params",
             help="Each has its own first weights and batches, the same for all methods.",
@@ -154,7 +160,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         cap = widgets.checked_number(
             "Give up after",
             *CAP,
-            Protocol.cap,
+            DEFAULT.protocol.cap,
             10,
             key="recover_cap",
             text="Iterations of rework. What is not back by then counts as so many.",

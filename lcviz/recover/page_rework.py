@@ -57,14 +57,16 @@ def pictures(
 
 def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
     """The state right after restoring, and what the paper reports."""
-    with st.container(border=True, key="recover-restored"):
-        st.markdown(
-            f"**Right after restoring, mean of {plural(len(by_seed), 'seed')}**",
-            help="Loss: on fixed held-out examples. Distance: from the restored weights to those "
-            "at the failure, as a share of how far training had moved them. One save: median, in "
-            "the training loop.",
-        )
-        st.table(restored_table(costs(by_seed)), hide_index=True)
+    box = widgets.opened("Right after restoring", "healing", "recover-restored")
+    if box is not None:
+        with box:
+            st.markdown(
+                f"Means of {plural(len(by_seed), 'seed')}.",
+                help="Loss: on fixed held-out examples. Distance: from the restored weights to "
+                "those at the failure, as a share of how far training had moved them. One save: "
+                "median, in the training loop.",
+            )
+            st.table(restored_table(costs(by_seed)), hide_index=True)
     st.caption(
         "In the paper, on other models and data, SCAR costs 2.88–5.77 times as much as LC, TOPN "
         "2.17–4.06 times."

@@ -67,10 +67,22 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     st.markdown(f":small[{panel.sentence}]")
 
 
-def opened(label: str, icon: str, key: str) -> DeltaGenerator | None:
-    """A box that is folded away, once somebody opens it; until then its content costs nothing."""
-    box = st.expander(label, icon=f":material/{icon}:", key=key, on_change="rerun")
-    return box if box.open else None
+def opened(
+    label: str, icon: str, key: str, names: tuple[str, ...] = (), expanded: bool = False
+) -> DeltaGenerator | None:
+    """A box that is folded away, once somebody opens it; until then its content costs nothing.
+
+    names: those of its widgets in the URL, or how they begin. Where there are any, the content is
+    drawn from the first opening on, also while the box is folded: its widgets keep their values. It
+    is drawn at once if the URL names one of them. expanded: whether the box begins open.
+    """
+    box = st.expander(
+        label, expanded=expanded, icon=f":material/{icon}:", key=key, on_change="rerun"
+    )
+    drawn = f"{key}-drawn"
+    if names and (box.open or any(name.startswith(names) for name in st.query_params)):
+        st.session_state[drawn] = True
+    return box if box.open or drawn in st.session_state else None
 
 
 Card = tuple[str, str, str | None, str]  # label, figure, note below, help
