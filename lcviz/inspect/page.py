@@ -65,7 +65,13 @@ def page() -> None:
         if source.watched is not None:
             page_watch.await_again(source.chain)
         return
-    with st.container(horizontal=True, vertical_alignment="center", key="inspect-head"):
+    head = st.container(horizontal=True, vertical_alignment="center", key="inspect-head")
+    facts = st.container(key="inspect-facts")
+    grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
+    pace = _pace(source, findings)
+    with grid.cell():  # sent first: the browser loads what draws it while the rest is computed
+        polled(pace, _sizes, source)
+    with head:
         page_watch.back(source.watched, leave)
         st.markdown(f"This is {source.what}.", width="content", help=explained(HELP))
         verifying = st.button(
@@ -76,7 +82,6 @@ def page() -> None:
             help="Reads and decodes all records again, and compares each rebuilt state with the "
             "digest taken when it was saved.",
         )
-        pace = _pace(source, findings)
         follow = pace is not None and st.toggle(
             "Follow the newest step",
             source.watched is not None,
@@ -86,13 +91,11 @@ def page() -> None:
             "and the step below follow them too.",
         )
         widgets.tables_toggle()
-    if verifying:
-        _verify(source, findings)
-    known = len(findings.catalogue.records)
-    polled(pace, _records, source, pace, known, follow)
-    grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
-    with grid.cell():
-        polled(pace, _sizes, source)
+    with facts:
+        if verifying:
+            _verify(source, findings)
+        known = len(findings.catalogue.records)
+        polled(pace, _records, source, pace, known, follow)
     begun = time.monotonic()
     with grid.cell():
         _exponents(source, findings)

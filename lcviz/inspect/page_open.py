@@ -35,6 +35,9 @@ _URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
 _TURN = "inspect-turn"  # in the session: how often something was uploaded
 _UPLOAD = "inspect-upload"  # in the session: the uploaded file, or why it was refused
 _FINDINGS = "inspect-findings"  # in the session: what is known of the chain being looked at
+_READ: weakref.WeakKeyDictionary[Run, Findings] = (
+    weakref.WeakKeyDictionary()
+)  # last, by any session
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +273,9 @@ def read(source: ChainSource) -> Findings:
     findings: Findings | None = st.session_state.get(_FINDINGS)
     if findings is None or findings.key != source.key:
         findings = st.session_state[_FINDINGS] = Findings(source.key)
+        if source.run is not None and (found := _READ.get(source.run)) is not None:
+            findings.catalogue, findings.exponents = found.catalogue, dict(found.exponents)
+            findings.undecoded = found.undecoded
     chain = source.chain()
     listed = list_records(chain, source.folder)
     known = len(findings.catalogue.records)
@@ -278,6 +284,8 @@ def read(source: ChainSource) -> Findings:
             findings.catalogue = catalogue
             if len(listed) - known > AT_ONCE:
                 progress(len(catalogue.records), len(listed))
+    if source.run is not None:
+        _READ[source.run] = findings
     if 0 < known < len(findings.catalogue.records):
         findings.noticed = time.time_ns()
     return findings

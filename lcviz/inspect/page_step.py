@@ -21,11 +21,20 @@ from .page_parts import progress_bar, show_damage
 
 WORDS = 24  # of the bit view
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
+IN_URL = ("inspect_step", "inspect_alphabet", "inspect_tensor", "inspect_value")
 COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps between them
 
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
-    """The chosen step, or the newest."""
+    """The chosen step, or the newest, in a box that begins open where the URL names a step."""
+    named = "inspect_step" in st.query_params
+    box = widgets.opened("One step", "data_array", "inspect-step", IN_URL, named)
+    if box is not None:
+        with box:
+            _content(source, findings, summary, follow)
+
+
+def _content(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
     step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
@@ -49,16 +58,12 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
         widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
-    box = widgets.opened("Tensors and bits", "data_array", "inspect-bits")
-    if box is None:
-        return
-    with box:
-        _table(facts)
-        grid = st.grid(2, min_column_width=420)
-        with grid.cell():
-            _stream(facts)
-        with grid.cell():
-            _value(facts)
+    _table(facts)
+    grid = st.grid(2, min_column_width=420)
+    with grid.cell():
+        _stream(facts)
+    with grid.cell():
+        _value(facts)
 
 
 def _table(facts: StepFacts) -> None:

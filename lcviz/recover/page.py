@@ -20,7 +20,7 @@ from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .page_rework import conditions, details, headline, pictures
-from .page_timelines import timelines
+from .page_timelines import TITLE, timelines
 from .recorded import COMMAND, RecordingError, recorded
 from .timelines import Drill
 
@@ -31,6 +31,7 @@ DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
 IN_URL = tuple(
     f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
 )
+TIMELINES_IN_URL = ("recover_crash", "recover_shows")
 METHODS = {
     "full": "Every value, exactly.",
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
@@ -76,7 +77,11 @@ def page() -> None:
     asking.follow(more)
     own, interval = workload(experiment.model), experiment.protocol.interval
     drill = Drill(own, 0, interval, Coding(budget=experiment.share))
-    timelines("recover", drill)
+    linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params)
+    box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
+    if box is not None:
+        with box:
+            timelines("recover", drill)
 
 
 def _own(asking: Asking[Outcomes], view: View[Outcomes]) -> Shown | None:

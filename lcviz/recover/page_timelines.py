@@ -28,6 +28,7 @@ from .timelines import (
 )
 from .timelines_figure import crash_table, ticks, timelines_panel, ways_table
 
+TITLE = "Where the time of saving goes"
 Measured = tuple[Timeline, ...]
 MOST_MEASUREMENTS = 20  # of one drill
 EXPLAINED = {
@@ -43,6 +44,7 @@ CRASHES = {"machine": "machine", "training": "training alone"}
 
 def timelines_of_run(place: str, settings: RunSettings) -> None:
     """The section for a run of these settings, whatever the run does meanwhile."""
+    st.subheader(TITLE, anchor=False)
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
         st.caption(
@@ -60,7 +62,6 @@ def drill_of_run(settings: RunSettings) -> Drill:
 
 def timelines(place: str, drill: Drill) -> None:
     """The whole section. place: of the page, in the URL and the keys of widgets."""
-    st.subheader("Where the time of saving goes", anchor=False)
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         title = MODELS[drill.workload.model].title

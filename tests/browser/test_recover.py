@@ -71,6 +71,7 @@ def test_stopped_then_asked_and_finished(tab: MakeTab) -> None:
     shown = page.get_by_text("The race back: loss after the failure, as measured")
     expecting(shown).to_be_visible()
     expecting(page).to_have_url(re.compile("recover_loss=as"))
+    page.get_by_text("Right after restoring", exact=True).click()
     expecting(page.get_by_role("row").filter(has_text="LC run-length")).to_have_count(1)
     visitor.check_fits()
     for name in METHODS:

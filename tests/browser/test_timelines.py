@@ -12,6 +12,7 @@ MakeTab = Callable[..., Any]
 def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
     visitor = tab().open("/recover")
     page, expecting = visitor.page, visitor.expecting
+    page.get_by_text("Where the time of saving goes", exact=True).click()
     page.get_by_role("button", name="Measure it").click()
     expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
     chart = visitor.figure("recover-timelines")

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 
-FOLDED = ("inspect-bits", "inspect-records", "inspect-receipting")  # boxes of the page
+FOLDED = ("inspect-step", "inspect-records", "inspect-receipting")  # boxes of the page
 
 
 @pytest.fixture(scope="session")

@@ -162,7 +162,7 @@ def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest
     at = AppTest.from_function(script, default_timeout=SECONDS)
     at.query_params["recover_model"] = "Matrix factorization"
     at.query_params["recover_interval"] = "5"
-    page = page_of(at).run()
+    page = page_of(at).run().unfold("recover-timing")
     assert "Matrix factorization saved every 5 iterations, in three ways:" in page.texts("markdown")
     page.click("recover-timelines-start")
     asked = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
