@@ -40,7 +40,7 @@ from lcviz.ui.settings import (
 from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
-from .page_kill import kill_button, poll_seconds
+from .page_kill import kill_button, kill_report, poll_seconds
 from .page_pictures import CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
@@ -137,6 +137,8 @@ def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
             st.markdown("You are watching. Only who began this run steers it.", width="content")
             problem = _start_button(form, "Start your own")
             share.popover(run)
+        if snapshot.kills:  # in this row it moves no picture
+            polled(poll_seconds(run), kill_report, run)
     return problem
 
 
@@ -178,7 +180,8 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         problem = _create_run(form, play=False, instead_of=run)
     share.popover(run)
     _say_what_is_wrong(form)
-    speed_slider(run, steering)
+    if snapshot.status not in DEAD:  # then its place is the report's
+        speed_slider(run, steering)
     return problem
 
 

@@ -118,30 +118,41 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     return RaceBack(asking.experiment, asking, asking.look(watching), watching)
 
 
-def show_kill(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
-    """One row: what the newest crash took, going on, and the race."""
+def kill_report(run: Run) -> None:
+    """One row beside the buttons: what the newest crash took, going on, and the race."""
+    snapshot = run.snapshot()
+    back = race_back(run, snapshot)
+    if back is None:  # another tab has reset the run: the whole page runs again
+        return
     kill, mine = snapshot.kills[-1], session.steered().allows(run)
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
-        lost, alive = _lost(kill), snapshot.status not in DEAD
-        on = f" The run went on from step {kill.step}." if alive else ""
-        st.markdown(lost + on, help=_gone_and_left(snapshot, kill, run))
+        alive = snapshot.status not in DEAD
+        text = f"**Killed at iteration {kill.iteration}**"
+        if not back.watching:  # else that says how far the race is
+            text += _when(kill)
+            text += f" The run went on from step {kill.step}." if alive else ""
+        if not (alive and back.watching):
+            st.markdown(text, help=_gone_and_left(snapshot, kill, run))
         if not alive:
             _go_on(run, snapshot, kill)
         if back.asking and back.view:
             back.asking.controls(back.view, back.watching, _texts(back, kill, mine=mine), bar=False)
         else:
             st.caption(_too_long(back.crash.shortest, kill), width="content")
+
+
+def show_problems(snapshot: Snapshot, back: RaceBack) -> None:
+    """What went wrong in going on, and in the race."""
     if snapshot.status in DEAD and snapshot.message:
         st.error(snapshot.message, icon=":material/error:")
     if back.raced:
         _show_warnings(back.raced)
 
 
-def _lost(kill: Kill) -> str:
-    """When the crash came, in a sentence."""
+def _when(kill: Kill) -> str:
+    """How long after the last checkpoint the crash came, the end of a sentence."""
     lost = plural(kill.lost, "iteration")
-    when = f"{lost} after the last checkpoint" if kill.lost else "just saved"
-    return f"**Killed at iteration {kill.iteration}**, {when}."
+    return f", {lost} after the last checkpoint." if kill.lost else ", just saved."
 
 
 def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:

@@ -23,7 +23,7 @@ from .buckets_picture import STEPS, bits_that_keep, buckets_picture
 from .examples_picture import N, examples_picture, image_side
 from .headline import describe_crash, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
-from .page_kill import RaceBack, race_back, show_kill
+from .page_kill import RaceBack, race_back, show_problems
 from .page_step_slider import look_into, step_slider
 from .race_picture import TITLE as RACE
 from .shown_step import ShownStep, as_saved, cut, tried
@@ -47,7 +47,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     back = race_back(run, snapshot)
     if back is not None:
         with places["messages"]:
-            show_kill(run, snapshot, back)
+            show_problems(snapshot, back)
     if viewed.kind == "base":
         places["messages"].info(
             "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
