@@ -26,9 +26,12 @@ COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps
 
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
-    """The chosen step, or the newest, in a box that begins open where the URL names a step."""
-    named = "inspect_step" in st.query_params
-    box = widgets.opened("One step", "data_array", "inspect-step", IN_URL, named)
+    """The chosen step, or the newest, in a box.
+
+    It begins open where the URL names a step, or the newest is followed.
+    """
+    wanted = follow or "inspect_step" in st.query_params
+    box = widgets.opened("One step", "data_array", "inspect-step", IN_URL, wanted)
     if box is not None:
         with box:
             _content(source, findings, summary, follow)

@@ -44,6 +44,7 @@ def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) ->
     page = visitor.page
     steps = page.get_by_test_id("stMetric").filter(has_text="Steps").first
     visitor.expecting(steps).to_contain_text("0 to 5")
+    page.get_by_text("One step", exact=True).click()
     slider = page.get_by_role("slider", name="Step")
     slider.press("ArrowLeft")
     visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()

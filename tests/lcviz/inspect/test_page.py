@@ -54,10 +54,21 @@ def details(page: Any) -> list[str]:
 
 def test_what_is_folded_away_costs_nothing(inspecting: MakePage) -> None:
     page = inspecting(unfold=False)
-    assert page.charts == {"sizes", "tensors", "exponents"}
-    assert not page.at.dataframe
-    assert not [f for f in page.at.file_uploader if f.key == "inspect_receipt"]
+    assert page.charts == {"sizes", "exponents"}
+    for kind in ("dataframe", "file_uploader", "text_input", "select_slider"):
+        assert not page.at.get(kind)
     assert inspecting().at.dataframe
+
+
+def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
+    inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create()
+    run.step()
+    assert run.wait(60)
+    assert inspecting(run=run.id).charts >= {"sizes", "exponents"}
+    monkeypatch.setattr("lcviz.inspect.page.count_exponents", None)
+    assert inspecting(unfold=False, run=run.id).charts == {"sizes", "exponents"}
 
 
 def test_the_example_and_a_run(

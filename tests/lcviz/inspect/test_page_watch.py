@@ -113,7 +113,7 @@ def test_what_is_named_may_be_opened_and_nothing_else(
 ) -> None:
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
-    page = started("--run", path)
+    page = started("--run", path).unfold("inspect-else")
     assert page.metrics["Steps"] == ("2", "0 to 1")
     page.set("text_input", "inspect_path", str(beside))
     assert "is in none of the folders" in said(page, "error")[0]
@@ -290,7 +290,7 @@ def test_a_record_that_leads_out_is_not_opened(
         assert page.metrics == {}
         record.unlink()
         shutil.copy(out / record.name, record)
-        page = started("--run", out)  # and a path that is typed
+        page = started("--run", out).unfold("inspect-else")  # and a path that is typed
         page.set("text_input", "inspect_path", str(path))
 
 

@@ -16,6 +16,7 @@ from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment, costs
 from lcviz.recover import recorded as recordings
+from lcviz.recover.page import DEFAULT, SEEDS
 from lcviz.recover.page_rework import headline, nothing_saved
 from lcviz.recover.recorded import recorded
 from lcviz.server import jobs
@@ -197,6 +198,26 @@ def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
     assert any("crash at 14" in text for text in page.texts("caption"))
     page.set("number_input", "recover_fail_at", 14)
     assert any("4 iterations before" in text for text in page.texts("caption"))
+
+
+def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
+    page_of: Callable[[AppTest], Any],
+) -> None:
+    def script() -> None:
+        from lcviz.recover import page as recover
+
+        recover.page()
+
+    page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
+    assert page.charts == PANELS
+    for kind in ("selectbox", "number_input", "slider", "table"):
+        assert not page.at.get(kind)
+    page.unfold("recover-settings", "recover-restored").set("number_input", "recover_fail_at", 14)
+    assert page.at.table
+    page.at.session_state["recover-settings"] = False
+    page.run().click("recover-start")
+    asked = replace(DEFAULT, protocol=Protocol(14))
+    assert session.all_jobs().look(asked, SEEDS).status in jobs.ACTIVE
 
 
 def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
