@@ -95,7 +95,10 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     expecting(runs.locator(".fold")).to_have_count(1)
     runs.get_by_role("button", name="Fold").click()
     expecting(runs.locator(".fold")).to_have_count(6)
-    expecting(ribbon.nth(4)).to_have_text("Runs0.14 bits a value, 200 other values · 229 ×")
+    expecting(ribbon.nth(4)).to_have_text(
+        "Runs0.14 bits a value, 200 other values · 229 ×; "
+        "a file also has a header, and more values that change"
+    )
 
     restart = picture("restart")  # crash and play
     time = restart.get_by_role("slider")
@@ -119,7 +122,8 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
             "E30 bits",
             "P20 bits",
             "H18 bits",
-            "Runs0.14 bits a value, 200 other values · 229 ×",
+            "Runs0.14 bits a value, 200 other values · 229 ×; "
+            "a file also has a header, and more values that change",
         ]
     )
     page.get_by_test_id("stMain").get_by_text("Show data tables").click()

@@ -64,6 +64,8 @@ function drawDelta(page, body) {
           cx: x(live),
           cy: UPPER,
           fill: chosen ? "var(--good)" : "var(--ink)",
+          stroke: "var(--paper)", // dots that overlap can be told apart
+          "stroke-width": 1.5,
           "aria-valuenow": live,
           "aria-valuemin": low,
           "aria-valuemax": high,
