@@ -34,10 +34,10 @@ HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
 
 
-def join(groups: Sequence[Group]) -> Arrays:
-    """Name -> array of these groups, in record order; nothing where there are none."""
+def coded(groups: Sequence[Group]) -> dict[str, list[NDArray[np.uint32]]]:
+    """Name -> parts of the array of these groups, in record order; nothing where there are none."""
     parts = [part for group in groups for part in _parts(group.encoded)]
-    return {ARRAY: np.concatenate(parts)} if parts else {}
+    return {ARRAY: parts} if parts else {}
 
 
 def nbytes_of(groups: Iterable[Group]) -> int:

@@ -7,12 +7,17 @@ whether decoding or encoding failed, once or always, or whether the track change
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
 
 from codec.caps import names_of
 from codec.errors import LccError, TrackDigestError
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track, digest_sums
-from codec.state.tensors import Arrays, same_bits
+from codec.state.tensors import same_bits
+
+Found = Mapping[str, NDArray[Any]]
 
 
 def examined(
@@ -62,7 +67,7 @@ def differing(sums: Mapping[str, int], meant: Mapping[str, int]) -> list[str]:
     return [name for name, digest in meant.items() if sums.get(name) != digest]
 
 
-def _differing_arrays(arrays: Arrays, meant: Arrays) -> list[str]:
+def _differing_arrays(arrays: Found, meant: Found) -> list[str]:
     return [n for n, a in meant.items() if n not in arrays or not same_bits(arrays[n], a)]
 
 

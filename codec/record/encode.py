@@ -104,7 +104,7 @@ class Draft:
         """
         found = record.load(self.data, self.name)
         if self.delta is None:
-            record.base_of(found)
+            record.base_of(found, fresh=False)
         else:
             delta = record.delta_of(found, track)
             record.preview_checked(found, delta, track, self.delta.sums or {})

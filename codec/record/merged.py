@@ -21,8 +21,8 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
 
-from .alphabets import ARRAY, groups_of, join, words_of
-from .container import seal
+from .alphabets import ARRAY, coded, groups_of, words_of
+from .container import Content, seal
 from .record import (
     MAX_STEP,
     PREFIX,
@@ -39,7 +39,7 @@ from .record import (
     tables_of,
     track_digest,
 )
-from .residuals import RESIDUALS, read_residual, residual_arrays
+from .residuals import RESIDUALS, read_residual, residual_parts
 from .values import VALUES, read_values, values_array
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
@@ -144,10 +144,10 @@ def dump(place: Place, merged: Merged) -> bytes:
     """A merged record. place.step: that of the last moment."""
     tables, tables_entry = table_arrays(merged.tables)
     groups = [group for layer in merged.layers for group in layer.groups]
-    arrays = join(groups) | tables
+    arrays: dict[str, Content] = {**coded(groups), **tables}
     for i, moment in enumerate(merged.moments):
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
-        arrays |= residual_arrays(moment.residuals, f"{RESIDUALS}{i}/")
+        arrays |= residual_parts(moment.residuals, f"{RESIDUALS}{i}/")
         arrays |= values_array(moment.values, f"{VALUES}/{i}")
     uniform = merged.coding.uniform or by_steps(merged.tables, groups)
     metadata = {

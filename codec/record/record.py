@@ -23,15 +23,15 @@ from codec.scheme.delta import Delta, Group, alphabets
 from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.stream import MAX_LEVELS
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
+from codec.scheme.track import Preview, Track
 from codec.state import edits, tree
-from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, is_storable
 
-from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, groups_of, join, words_of
-from .container import seal, unseal
+from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, coded, groups_of, words_of
+from .container import Content, seal, unseal
 from .diagnosis import differing
 from .header import COMPACT, DIGEST, MORE, RESIDUAL, UNIFORM
-from .residuals import RESIDUALS, has_residuals, read_residual, residual_arrays
+from .residuals import RESIDUALS, has_residuals, read_residual, residual_parts
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
@@ -145,7 +145,8 @@ def dump_base(place: Place, track: Track) -> bytes:
 
 def dump_delta(place: Place, digest: str, delta: Delta) -> bytes:
     """A delta record. digest: that of the track it leads to."""
-    return _dump_delta(place, digest, delta, join(delta.groups) | values_array(delta.values))
+    arrays: dict[str, Content] = {**coded(delta.groups), **values_array(delta.values)}
+    return _dump_delta(place, digest, delta, arrays)
 
 
 def longest_place(place: Place) -> Place:
@@ -170,8 +171,8 @@ def header_nbytes(
     """
     shares = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in shares)
-    coded = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
-    arrays: Arrays = {ARRAY: coded} if shares else {}
+    words = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
+    arrays: Arrays = {ARRAY: words} if shares else {}
     data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding), arrays)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
@@ -179,9 +180,9 @@ def header_nbytes(
         lossy += _entry_nbytes(MORE, longest.header[MORE])
     # Offsets have more digits where the record takes the most that it may, and where tensors that
     # are alone, on top of the budget, lie there too.
-    most = max(coded.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
+    most = max(words.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
     whole = most + sum(t.track_nbytes for t in layout.tensors if t.alone)
-    digits = len(str(whole)) - len(str(coded.nbytes))
+    digits = len(str(whole)) - len(str(words.nbytes))
     padding = 0 if longest.metadata["format"] == COMPACT else PADDING
     return lossy + HEAD * n_alphabets + padding + OFFSETS * digits
 
@@ -258,9 +259,10 @@ def stored_layout(record: Record) -> Layout:
         raise MalformedRecordError(record.where, expected, short(exc)) from exc
 
 
-def base_of(record: Record) -> Track:
-    """The track of a base record, checked; its arrays are fresh and writable.
+def base_of(record: Record, *, fresh: bool = True) -> Track:
+    """The track of a base record, checked.
 
+    fresh: whether its arrays are its own and writable, or those of the record, only to be read.
     Raises MalformedRecordError, TrackDigestError.
     """
     where, layout = record.where, stored_layout(record)
@@ -278,7 +280,8 @@ def base_of(record: Record) -> Track:
             found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
             raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
         check_exact(record.arrays[PREFIX + t.name], t, where)
-    state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
+    state = {t.name: record.arrays[PREFIX + t.name] for t in tensors}
+    state = copy_arrays(state) if fresh else state
     try:
         by_number = read_values(record.arrays.get(VALUES))
         values = tuple(by_number.values())
@@ -300,7 +303,7 @@ def by_steps(tables: Mapping[str, CodeTable], groups: Iterable[Group] = ()) -> b
     return wide or any(group.encoded.uniform for group in groups)
 
 
-def oldest_format(arrays: Arrays, uniform: bool = False) -> int:
+def oldest_format(arrays: Mapping[str, Content], uniform: bool = False) -> int:
     """The format of a delta or merged record with these arrays.
 
     uniform: whether it has uniform steps, or its settings ask for them.
@@ -405,7 +408,7 @@ def delta_of(record: Record, track: Track) -> Delta:
 
 
 def check_track(
-    where: str, digest: str, track: Track, meant: Mapping[str, int] | None = None
+    where: str, digest: str, track: Track | Preview, meant: Mapping[str, int] | None = None
 ) -> None:
     """Raise TrackDigestError unless this is the digest of the track.
 
@@ -466,10 +469,10 @@ def check_whole(where: str, track: Track) -> None:
     track.check_whole(where)
 
 
-def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Arrays) -> bytes:
+def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Mapping[str, Content]) -> bytes:
     uniform = delta.coding.uniform or by_steps({}, delta.groups)
-    arrays = arrays | {PREFIX + name: a for name, a in delta.exact.items()}
-    arrays |= residual_arrays({name: one for name, (one,) in delta.residuals.items()})
+    arrays = {**arrays} | {PREFIX + name: a for name, a in delta.exact.items()}
+    arrays |= residual_parts({name: one for name, (one,) in delta.residuals.items()})
     metadata = {
         "format": oldest_format(arrays, uniform),
         "kind": "delta",

@@ -15,7 +15,7 @@ from codec.errors import PayloadError
 from codec.scheme.kernels import MAX_CONTEXTS, UNIT
 from codec.scheme.residual import Context, Elements, Residual, check_residual
 from codec.scheme.tables import CodeTable
-from codec.state.tensors import Arrays, TensorSpec
+from codec.state.tensors import TensorSpec
 
 from .alphabets import WORD, Pieces, checked, head_of, row_of
 
@@ -27,8 +27,10 @@ def has_residuals(names: Iterable[str]) -> bool:
     return any(name.startswith(RESIDUALS) for name in names)
 
 
-def residual_arrays(residuals: Mapping[str, Residual], prefix: str = RESIDUALS) -> Arrays:
-    """Name -> array of each residual."""
+def residual_parts(
+    residuals: Mapping[str, Residual], prefix: str = RESIDUALS
+) -> dict[str, list[NDArray[np.uint32]]]:
+    """Name -> parts of the array of each residual."""
     return {prefix + name: _words(residual) for name, residual in residuals.items()}
 
 
@@ -79,10 +81,10 @@ def _context(words: Pieces, n: int) -> tuple[int, Context]:
     return units, Context(k, table, streams, payload)
 
 
-def _words(r: Residual) -> NDArray[np.uint32]:
+def _words(r: Residual) -> list[NDArray[np.uint32]]:
     head = struct.pack(f"<{1 + len(r.bounds)}H", len(r.contexts), *r.bounds)
     parts = [np.frombuffer(head + bytes(-len(head) % WORD), np.uint32)]
     for c in r.contexts:
         classes, packed = (c.table.classes, c.table.packed.tobytes()) if c.table else (0, b"")
         parts += [row_of(c.k, classes, r.units, packed), c.streams, c.payload]
-    return np.concatenate(parts)
+    return parts

@@ -25,7 +25,7 @@ _SINGLE = (b'{"s":', b'{"a":', b'{"t":')  # how a single number of numpy or torc
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 
-def format_of(arrays: Arrays) -> int:
+def format_of(arrays: Mapping[str, Any]) -> int:
     """The oldest format that a record with these values can have."""
     texts = (a.tobytes() for name, a in arrays.items() if f"{name}/".startswith(f"{VALUES}/"))
     for text in texts:

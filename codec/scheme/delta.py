@@ -76,18 +76,14 @@ class Delta:
         residuals = sum(r.nbytes for own in self.residuals.values() for r in own)
         return residuals + sum(array.nbytes for array in self.exact.values())
 
-    def exact_after(self, before: Arrays) -> Arrays:
+    def exact_after(self, before: Arrays) -> Mapping[str, NDArray[Any]]:
         """Name -> array, every tensor that the step gives exactly.
 
-        before: the track's arrays. Raises CodeTableError or StreamError for a damaged residual.
+        before: the track's arrays. A residual is applied when its tensor is asked for, and what it
+        leads to is not kept: all of them together may be as large as the state. That raises
+        CodeTableError or StreamError for a damaged residual.
         """
-        found = self.exact | self.known
-        for name in self.residuals.keys() - self.known.keys():
-            array = found[name] if name in found else before[name]
-            for residual in self.residuals[name]:
-                array = residual.applied(array)
-            found[name] = array
-        return found
+        return _ExactAfter(self, before)
 
     @property
     def tensors(self) -> dict[str, str]:
@@ -102,6 +98,31 @@ class Delta:
             (alphabet_name(self.coding.scope, g.tensors), g.encoded.table) for g in self.groups
         )
         return {name: table for name, table in named if table is not None}
+
+
+class _ExactAfter(Mapping[str, NDArray[Any]]):
+    """See `Delta.exact_after`."""
+
+    def __init__(self, delta: Delta, before: Arrays) -> None:
+        self._delta, self._before = delta, before
+        self._names = dict.fromkeys((*delta.exact, *delta.residuals))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        delta = self._delta
+        if name in delta.known:
+            return delta.known[name]
+        if name not in self._names:
+            raise KeyError(name)
+        array = delta.exact[name] if name in delta.exact else self._before[name]
+        for residual in delta.residuals.get(name, ()):
+            array = residual.applied(array)
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:

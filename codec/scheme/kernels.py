@@ -856,9 +856,9 @@ def _mixed(index, word):
 
 
 @_compiled
-def digest(values, first):
-    """The sum of `_mixed` over values (float32), the first of which has index ``first``."""
-    words = values.view(np.uint32)
+def digest(address, n, first):
+    """The sum of `_mixed` over n float32 at an address, the first of which has index ``first``."""
+    words = carray(_pointer(address), n).view(np.uint32)
     total = np.uint64(0)
     for i in range(words.size):
         total += _mixed(first + i, words[i])

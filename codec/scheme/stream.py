@@ -364,7 +364,7 @@ def digest(array: NDArray[np.float32]) -> int:
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         begin, end = pieces[i]
-        sums[i] = kernels.digest(flat[begin:end], begin)
+        sums[i] = kernels.digest(np.uint64(flat.ctypes.data + 4 * begin), end - begin, begin)
 
     workers.spread(work, len(pieces))
     return int(sums.sum(dtype=np.uint64))

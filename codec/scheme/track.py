@@ -9,12 +9,14 @@ next delta (Chen et al., "On Efficient Constructions of Checkpoints", ICML 2020)
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from codec.errors import PayloadError, TrackDigestError
 from codec.state import edits
@@ -72,40 +74,28 @@ class Track:
 
         The content of a lossy tensor is its digest, that of another one its bytes.
         """
-        h = xxhash.xxh3_128()
-        for t in self.layout.tensors:
-            h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
-            if t.lossy:
-                h.update(self.sums[t.name].to_bytes(8, "little"))
-            else:
-                h.update(self.arrays[t.name].reshape(-1).view(np.uint8).data)
-        for text in (self.layout.structure, *self.values):
-            h.update(len(text).to_bytes(8, "little") + text.encode())
-        return h.hexdigest()
+        return _digest(self.layout, self.arrays, self.sums, self.values)
 
     def digest_after(self, delta: Delta) -> str:
         """The digest of the track after a delta that was just encoded, from its `sums`."""
-        values = after_changes(self.values, delta.values)
-        arrays, sums = self.arrays | delta.exact_after(self.arrays), dict(delta.sums or {})
-        return Track(self.layout, arrays, sums, values).digest
+        return self._digest_with(delta, delta.sums or {}, after_changes(self.values, delta.values))
 
-    def preview(self, delta: Delta) -> Track:
+    def preview(self, delta: Delta) -> Preview:
         """The digests, values and tables that a delta leads to; this track stays where it is.
-
-        Lossy arrays of what is returned are this track's own.
 
         Raises:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
-        return self._after(delta, LOOK)
+        sums, values, tables = self._after(delta, LOOK)
+        return Preview(self._digest_with(delta, sums, values), sums, values, tables)
 
     def apply(self, delta: Delta) -> None:
         """Move on by a delta. Raises what `preview` does; the arrays are then of no more use."""
         after = self._after(delta, CHANGE)
-        for name in (*delta.exact, *delta.residuals):
-            self.arrays[name][...] = after.arrays[name]
-        self.sums, self.values, self.tables = after.sums, after.values, after.tables
+        for name, array in delta.exact_after(self.arrays).items():
+            self.arrays[name][...] = array
+        self.sums, self.values, self.tables = after
 
     def check_whole(self, where: str) -> None:
         """Compute every digest anew. where: the record, for messages.
@@ -132,7 +122,8 @@ class Track:
         tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
-    def _after(self, delta: Delta, mode: int) -> Track:
+    def _after(self, delta: Delta, mode: int) -> _After:
+        """Sums, values and tables after a delta. mode: CHANGE moves the lossy arrays, too."""
         values = after_changes(self.values, delta.values)
         sums = dict(self.sums)
         for group in delta.groups:
@@ -140,9 +131,44 @@ class Track:
             for t, change in zip(group.tensors, advance(group.encoded, segments, mode).tolist()):
                 sums[t.name] = (sums[t.name] + change) % 2**64
         sums |= {name: digest(delta.exact[name]) for name in delta.non_finite}
-        tables = self.tables | delta.tables
-        arrays = self.arrays | delta.exact_after(self.arrays)
-        return Track(self.layout, arrays, sums, values, tables)
+        return sums, values, self.tables | delta.tables
+
+    def _digest_with(self, delta: Delta, sums: Mapping[str, int], values: tuple[str, ...]) -> str:
+        """The digest of the track after a delta with these sums and values."""
+        after = delta.exact_after(self.arrays)
+        return _digest(self.layout, ChainMap(after, self.arrays), sums, values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a delta leads to; the attributes are those of `Track`."""
+
+    digest: str
+    sums: dict[str, int]
+    values: tuple[str, ...]
+    tables: dict[str, CodeTable]
+
+
+_After = tuple[dict[str, int], tuple[str, ...], dict[str, CodeTable]]
+
+
+def _digest(
+    layout: Layout,
+    arrays: Mapping[str, NDArray[Any]],
+    sums: Mapping[str, int],
+    values: Sequence[str],
+) -> str:
+    """See `Track.digest`. Each exact array is asked for once."""
+    h = xxhash.xxh3_128()
+    for t in layout.tensors:
+        h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
+        if t.lossy:
+            h.update(sums[t.name].to_bytes(8, "little"))
+        else:
+            h.update(arrays[t.name].reshape(-1).view(np.uint8).data)
+    for text in (layout.structure, *values):
+        h.update(len(text).to_bytes(8, "little") + text.encode())
+    return h.hexdigest()
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:

@@ -161,7 +161,7 @@ def removed_from_series(
     loss_of = moment.loss_of or (lambda _state: math.nan)
     return removed_buckets(
         moment.step,
-        before | step.exact_after(before),
+        {**before, **step.exact_after(before)},
         alphabets,
         codes,
         moved,

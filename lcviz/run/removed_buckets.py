@@ -65,4 +65,4 @@ class RemovedBucketResults:
         except codec.LccError as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
         exact = position.delta.exact_after(before) if position.delta else {}
-        return weights_of(before | exact)
+        return weights_of({**before, **exact})

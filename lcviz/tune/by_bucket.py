@@ -70,7 +70,7 @@ def split_delta(layout: Layout, before: Arrays, state: RunState, scope: str) -> 
     tracker = Tracker.resume(Track.of(layout, copy_arrays(before)), Coding(None, scope))
     step = tracker.prepare_arrays(state.arrays)
     alphabets, codes = dissect(changes(state.arrays, before, step), step)
-    return SplitDelta(state, before | step.exact_after(before), alphabets, tuple(codes))
+    return SplitDelta(state, {**before, **step.exact_after(before)}, alphabets, tuple(codes))
 
 
 def marks(most: int) -> dict[int, str]:
