@@ -30,7 +30,15 @@ from .recorder import Recorder, Settings
 from .saved import Saved
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole groups of processes
-_START = "import sys; sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
+# Added to the training's own niceness. Kernels that share an operation among all processors wait
+# for the slowest thread, so a save that takes a processor from one of them holds up the others.
+# With 10 it gets about a tenth of a busy processor, and all of an idle one: at the latest when the
+# training waits for this save before the next.
+NICENESS = 10
+_START = (
+    f"import os, sys; os.nice({NICENESS}); "  # before there are threads, which inherit it
+    "sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
+)
 
 
 def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:

@@ -5,7 +5,9 @@ They differ from the dashboard's: a loss that jumps up and down would hide what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import demo_models
 from demo_models import MODELS, Training
@@ -32,6 +34,16 @@ class Workload:
         """The training of this seed, at its start. Raises demo_models.DataError."""
         task = demo_models.make_task(self.model, self.data, seed=seed, folder=self.folder)
         return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size, self.beta2)
+
+
+def to_save(state: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
+    """What a checkpoint holds of `Training.state`: all of it, or the model's state alone."""
+    return state if whole else state["model"]
+
+
+def to_load(restored: dict[str, Any], whole: bool) -> dict[str, Any]:
+    """What `Training.load` takes, from what a checkpoint restores. whole: as it was saved."""
+    return restored if whole else {"model": restored}
 
 
 def workload(model: str, data: str | None = None, folder: str | None = None) -> Workload:

@@ -11,6 +11,7 @@ import codec
 import demo_models
 from codec.inspect import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Task
+from lcviz.lab.workload import to_load, to_save
 
 from .snapshot import RunSettings
 
@@ -34,8 +35,7 @@ class LiveModel:
     @property
     def state(self) -> Mapping[str, Any]:
         """What a checkpoint saves now; its tensors are the live ones."""
-        state = self.training.state()
-        return state if self.whole else state["model"]
+        return to_save(self.training.state(), self.whole)
 
 
 def begun(task: Task, settings: RunSettings, path: Path) -> LiveModel:
@@ -53,14 +53,14 @@ def restarted(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     Model, track and u₀ are read from disk, and the optimizer's state if the chain holds it; else
     it is reset. Raises codec.LccError, OSError.
     """
-    start = settings.loadable(codec.restore(path, 0))["model"]
+    start = to_load(codec.restore(path, 0), settings.optimizer_state)["model"]
     checkpointer = _checkpointer(settings, path, resume=True)
     try:
         task.model.to_empty(device="cpu")
         training = _training(task, settings)
         restored = checkpointer.restore()
         assert restored is not None, "a chain that was resumed has a step"
-        training.load(settings.loadable(restored))
+        training.load(to_load(restored, settings.optimizer_state))
     except BaseException:
         checkpointer.close()
         forget_model(task)

@@ -99,10 +99,6 @@ class RunSettings:
         if self.optimizer_state and self.optimizer not in WITH_MOMENTS:
             raise RunError("Only Adam and AdamW keep moments to save: save the weights alone.")
 
-    def loadable(self, restored: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What `Training.load` takes, from what a checkpoint of this run restores."""
-        return restored if self.optimizer_state else {"model": restored}
-
 
 @dataclass(frozen=True)
 class Moment:

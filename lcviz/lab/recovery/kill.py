@@ -19,7 +19,7 @@ from codec.errors import StepNotFoundError
 from codec.inspect import Track, layout_of, to_arrays
 from demo_models import Training
 from lcviz.lab.progress import Report
-from lcviz.lab.workload import Workload
+from lcviz.lab.workload import Workload, to_load
 
 from .methods import Method
 from .recovery import Outcome, Protocol, fail_and_recover
@@ -59,8 +59,7 @@ class OnDisk(Method):
 
     def restored(self, step: int) -> dict[str, Any]:
         """A step as `Training.load` takes it. Raises codec.LccError."""
-        state = codec.restore(self.chain, step)
-        return state if self.whole else {"model": state}
+        return to_load(codec.restore(self.chain, step), self.whole)
 
 
 class _Records:

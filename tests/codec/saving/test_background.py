@@ -26,6 +26,8 @@ from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrd
 from codec.inspect import PendingSave
 from codec.saving.background import Background
 from codec.saving.channel import PIECE, Line, Memory
+from codec.saving.process import NICENESS
+from codec.scheme.workers import threads as codec_threads
 
 Pause = Callable[[codec.Checkpointer], Callable[[], None]]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
@@ -399,6 +401,22 @@ def test_signals_are_for_the_training_to_handle(tmp_path: Path, name: str) -> No
         os.kill(child(checkpoints), getattr(signal, name))
         assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
         assert checkpoints.save(1, {"n": np.array(1)}).kind == "delta"
+
+
+@pytest.mark.usefixtures("started")
+def test_every_thread_that_saves_yields_to_the_training(tmp_path: Path) -> None:
+    """Ones that were started for a save, too."""
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        for step in range(3):
+            state = {"w": torch.full((2**20,), float(step)).normal_()}
+            assert checkpoints.save(step, state).nbytes
+        pid = child(checkpoints)
+        tasks = Path(f"/proc/{pid}/task")
+        threads = [int(task.name) for task in tasks.iterdir()] if tasks.exists() else [pid]
+        assert len(threads) > 1 or codec_threads() == 1 or not tasks.exists()
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        for thread in threads:
+            assert os.getpriority(os.PRIO_PROCESS, thread) == min(own + NICENESS, 19)
 
 
 @pytest.mark.usefixtures("started")

@@ -1,0 +1,153 @@
+"""The container: as the safetensors library writes it, read strictly, and in little memory."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import TensorSpec as FileTensor
+from safetensors import deserialize, serialize
+
+from codec import Tracker
+from codec.errors import MalformedRecordError
+from codec.record import container
+from codec.record.encode import DeltaEncoder, Draft
+from codec.record.record import Place
+from codec.state.tensors import CARRIER, Arrays
+
+NAMES = ["b", "a", 'quoted "a" \\', "tab\t\x01", "ä\u2028𝄞", "\x7f"]
+DTYPES = [
+    np.dtype(CARRIER[name])
+    for name in ("F64", "F32", "F16", "C64", "BOOL", "I64", "I32", "I16", "I8")
+] + [np.dtype(f"u{n}") for n in (8, 4, 2, 1)]
+
+
+def some_arrays() -> Arrays:
+    """Every dtype, names of every kind, and shapes from none to empty."""
+    rng = np.random.default_rng(0)
+    arrays: Arrays = {}
+    for i, dtype in enumerate(DTYPES):
+        for j, name in enumerate(NAMES):
+            shape = [(), (3,), (2, 5), (0,), (4, 0), (1, 1, 7)][(i + j) % 6]
+            values = rng.integers(0, 2, size=shape).astype(dtype)
+            arrays[f"{name}{i % 3}{dtype.name}"] = np.asarray(values)
+    return arrays
+
+
+def delta_metadata() -> dict[str, Any]:
+    return {
+        "format": 2,
+        "kind": "delta",
+        "step": 3,
+        "run": "0" * 16,
+        "parent": "0" * 32,
+        "track": "0" * 32,
+        "scope": "model",
+        "coder": "runlength",
+        "bits": 2,
+        "budget": None,
+        "tolerance": None,
+        "quantizer": "exponent",
+    }
+
+
+def test_as_the_library_writes_it() -> None:
+    arrays = some_arrays()
+    data = container.seal(delta_metadata(), arrays)
+    n = int.from_bytes(data[:8], "little")
+    line = json.loads(data[8 : 8 + n])["__metadata__"][container.KEY]
+    tensors = {
+        name: FileTensor(
+            dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
+        )
+        for name, a in arrays.items()
+    }
+    assert data == serialize(tensors, metadata={container.KEY: line})
+    found = container.unseal(data, "x")[1]
+    assert found.keys() == arrays.keys() == {name for name, _ in deserialize(data)}
+    for name, array in arrays.items():
+        own = found[name]
+        assert (own.dtype, own.shape, own.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        assert own.flags.aligned
+        assert not own.flags.writeable
+
+
+def test_parts_are_joined() -> None:
+    words = np.arange(9, dtype=np.uint32)
+    whole = container.seal(delta_metadata(), {"w": words})
+    parts = [words[:4], words[4:4], words[4:]]
+    assert container.seal(delta_metadata(), {"w": parts}) == whole
+
+
+Edit = Callable[[dict[str, Any]], None]
+EDITS: dict[str, Edit] = {
+    "a gap": lambda h: h["b"].update(data_offsets=[13, 17]),
+    "an overlap": lambda h: h["b"].update(data_offsets=[8, 16]),
+    "backwards": lambda h: h["b"].update(data_offsets=[16, 12]),
+    "another size": lambda h: h["b"].update(shape=[2]),
+    "a negative length": lambda h: h["a"].update(shape=[-1, -3]),
+    "a length that is no integer": lambda h: h["a"].update(shape=[3.0]),
+    "a shape that is no list": lambda h: h["a"].update(shape=3),
+    "an offset that is no integer": lambda h: h["a"].update(data_offsets=[False, 12]),
+    "three offsets": lambda h: h["a"].update(data_offsets=[0, 12, 16]),
+    "no dtype": lambda h: h["a"].pop("dtype"),
+    "a dtype that is no text": lambda h: h["a"].update(dtype=["F32"]),
+    "a dtype nobody knows": lambda h: h["a"].update(dtype="F33"),
+    "bytes of no array": lambda h: h.pop("a"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_arrays_that_do_not_fit_the_bytes(edit: Edit, resign: Callable[[bytes], bytes]) -> None:
+    arrays = {"a": np.ones(3, np.float32), "b": np.ones(1, np.float32)}
+    data = container.seal(delta_metadata(), arrays)
+    n = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + n])
+    edit(header)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    changed = resign(len(text).to_bytes(8, "little") + text + data[8 + n :])
+    with pytest.raises((MalformedRecordError, container.TruncatedRecordError)):
+        container.unseal(changed, "x")
+
+
+def peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """What a call returns, and the bytes it takes at most."""
+    tracemalloc.start()
+    try:
+        result = call()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+SHAPE = (4, 2**17)
+
+
+def test_a_base_is_copied_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    state = {f"w{i}": rng.standard_normal(SHAPE, np.float32) for i in range(4)}
+    state |= {f"n{i}": rng.integers(0, 2**60, SHAPE) for i in range(4)}
+    nbytes = sum(array.nbytes for array in state.values())
+    tracker = Tracker(state)
+    draft, most = peak(lambda: Draft.of_base("base", Place(0), tracker.track))
+    assert most < 1.1 * nbytes
+    assert peak(lambda: draft.check(tracker.track))[1] < 0.1 * nbytes
+
+
+def test_residuals_are_decoded_one_by_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    state = {f"n{i}": rng.integers(0, 2**60, SHAPE) for i in range(8)}
+    tracker = Tracker(state)
+    one, nbytes = state["n0"].nbytes, sum(array.nbytes for array in state.values())
+    state = {name: array + rng.integers(0, 64, SHAPE) for name, array in state.items()}
+    place = Place(1, "0" * 16, "0" * 32)
+    delta = DeltaEncoder().encode(tracker, place, state)
+    assert len(delta.residuals) == 8
+    draft, most = peak(lambda: Draft.of_delta("delta", place, tracker.track, delta))
+    assert most < 1.1 * len(draft.data) + 0.1 * nbytes
+    assert peak(lambda: draft.check(tracker.track))[1] < 1.5 * one
