@@ -3,8 +3,8 @@
 Not in a thread: the training loop would wait for all Python code that runs there. The state is
 copied into memory that both processes share, and a message asks the other process to save it. One
 save at a time is under way. The other process ends with this one, but finishes its save first:
-what was handed over when the training is killed is still written. It has a lower priority than the
-training (`process.NICENESS`).
+what was handed over when the training is killed is still written. It gives way to the
+training while it saves a large state (`process.LARGE`).
 
 A number in the shared memory says which save is done, so the training loop reads an answer only if
 somebody asks for it. The memory is filled only after the save before is over. Ctrl-C may interrupt

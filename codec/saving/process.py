@@ -21,7 +21,7 @@ from codec import errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from codec.scheme.coding import Coding
 from codec.scheme.warmup import warm_up
-from codec.scheme.workers import set_threads
+from codec.scheme.workers import set_threads, threads
 from codec.state.tensors import Layout, TensorSpec
 from codec.storage.location import Location
 
@@ -30,15 +30,13 @@ from .recorder import Recorder, Settings
 from .saved import Saved
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole groups of processes
-# Added to the training's own niceness. Kernels that share an operation among all processors wait
-# for the slowest thread, so a save that takes a processor from one of them holds up the others.
-# With 10 it gets about a tenth of a busy processor, and all of an idle one: at the latest when the
-# training waits for this save before the next.
-NICENESS = 10
-_START = (
-    f"import os, sys; os.nice({NICENESS}); "  # before there are threads, which inherit it
-    "sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
-)
+# Kernels that share an operation among all processors wait for the slowest thread, so a save that
+# takes a processor from one of them holds up the others. With the lowest priority it takes what
+# they leave, and every processor while the training waits for it. Small states take milliseconds;
+# they keep the training's priority: the next iteration may be waiting, and other work is about.
+LARGE = 2**26  # bytes of a state
+LOWEST = 19  # niceness
+_START = "import sys; sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
 
 
 def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
@@ -184,6 +182,8 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
             for other in others:
                 os.close(other)
             line.received.clear()
+            if layout.nbytes >= LARGE:
+                _yield_processors()
             if memory is not None:
                 memory.close()
             memory = Memory(layout, descriptor)
@@ -196,6 +196,12 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
         except Exception as exc:
             line.send({"number": number} | error_message(exc, recorder.step))
             memory.done = -number
+
+
+def _yield_processors() -> None:
+    """Save with the lowest priority from now on; it cannot be raised again."""
+    os.nice(LOWEST)
+    set_threads(threads())  # new ones, which inherit it
 
 
 def _next_message(line: Line, parent: int) -> Message:

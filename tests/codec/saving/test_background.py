@@ -26,8 +26,8 @@ from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrd
 from codec.inspect import PendingSave
 from codec.saving.background import Background
 from codec.saving.channel import PIECE, Line, Memory
-from codec.saving.process import NICENESS
-from codec.scheme.workers import threads as codec_threads
+from codec.saving.process import LARGE, LOWEST
+from codec.scheme.workers import threads
 
 Pause = Callable[[codec.Checkpointer], Callable[[], None]]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
@@ -403,20 +403,22 @@ def test_signals_are_for_the_training_to_handle(tmp_path: Path, name: str) -> No
         assert checkpoints.save(1, {"n": np.array(1)}).kind == "delta"
 
 
-@pytest.mark.usefixtures("started")
-def test_every_thread_that_saves_yields_to_the_training(tmp_path: Path) -> None:
-    """Ones that were started for a save, too."""
-    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
-        for step in range(3):
-            state = {"w": torch.full((2**20,), float(step)).normal_()}
-            assert checkpoints.save(step, state).nbytes
-        pid = child(checkpoints)
-        tasks = Path(f"/proc/{pid}/task")
-        threads = [int(task.name) for task in tasks.iterdir()] if tasks.exists() else [pid]
-        assert len(threads) > 1 or codec_threads() == 1 or not tasks.exists()
-        own = os.getpriority(os.PRIO_PROCESS, 0)
-        for thread in threads:
-            assert os.getpriority(os.PRIO_PROCESS, thread) == min(own + NICENESS, 19)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's threads")
+def test_large_states_give_way_to_the_training(tmp_path: Path) -> None:
+    """Small ones do not."""
+
+    def priorities(n: int) -> list[int]:
+        """Of the thread that saves, and of those that help, once n float32 were saved twice."""
+        with codec.Checkpointer(tmp_path / f"{n}.lcc", asynchronous=True) as checkpoints:
+            for seed in (0, 1):
+                state = {"w": np.random.default_rng(seed).standard_normal(n, np.float32)}
+                assert checkpoints.save(seed, state).nbytes
+            tasks = Path(f"/proc/{child(checkpoints)}/task").iterdir()
+            return [os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks]
+
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert set(priorities(LARGE // 4 - 1)) == {own}
+    assert priorities(LARGE // 4).count(LOWEST) >= min(threads(), 2)
 
 
 @pytest.mark.usefixtures("started")
