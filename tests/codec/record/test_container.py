@@ -84,12 +84,16 @@ def test_parts_are_joined() -> None:
     assert container.seal(delta_metadata(), {"w": parts}) == whole
 
 
-Edit = Callable[[dict[str, Any]], None]
+Edit = Callable[[dict[str, Any]], object]
 EDITS: dict[str, Edit] = {
     "a gap": lambda h: h["b"].update(data_offsets=[13, 17]),
     "an overlap": lambda h: h["b"].update(data_offsets=[8, 16]),
     "backwards": lambda h: h["b"].update(data_offsets=[16, 12]),
     "another size": lambda h: h["b"].update(shape=[2]),
+    "bytes of no element": lambda h: (
+        h["a"].update(data_offsets=[0, 14]),
+        h["b"].update(data_offsets=[14, 16], dtype="U16"),
+    ),
     "a negative length": lambda h: h["a"].update(shape=[-1, -3]),
     "a length that is no integer": lambda h: h["a"].update(shape=[3.0]),
     "a shape that is no list": lambda h: h["a"].update(shape=3),
