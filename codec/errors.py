@@ -8,6 +8,7 @@ LccError
 |  |- DTypeError                     an array has a dtype that this function does not take
 |  |- NonFiniteError                 a value is NaN or infinite where a number is needed
 |  |- StateMismatchError             names, shapes or dtypes differ from the track's
+|  |- OptimizerMismatchError         the gradients of a chain are another optimizer's
 |  |- ShardedError                   this process holds only a part of the model
 |  `- SourceError                    a file to compress cannot be read
 |- PayloadError                      an encoded stream cannot be decoded
@@ -27,6 +28,8 @@ LccError
    |- VanishedError                  a record was merged or removed before it could be read
    |- StepOrderError                 the step is not after the newest one
    |- ArchiveError                   the .lcc.zip is damaged or holds other files
+   |- RerunNeededError               a record holds gradients, not the state
+   |- RerunError                     an optimizer's steps lead to another state here
    |- LockedError                    another writer has the chain
    `- WriteError                     the disk or store refused; saved records are unchanged
 """
@@ -64,6 +67,10 @@ class NonFiniteError(InputError):
 
 class StateMismatchError(InputError):
     """Names, shapes or dtypes differ from those of the track."""
+
+
+class OptimizerMismatchError(InputError):
+    """The gradients of a chain are those of another optimizer or of other parameters."""
 
 
 class ShardedError(InputError):
@@ -152,6 +159,14 @@ class StepOrderError(ChainError):
 
 class ArchiveError(ChainError):
     """The archive is damaged or holds something other than records."""
+
+
+class RerunNeededError(ChainError):
+    """The record holds gradients: only the optimizer's own steps lead to its state."""
+
+
+class RerunError(ChainError):
+    """An optimizer's steps, run again, lead to other bits than those that were saved."""
 
 
 class LockedError(ChainError):

@@ -5,13 +5,14 @@ Not done here: which records, and in which order (chain).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from codec.caps import short
-from codec.errors import MalformedRecordError, ParentError
+from codec.errors import MalformedRecordError, ParentError, RerunNeededError
 from codec.record import record as records
 from codec.record.merged import merged_of
 from codec.record.record import Record
@@ -20,6 +21,8 @@ from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.state.tree import StructureError
 from codec.storage.source import Entry
+
+GRADIENTS = "lcc.rerun"  # key of a state: see codec.rerun
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,29 @@ class Position:
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
             MalformedRecordError: Edits have made an invalid value.
+            RerunNeededError: The record holds gradients in place of the state.
         """
+        if self.has_gradients and self.record.kind != "base":
+            raise RerunNeededError(
+                f"{self.entry.name}: holds gradients, from which the optimizer's own steps make "
+                "the state: codec.rerun.restore(source, optimizer, step)"
+            )
         try:
-            return self.track.restore()
+            state = self.track.restore()
         except StructureError as exc:
             expected = "values after their edits"
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
+        state.pop(GRADIENTS, None)
+        return state
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether a `codec.rerun.GradientCheckpointer` wrote it."""
+        structure = self.track.layout.structure
+        if GRADIENTS not in structure:
+            return False
+        ((_, children),) = json.loads(structure).items()
+        return any(key == GRADIENTS for key, _ in children)
 
 
 def is_past(entry: Entry, step: int | None) -> bool:

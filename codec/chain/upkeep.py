@@ -141,6 +141,7 @@ def compact(
 ) -> Change:
     """Write a base of the newest step, then remove all records before the ``keep`` newest bases.
 
+    A chain of gradients (codec.rerun) gets no new base: only the training can write it.
     The steps before the oldest base that is kept cannot be restored any more. Bases that cannot be
     read do not count, and stay.
 
@@ -164,7 +165,7 @@ def compact(
     with location.store() as directory:
         chain = Chain(location)
         before, position = _measured(chain)
-        if position.entry.kind != "base":
+        if position.entry.kind != "base" and not position.has_gradients:
             there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))

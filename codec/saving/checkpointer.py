@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -162,6 +162,18 @@ class Checkpointer:
         return self._lock.run(self._save, step, state)
 
     def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
+        return self._append(step, state)
+
+    def _append(
+        self,
+        step: int,
+        state: Mapping[Any, Any],
+        *,
+        is_base: bool = False,
+        kept: Collection[str] = (),
+    ) -> Saved:
+        """See `save`. If saves are not asynchronous: is_base forces a base, and kept are names; a
+        delta leaves the tensors there or below as they are in the track."""
         self._check_open()
         step = check_step(step, self.step)
         parts, layout = self._front.look_at(state)
@@ -174,7 +186,10 @@ class Checkpointer:
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
-        return self._recorder.save(step, layout, arrays, parts.values)
+        names = kept and _names_below(parts, tuple(kept))
+        return self._recorder.save(
+            step, layout, arrays, parts.values, is_base=is_base, kept=names
+        )
 
     def _say_unknown_models(self, layout: Layout) -> None:
         """Log which exact entries may be weights under an unknown name."""
@@ -251,6 +266,17 @@ class Checkpointer:
             if error is None:
                 raise
             _log.error("the newest save failed too: %s", exc)  # the loop's own error comes first
+
+
+def _names_below(parts: Parts, places: tuple[str, ...]) -> list[str]:
+    """The tensors that have a name at or below one of these places."""
+    below = (*(f"{place}/" for place in places),)
+    exact = set(places)
+    return [
+        name
+        for name in parts.tensors
+        if any(own in exact or own.startswith(below) for own in (name, *parts.ties.get(name, ())))
+    ]
 
 
 class Front:

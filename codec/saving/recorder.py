@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,7 +133,16 @@ class Recorder:
         """The newest step."""
         return self._newest.step if self._newest else None
 
-    def save(self, step: int, layout: Layout, arrays: Arrays, values: tuple[str, ...]) -> Saved:
+    def save(
+        self,
+        step: int,
+        layout: Layout,
+        arrays: Arrays,
+        values: tuple[str, ...],
+        *,
+        is_base: bool = False,
+        kept: Iterable[str] = (),
+    ) -> Saved:
         """Append one record; it is on disk when this returns.
 
         Args:
@@ -141,6 +150,8 @@ class Recorder:
             layout: Of the state.
             arrays: Name -> array, as `state.to_arrays` makes them.
             values: JSON texts of what is no tensor, see `codec.state.tree`.
+            is_base: Whether it is a base in any case.
+            kept: Names of tensors that a delta leaves as they are in the track.
         """
         started = time.perf_counter()
         _check_length(step, layout, values)
@@ -152,13 +163,14 @@ class Recorder:
         if tracker is not None and tracker.track.layout != layout:
             self._log_reason(step, describe_difference(tracker.track.layout, layout))
             tracker = None
-        if self._directory.unsettled or self._written.is_long(self._base_every):
+        if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
             tracker = None
         if tracker is None:
             tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
             name = record_name(step, "base")
             draft = Draft.of_base(name, place, tracker.track)
         else:
+            arrays = arrays | {name: tracker.track.arrays[name] for name in kept}
             delta = self._encode(tracker, place, arrays, values)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)

@@ -317,7 +317,7 @@ def copy_arrays(arrays: Arrays) -> Arrays:
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether two C-contiguous arrays of one shape and dtype hold the same bits, NaN included."""
-    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+    return a is b or np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
 def is_unicode(text: str) -> bool:

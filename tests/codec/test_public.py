@@ -14,7 +14,7 @@ import pytest
 
 import codec
 import codec.inspect
-from codec import dcp
+from codec import dcp, rerun
 
 ROOT = Path(codec.__file__).parents[1]
 OPTIONAL = {"torch", "fsspec", "transformers", "lightning", "accelerate"}
@@ -29,7 +29,7 @@ def test_import_loads_nothing_that_is_optional() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("module", [codec, codec.inspect, dcp], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [codec, codec.inspect, dcp, rerun], ids=lambda m: m.__name__)
 def test_public_names_are_documented(module: ModuleType) -> None:
     assert sorted(set(module.__all__)) == sorted(module.__all__)
     for name in module.__all__:
@@ -68,5 +68,5 @@ def test_trainers_import_one_library_each() -> None:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 found.add((node.module or "").partition(".")[0])
-        expected = {"torch"} if path.parent.name == "dcp" else allowed.get(path.stem, set())
+        expected = {"torch"} if path.parent.name in ("dcp", "rerun") else allowed.get(path.stem, set())
         assert found & OPTIONAL <= expected, path

@@ -1,0 +1,194 @@
+"""Saves the gradients of an optimizer's steps as a chain.
+
+What a record holds below GRADIENTS, beside `optimizer.described`:
+
+    digest   of parameters and state
+    steps    each {"gradients": [tensor, ...], "used": USED}
+
+    used     {"settings": of each group, "factor": of clipping, "short", "absent": numbers of gradients}
+
+Records have as many steps as the largest one so far, so that all have one layout; "used" is None
+where there was no step. What a step lacks keeps its last value in the chain, which takes no bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from codec.chain.chain import Chain
+from codec.chain.replay import GRADIENTS
+from codec.errors import DTypeError, SettingsError, StateMismatchError
+from codec.saving.checkpointer import Checkpointer
+from codec.saving.recorder import check_history
+from codec.saving.saved import Saved
+
+from .optimizer import OptimizerCopy, described, digest_of
+from .restore import restored
+from .steps import Step, parameters_of, shortened
+
+BASE_EVERY = 200
+MOST_STEPS = 8  # between two saves: with more, a base is about as small
+
+_log = logging.getLogger(__name__)
+
+
+class GradientCheckpointer(Checkpointer):
+    """A `Checkpointer` whose chain restores to the last bit, from the gradients of every step.
+
+    It is attached to the optimizer until it is closed. A save runs the steps since the last one
+    again, on a copy of the optimizer; where they do not lead to the optimizer's state, the record
+    is a base, and the log says so. That is so after a change of the weights outside of `step`.
+
+    Args:
+        path: The directory, made if it is missing, or its URL.
+        optimizer: Of torch, its parameters dense and in this process. The copy takes as much
+            memory as its parameters and state.
+        base_every: After so many records without one comes a base, the state itself. A restore
+            runs at most the steps since the last base again.
+        keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
+            load what `restore` returns into model and optimizer.
+
+    Raises:
+        SettingsError: A setting is out of range, or the optimizer has no parameters.
+        LockedError, StepOrderError, RecordError, ChainError, WriteError: As for `Checkpointer`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        optimizer: torch.optim.Optimizer,
+        *,
+        base_every: int = BASE_EVERY,
+        keep_bases: int | None = None,
+        resume: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_history(base_every, keep_bases)
+        if not isinstance(optimizer, torch.optim.Optimizer) or not parameters_of(optimizer):
+            raise SettingsError(f"an optimizer of torch is needed; got {optimizer!r}"[:300])
+        super().__init__(
+            path,
+            policy={"*": "exact"},
+            base_every=None,  # it counts itself: gradients take what they take
+            keep_bases=keep_bases,
+            resume=resume,
+            storage_options=storage_options,
+        )
+        self._optimizer, self._base_every = optimizer, base_every
+        self._copy: OptimizerCopy | None = None  # None: the next record is a base
+        self._steps: list[Step] = []  # since the newest record
+        self._n_copied = 0  # of them, already run by the copy
+        self._problem = ""
+        self._reasons: set[str] = set()  # for bases: each is logged once
+        self._n_since_base, self._n_slots, self._long = 0, 0, set[int]()
+        self._hook = optimizer.register_step_pre_hook(self._before_step)
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if any(arg is not None for arg in (*args[1:], *kwargs.values())):
+            self._problem = "step(closure) computes gradients when it has begun"
+        elif getattr(optimizer, "grad_scale", None) is not None:
+            self._problem = "the GradScaler leaves unscaling to the fused optimizer; call unscale_"
+        elif any(p.grad is not None and p.grad.is_sparse for p in parameters_of(optimizer)):
+            self._problem = "gradients are sparse"
+        elif self._copy is None:  # the next record is a base, and later ones build on its gradients
+            self._steps = [Step.next_of(optimizer)]
+        elif len(self._steps) == MOST_STEPS:
+            self._drop_copy(f"more than {MOST_STEPS} optimizer steps came after the newest record")
+        else:
+            self._steps.append(Step.next_of(optimizer))
+
+    def _drop_copy(self, reason: str) -> None:
+        """Let the next record be a base."""
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            _log.warning("%s: the next record is a base, because %s", self._location, reason)
+        self._copy = None
+
+    def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
+        self._check_open()
+        if self._problem:
+            raise DTypeError(f"{self.path}: the steps cannot be run again: {self._problem}")
+        if not isinstance(state, Mapping) or GRADIENTS in state:
+            raise StateMismatchError(f"a state is a mapping without the key {GRADIENTS!r}")
+        if self._copy is not None:
+            self._run_again()
+        is_base = self._copy is None or self._n_since_base >= self._base_every
+        own = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
+        own["steps"], kept = self._stored_steps()
+        kept += [f"{GRADIENTS}/parameters", f"{GRADIENTS}/state"]
+        saved = self._append(step, {**state, GRADIENTS: own}, is_base=is_base, kept=kept)
+        self._n_slots = len(own["steps"])
+        self._n_since_base = 0 if saved.kind == "base" else self._n_since_base + 1
+        self._copy = self._copy or OptimizerCopy(self._optimizer)
+        self._steps.clear()
+        self._n_copied = 0
+        return saved
+
+    def _run_again(self) -> None:
+        """Bring the copy to where the optimizer is, or drop it."""
+        assert self._copy is not None
+        if not self._copy.fits(self._optimizer):
+            self._drop_copy("the optimizer's groups have other parameters")
+            return
+        for taken in self._steps[self._n_copied :]:
+            self._copy.step(taken.gradients, taken.settings)
+            self._n_copied += 1
+        if not self._copy.equals(self._optimizer):
+            self._drop_copy(
+                "the optimizer's steps, run again, do not lead to its parameters and state: "
+                "something else changes these, or a later hook changes gradients"
+            )
+
+    def _stored_steps(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The steps as a record holds them, and names of what keeps its last value."""
+        parameters = parameters_of(self._optimizer)
+        stored, kept = [], []
+        for number in range(max(self._n_slots, len(self._steps), 1)):
+            place = f"{GRADIENTS}/steps/{number}/gradients"
+            used: dict[str, Any] | None = None
+            found: tuple[Tensor | None, ...] = (None,) * len(parameters)
+            if number < len(self._steps):
+                taken = self._steps[number]
+                found, factor, short = shortened(taken.gradients, self._long)
+                absent = [i for i, g in enumerate(found) if g is None]
+                used = {"settings": list(taken.settings), "factor": factor}
+                used |= {"short": short, "absent": absent}
+            gradients = []
+            for i, (p, g) in enumerate(zip(parameters, found)):
+                if g is None:
+                    kept.append(f"{place}/{i}")
+                    g = torch.zeros_like(p, dtype=self._dtype_of(i, p))
+                elif g.dtype is torch.float32:
+                    self._long.add(i)
+                gradients.append(g)
+            stored.append({"gradients": gradients, "used": used})
+        return stored, kept
+
+    def _dtype_of(self, i: int, parameter: Tensor) -> torch.dtype:
+        """That of a stored gradient which is absent."""
+        short = parameter.dtype is torch.float32 and i not in self._long
+        return torch.bfloat16 if short else parameter.dtype
+
+    def _restore(self) -> dict[Any, Any] | None:
+        if self.step is None:
+            return None
+        found = restored(Chain(self._location), self._optimizer, self.step)
+        self._copy, self._n_since_base, self._n_slots = found.copy, found.n, len(found.steps)
+        self._steps.clear()
+        self._n_copied = 0
+        for taken in found.steps:
+            dtypes = [g.dtype for g in taken["gradients"]]
+            self._long |= {i for i, dtype in enumerate(dtypes) if dtype is torch.float32}
+        return found.state
+
+    def _close(self) -> None:
+        self._hook.remove()
+        self._copy = None
+        self._steps.clear()
+        super()._close()

@@ -1,0 +1,125 @@
+"""What one step of an optimizer uses: gradients, and the settings of its groups.
+
+Under autocast, and with float32 masters of bfloat16 weights, gradients are float32 but hold
+bfloat16 values, times one factor if they were clipped. Such a gradient is stored as bfloat16, and
+the factor beside it. The factor is found from the gradients; each one is checked bit by bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+LOOKED_AT = 64  # of the largest gradient, to find a factor
+SIGNIFICANDS = np.arange(128, 256)  # of bfloat16: 8 bits with the leading one
+ULPS = np.arange(-2, 3)  # the factor is so near to gradient / significand
+_NO_SETTINGS = ("params", "param_names")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step uses.
+
+    Attributes:
+        gradients: Of each parameter, in the order of the groups; None for one without. Own copies.
+        settings: Of each group.
+    """
+
+    gradients: tuple[Tensor | None, ...]
+    settings: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def next_of(cls, optimizer: torch.optim.Optimizer) -> Step:
+        """What the step that comes next will use."""
+        gradients = tuple(
+            None if p.grad is None else p.grad.detach().clone() for p in parameters_of(optimizer)
+        )
+        settings = tuple(
+            {key: copy.deepcopy(group[key]) for key in group if key not in _NO_SETTINGS}
+            for group in optimizer.param_groups
+        )
+        return cls(gradients, settings)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """The parameters of all groups, in order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def shortened(
+    gradients: Sequence[Tensor | None], long: Set[int]
+) -> tuple[tuple[Tensor | None, ...], float, list[int]]:
+    """Gradients as they are stored: as bfloat16 where that gives them back exactly.
+
+    Args:
+        gradients: Of each parameter.
+        long: Numbers of those to leave alone.
+
+    Returns:
+        The gradients, the factor that the bfloat16 ones are multiplied with, and their numbers.
+    """
+    floats = {
+        i: g
+        for i, g in enumerate(gradients)
+        if g is not None and g.dtype is torch.float32 and i not in long
+    }
+    found, short = list(gradients), []
+    factor = _factor_of(max(floats.values(), key=Tensor.numel)) if floats else 1.0
+    for i, g in floats.items():
+        q = (g.double() / factor).to(torch.bfloat16)
+        if same_bits(lengthened(q, factor), g):
+            found[i] = q
+            short.append(i)
+    return tuple(found), factor, short
+
+
+def lengthened(gradient: Tensor, factor: float) -> Tensor:
+    """The float32 gradient of a shortened one."""
+    return gradient.float() * factor if factor != 1 else gradient.float()
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have one shape and dtype, and the same bits: NaN is equal to itself, 0 is
+    not equal to -0."""
+    return a.dtype is b.dtype and a.shape == b.shape and torch.equal(bytes_of(a), bytes_of(b))
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """uint8 (bytes,): the content of a tensor."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _factor_of(gradient: Tensor) -> float:
+    """A factor f so that gradient / f has bfloat16 values as far as a few elements tell; else 1."""
+    flat = gradient.reshape(-1)
+    largest = flat.abs().topk(min(LOOKED_AT, flat.numel())).values.cpu().numpy()
+    some = largest[largest > 0].astype(np.float64)
+    if not some.size or not np.isfinite(some).all() or _fits(some, np.float64(1)):
+        return 1.0
+    near = (some[0] / SIGNIFICANDS).astype(np.float32)
+    apart = np.spacing(near)
+    for candidate in (near[:, None] + ULPS * apart[:, None]).astype(np.float32).ravel():
+        if candidate > 0 and _fits(some, candidate.astype(np.float64)):
+            return math.frexp(float(candidate))[0]  # powers of two change no significand
+    return 1.0
+
+
+def _fits(some: NDArray[np.float64], factor: np.float64) -> bool:
+    """Whether these are float32(factor times a bfloat16 value)."""
+    fraction, exponent = np.frexp(some / factor)
+    short = np.ldexp(np.rint(np.ldexp(fraction, 8)), exponent - 8)
+    return bool(((short * factor).astype(np.float32) == some).all())
+
+
+def settings_to(optimizer: torch.optim.Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
+    """Give an optimizer's groups these settings."""
+    for group, own in zip(optimizer.param_groups, settings, strict=True):
+        group.update(copy.deepcopy(dict(own)))
