@@ -3,11 +3,11 @@
 What a record holds below GRADIENTS, beside `optimizer.described`:
 
     digest   of parameters and state
-    steps    each {"gradients": [tensor, ...], "used": USED}
+    steps    each {"gradients": [tensor, ...], "used": {"settings": of each group,
+             "factor": of clipping, "short": numbers of gradients to multiply with it,
+             "absent": numbers of parameters without a gradient}}
 
-    used     {"settings": of each group, "factor": of clipping, "short", "absent": numbers of gradients}
-
-Records have as many steps as the largest one so far, so that all have one layout; "used" is None
+Records have as many steps as the longest one so far, so that all have one layout; "used" is None
 where there was no step. What a step lacks keeps its last value in the chain, which takes no bytes.
 """
 

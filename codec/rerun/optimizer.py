@@ -41,12 +41,16 @@ class OptimizerCopy:
         """Whether groups and parameters are those that were copied, whatever their values."""
         return _shape_of(self._own) == _shape_of(optimizer)
 
-    def step(self, gradients: Sequence[Tensor | None], settings: Sequence[Mapping[str, Any]]) -> None:
+    def step(
+        self, gradients: Sequence[Tensor | None], settings: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Run one step with these gradients and settings."""
         settings_to(self._own, settings)
         parameters = parameters_of(self._own)
         for own, gradient in zip(parameters, gradients, strict=True):
-            own.grad = None if gradient is None else gradient.to(own.device)
+            own.grad = (
+                None if gradient is None else gradient.to(own.device, copy=True)
+            )  # it may change
         self._own.step()
         for own in parameters:
             own.grad = None
@@ -54,9 +58,7 @@ class OptimizerCopy:
     def equals(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether parameters and state are the same, bit by bit."""
         own, other = tensors_of(self._own), tensors_of(optimizer)
-        return own.keys() == other.keys() and all(
-            same_bits(own[name], other[name]) for name in own
-        )
+        return own.keys() == other.keys() and all(same_bits(own[name], other[name]) for name in own)
 
     def copy_to(self, record: Mapping[str, Any]) -> None:
         """Write parameters and state into the tensors of a record that has them."""
@@ -118,7 +120,9 @@ def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 def check_match(optimizer: torch.optim.Optimizer, record: Mapping[str, Any]) -> None:
     """Raise OptimizerMismatchError unless an optimizer can run the steps of a record's."""
-    advice = "make it as in the training that was saved; codec.restore(source, step) gives the bases"
+    advice = (
+        "make it as in the training that was saved; codec.restore(source, step) gives the bases"
+    )
     if (found := _name_of(optimizer)) != record["optimizer"]:
         raise OptimizerMismatchError(
             f"the chain is of {record['optimizer']}, and this is {found}; {advice}"

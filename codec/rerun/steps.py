@@ -71,14 +71,15 @@ def shortened(
         for i, g in enumerate(gradients)
         if g is not None and g.dtype is torch.float32 and i not in long
     }
-    found, short = list(gradients), []
+    short: dict[int, Tensor] = {}
     factor = _factor_of(max(floats.values(), key=Tensor.numel)) if floats else 1.0
     for i, g in floats.items():
         q = (g.double() / factor).to(torch.bfloat16)
         if same_bits(lengthened(q, factor), g):
-            found[i] = q
-            short.append(i)
-    return tuple(found), factor, short
+            short[i] = q
+    if 2 * sum(map(Tensor.numel, short.values())) < sum(map(Tensor.numel, floats.values())):
+        short = {}  # chance: a gradient of zeros, say
+    return tuple(short.get(i, g) for i, g in enumerate(gradients)), factor, list(short)
 
 
 def lengthened(gradient: Tensor, factor: float) -> Tensor:

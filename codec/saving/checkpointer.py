@@ -187,9 +187,7 @@ class Checkpointer:
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
         names = kept and _names_below(parts, tuple(kept))
-        return self._recorder.save(
-            step, layout, arrays, parts.values, is_base=is_base, kept=names
-        )
+        return self._recorder.save(step, layout, arrays, parts.values, is_base=is_base, kept=names)
 
     def _say_unknown_models(self, layout: Layout) -> None:
         """Log which exact entries may be weights under an unknown name."""

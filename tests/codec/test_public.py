@@ -68,5 +68,7 @@ def test_trainers_import_one_library_each() -> None:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 found.add((node.module or "").partition(".")[0])
-        expected = {"torch"} if path.parent.name in ("dcp", "rerun") else allowed.get(path.stem, set())
+        expected = (
+            {"torch"} if path.parent.name in ("dcp", "rerun") else allowed.get(path.stem, set())
+        )
         assert found & OPTIONAL <= expected, path
