@@ -12,7 +12,7 @@ inside (buckets, tracks, records) is in `codec.inspect`.
 
 The packages follow the data: `state` turns a nested state into arrays, `scheme` numbers into bits,
 `record` one delta into bytes; `storage` keeps them, `chain` is many records, `saving` is what a
-training loop holds. `cli`, `bench`, `dcp` and `trainers` stand on them.
+training loop holds. `cli`, `bench`, `rerun`, `dcp` and `trainers` stand on them.
 
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
