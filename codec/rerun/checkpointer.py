@@ -182,9 +182,6 @@ class GradientCheckpointer(Checkpointer):
         self._copy, self._n_since_base, self._n_slots = found.copy, found.n, len(found.steps)
         self._steps.clear()
         self._n_copied = 0
-        for taken in found.steps:
-            dtypes = [g.dtype for g in taken["gradients"]]
-            self._long |= {i for i, dtype in enumerate(dtypes) if dtype is torch.float32}
         return found.state
 
     def _close(self) -> None:

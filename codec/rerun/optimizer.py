@@ -26,7 +26,7 @@ class OptimizerCopy:
         self._own = copy.deepcopy(optimizer)  # without its hooks, and parameters without gradients
 
     def load(self, record: Mapping[str, Any]) -> None:
-        """Take over what a record says of its optimizer, see `described`.
+        """Take over what a record says of its optimizer, see `described`, tensors of the state too.
 
         Raises:
             OptimizerMismatchError: It was another optimizer, or had other parameters.
@@ -35,7 +35,7 @@ class OptimizerCopy:
         with torch.no_grad():
             for own, stored in zip(parameters_of(self._own), record["parameters"], strict=True):
                 own.copy_(stored)
-        self._own.load_state_dict(copy.deepcopy(record["state"]))
+        self._own.load_state_dict(record["state"])
 
     def fits(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether groups and parameters are those that were copied, whatever their values."""

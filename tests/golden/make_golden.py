@@ -12,6 +12,7 @@ edits.lcc/                     values that grow: edits, single numbers, and one 
 short.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; merged records, and a base with a wide table
 exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
+gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
 steps.lcc/                     the same as an earlier release wrote it, in version 3; nothing makes
                                it anew
 bad/*.safetensors              one broken record per fault, named after it
@@ -50,7 +51,8 @@ def main() -> None:
     """Write everything anew."""
     run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
     edits, short, exact = HERE / "edits.lcc", HERE / "short.lcc", HERE / "exact.lcc"
-    for folder in (run, tokens, edits, short, exact, bad):
+    gradients = HERE / "gradients.lcc"
+    for folder in (run, tokens, edits, short, exact, gradients, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
     write_run(run)
@@ -58,7 +60,8 @@ def main() -> None:
     write_edits(edits)
     write_short(short)
     write_exact(exact)
-    for path in (run, tokens, edits, short, exact):
+    write_gradients(gradients)
+    for path in (run, tokens, edits, short, exact, gradients):
         (path / ".lock").unlink()
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -434,6 +437,31 @@ def arithmetic(
     data += bytes(-len(data) % 4)
     data = data[:-1] + bytes([data[-1] | end])
     return {"coded": np.frombuffer(data, np.uint32)}
+
+
+def write_gradients(path: Path) -> None:
+    """Five records of AdamW. Another version of torch may round otherwise, and so write others."""
+    import torch
+
+    from codec.rerun import GradientCheckpointer
+
+    rng = np.random.default_rng(11)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+
+    parameters = {"w": torch.nn.Parameter(drawn(40, 30)), "b": torch.nn.Parameter(drawn(7))}
+    optimizer = torch.optim.AdamW(parameters.values(), 0.01, foreach=False)
+    with GradientCheckpointer(path, optimizer) as checkpoints:
+        for step, n in enumerate((1, 1, 1, 2, 2)):
+            for _ in range(n):
+                parameters["w"].grad = drawn(40, 30).bfloat16().float() * np.float32(0.3)
+                parameters["b"].grad = None if step == 2 else drawn(7)
+                optimizer.step()
+            values = {name: p.detach() for name, p in parameters.items()}
+            expected = {"w": float(values["w"].double().sum()), "b": values["b"].tolist()}
+            state = values | {"optimizer": optimizer.state_dict(), "done": step}
+            checkpoints.save(step, state | {"expected": expected})
 
 
 def renumbered(data: bytes, version: int) -> bytes:

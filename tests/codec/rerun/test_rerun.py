@@ -338,7 +338,9 @@ def test_after_many_steps_comes_a_base(tmp_path: Path) -> None:
     assert not differences(restore(tmp_path / "c", sgd().optimizer), training.state)
 
 
-def test_a_failed_save_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_loses_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     training = adamw()
     with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
         for step in range(6):
@@ -353,6 +355,7 @@ def test_a_failed_save_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyP
         state = restore(tmp_path / "c", adamw().optimizer)
         assert not differences(state, training.state)
     assert kinds(tmp_path / "c") == ["base", "delta", "base", "delta"]  # three steps instead of one
+    assert "do not lead" not in caplog.text
 
 
 def full_disk(_: int) -> None:
@@ -502,6 +505,20 @@ def test_the_first_steps_are_not_told_as_a_fault(
     with warnings.catch_warnings(action="error"):
         saved(tmp_path / "c", autocast(), 4)
     assert not caplog.records
+
+
+def test_the_golden_chain_restores(golden: Path) -> None:
+    """Clipped gradients, a parameter without one, a record of two steps."""
+    path = golden / "gradients.lcc"
+    assert kinds(path) == ["base", "delta", "delta", "base", "delta"]
+    w, b = torch.zeros(40, 30), torch.zeros(7)
+    parameters = [nn.Parameter(w), nn.Parameter(b)]
+    optimizer = torch.optim.AdamW(parameters, 0.01, foreach=False)
+    for step in range(5):
+        state = restore(path, optimizer, step)
+        assert state["done"] == step
+        assert state["b"].tolist() == pytest.approx(state["expected"]["b"], abs=1e-6)
+        assert float(state["w"].double().sum()) == pytest.approx(state["expected"]["w"], abs=1e-3)
 
 
 def train_until_killed(path: str) -> None:
