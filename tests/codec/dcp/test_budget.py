@@ -13,6 +13,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 import codec
 from codec.dcp import ChainReader, ChainWriter, chunks
 from codec.errors import BudgetError
+from codec.state.moments import UNKNOWN
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 SHAPES = {"wide": (300, 120), "deep": (90, 200), "bias": (120,), "tiny": (64,)}
@@ -94,24 +95,42 @@ def test_all_records_together_are_within_the_budget(
 
 
 def test_moments_come_on_top(tmp_path: Path) -> None:
-    """At 3 bits, and exactly what a tracker of their own makes of them."""
-    writer = ChainWriter(budget=0.05)
+    """In one record with the weights. They have 3 bits, exactly as with a tracker of their own; the
+    weights are those of a budget without moments, but for the longer header."""
+    writer, plain = ChainWriter(budget=0.05), ChainWriter(budget=0.05)
     own = {name: codec.Tracker({name: m}, 3, "tensor") for name, m in moments(0).items()}
     for step in range(4):
         save(writer, tmp_path / f"{step}", walk(step), moments(step))
+        save(plain, tmp_path / "plain" / f"{step}", walk(step))
         if step == 0:
             continue
-        above = 0
-        for name, moment in moments(step).items():
-            delta = own[name].step({name: moment})
-            above += delta.nbytes
-        assert size(tmp_path / f"{step}") > 0.9 * 0.05 * 4 * N + above
-        assert size(tmp_path / f"{step}") <= 0.05 * 4 * N + above + 2 * 24  # and a row for each
-        found = {"optim": {"state": {"wide": moments(step)}}}
-        dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
-        first = found["optim"]["state"]["wide"]["exp_avg"]
+        (file,) = (tmp_path / f"{step}").glob("*.delta.safetensors")
+        deltas = [own[name].step({name: moment}) for name, moment in moments(step).items()]
+        above = sum(delta.nbytes for delta in deltas)
+        assert above > 0.01 * 4 * N
+        assert file.stat().st_size > 0.9 * 0.05 * 4 * N + above
+        assert file.stat().st_size <= 0.05 * 4 * N + above + 2 * 24  # and a row for each
+
+        live, found = moments(step), {name: torch.zeros(SHAPES["wide"]) for name in own}
+        state: dict[str, Any] = {"optim": {"state": {"wide": found}}}
+        dcp.load(state, storage_reader=ChainReader(tmp_path / f"{step}"))
+        first, second = found["exp_avg"], found["exp_avg_sq"]
         assert torch.equal(first, torch.from_numpy(own["exp_avg"].state["exp_avg"]))
-        assert not torch.equal(first, moments(step)["exp_avg"])
+        assert not torch.equal(first, live["exp_avg"])
+        tracked = torch.from_numpy(own["exp_avg_sq"].state["exp_avg_sq"])
+        least = (first.double() ** 2 / UNKNOWN).float()  # betas are unknown here
+        raised = second != tracked
+        assert bool((second >= 0.998 * least).all())
+        assert torch.allclose(second[raised], least[raised], rtol=0.002)
+
+        weights, without = (
+            loaded(at / f"{step}", walk(step)) for at in (tmp_path, tmp_path / "plain")
+        )
+        off = [
+            sum(float((w[name] - t).square().sum()) for name, t in walk(step).items()) ** 0.5
+            for w in (weights, without)
+        ]
+        assert 0 < off[1] <= off[0] < 1.05 * off[1]
 
 
 def test_targets_of_a_policy(tmp_path: Path) -> None:
