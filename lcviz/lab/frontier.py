@@ -35,6 +35,7 @@ class Point:
     distance: float
     gap: float
     failed: int
+    changed: float
 
 
 def points(
@@ -57,7 +58,8 @@ def points(
         return copy_arrays(to_arrays(state, layout_of(state)))
 
     start, first = live(), int(SETTLED * saves)
-    full = sum(4 * a.size for a in start.values())
+    n = sum(a.size for a in start.values())
+    before, changed = start, list[float]()
     shares: list[list[float]] = [[] for _ in codings]
     distances: list[list[float]] = [[] for _ in codings]
     gaps: list[list[float]] = [[] for _ in codings]
@@ -73,6 +75,10 @@ def points(
             for t in range((i - 1) * interval + 1, i * interval + 1):
                 training.iterate(t)
             now, loss = live(), task.probe_loss()
+            if i > first:
+                differ = sum(int((now[name] != before[name]).sum()) for name in now)
+                changed.append(differ / n)
+            before = now
             for k, chain in enumerate(chains):
                 nbytes = 0
                 try:
@@ -81,7 +87,7 @@ def points(
                     failed[k] += 1
                 if i > first:
                     track = chain.restore() or {}
-                    shares[k].append(nbytes / full)
+                    shares[k].append(nbytes / (4 * n))
                     distances[k].append(distance(track, now) / distance(now, start))
                     gaps[k].append(task.probe_loss(track) - loss)
             progress(i, saves)
@@ -92,6 +98,7 @@ def points(
             distance=mean(distances[k]).value,
             gap=mean(gaps[k]).value,
             failed=failed[k],
+            changed=mean(changed).value,
         )
         for k, coding in enumerate(codings)
     ]

@@ -41,6 +41,21 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(centre, float(student.ppf(0.975, n - 1)) * math.sqrt(variance / n), n)
 
 
+def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
+    """Mean of ``above`` as a multiple of that of ``below``, whose values belong together in pairs.
+
+    half = t(0.975, n - 1) · s / (√n · mean of below), with s the standard deviation of above minus
+    ratio times below (Cochran, "Sampling Techniques", 1977, section 6.4). Not finite if the mean of
+    below is 0. Raises ValueError without values.
+    """
+    over, under = mean(above), mean(below)
+    if not under.value:
+        return Mean(math.nan, math.inf, over.n)
+    value = over.value / under.value
+    left = mean([a - value * b for a, b in zip(above, below, strict=True)])
+    return Mean(value, left.half / abs(under.value), over.n)
+
+
 def upper_bound(values: Sequence[float]) -> float:
     """Prediction bound: another value stays below it in 95 of 100 cases, if all are normal:
     mean + t(0.95, n - 1) · s · √(1 + 1/n). Infinite for a single value.

@@ -9,6 +9,8 @@ import numpy as np
 
 from codec.inspect import Arrays, difference
 
+NEGLIGIBLE = 0.01  # of what an iteration gains, on average
+
 
 def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:
     """||a - b|| over tensors of these names, all of a's unless told otherwise.
@@ -33,15 +35,29 @@ def smoothed(losses: Sequence[float], w: int) -> list[float]:
 
 
 def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
-    """After how many iterations trend + excess is first at or below where the trend began.
+    """After how many iterations trend + excess is back at or below where the trend began.
 
-    trend: of the undisturbed training, from the failure on. excess: what the restored one is above
-    it, at the same iterations or fewer. Linear between iterations; None if it never is.
+    Linear between iterations. An excess of less than NEGLIGIBLE iterations of training counts as
+    none: otherwise a rounding error would cost as many iterations as the trend happens to rise. A
+    restart that begins there but rises above it in its first iteration, as one without the
+    optimizer's state may, is not back yet.
+
+    Args:
+        trend: Of the undisturbed training, from the failure on.
+        excess: What the restored one is above it, at the same iterations or fewer.
+
+    Returns:
+        None if it never is.
     """
+    fall = (trend[0] - trend[-1]) / (len(trend) - 1) if len(trend) > 1 else 0.0
+    above = [
+        min(level + e - trend[0], 0.0 if e <= NEGLIGIBLE * fall else math.inf)
+        for level, e in zip(trend, excess)
+    ]
     before = math.nan
-    for r, (level, above) in enumerate(zip(trend, excess)):
-        now = level + above - trend[0]
-        if now <= 0:
+    for r, now in enumerate(above):
+        rises = r == 0 and any(later > 0 for later in above[1:2])
+        if now <= 0 and not rises:
             if r == 0 or not math.isfinite(before):
                 return float(r)
             return r - 1 + before / (before - now)

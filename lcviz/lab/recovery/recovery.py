@@ -3,7 +3,8 @@
 Protocol. Train with a fixed order of batches, save every few iterations with every method, and let
 the training fail at iteration T. Each method restores what it has; the training goes on from T + 1
 with the same batches. Rework is how many iterations pass until the loss on fixed held-out examples
-is again at or below its value just before the failure.
+is again at or below its value just before the failure. A restart without the optimizer's state may
+begin there and rise at once: it is back when it is there again.
 
 A training's loss jumps between iterations by more than it falls. So rework is counted on its
 trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the restored
@@ -82,7 +83,7 @@ class Race:
     undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
     averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
     restoring), T + 1, ..., until it was back both on the trend and without smoothing, or to the
-    cap.
+    cap; two at least.
 
     before, trend_before: as measured and averaged, of the iterations before T that the protocol
     asks for, T last; fewer if it failed early.
@@ -254,7 +255,10 @@ def fail_and_recover(
             ),
         )
         found.append(untried.after(race))
-        while len(race) <= p.cap and (p.whole or found[-1].capped or found[-1].capped_raw):
+        # Two losses at least: the second shows whether a loss that is back stays there.
+        while len(race) <= p.cap and (
+            p.whole or len(race) < 2 or found[-1].capped or found[-1].capped_raw
+        ):
             iterate(p.fail_at + len(race))
             race.append(training.task.probe_loss())
             found[-1] = untried.after(race)

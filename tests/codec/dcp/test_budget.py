@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def error(found: Tensors, live: Tensors) -> float:
     return max(float((found[name] - tensor).abs().max()) for name, tensor in live.items())
 
 
+def distance(found: Tensors, live: Tensors) -> float:
+    squares = (float((found[name] - tensor).square().sum()) for name, tensor in live.items())
+    return math.sqrt(sum(squares))
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
 @pytest.mark.parametrize("budget", [0.03, 0.1])
@@ -94,24 +100,33 @@ def test_all_records_together_are_within_the_budget(
 
 
 def test_moments_come_on_top(tmp_path: Path) -> None:
-    """At 3 bits, and exactly what a tracker of their own makes of them."""
-    writer = ChainWriter(budget=0.05)
-    own = {name: codec.Tracker({name: m}, 3, "tensor") for name, m in moments(0).items()}
-    for step in range(4):
-        save(writer, tmp_path / f"{step}", walk(step), moments(step))
-        if step == 0:
-            continue
-        above = 0
-        for name, moment in moments(step).items():
-            delta = own[name].step({name: moment})
-            above += delta.nbytes
-        assert size(tmp_path / f"{step}") > 0.9 * 0.05 * 4 * N + above
-        assert size(tmp_path / f"{step}") <= 0.05 * 4 * N + above + 2 * 24  # and a row for each
-        found = {"optim": {"state": {"wide": moments(step)}}}
-        dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
-        first = found["optim"]["state"]["wide"]["exp_avg"]
-        assert torch.equal(first, torch.from_numpy(own["exp_avg"].state["exp_avg"]))
-        assert not torch.equal(first, moments(step)["exp_avg"])
+    """One record has both. The weights fill the budget, nearly as without moments; the moments have
+    3 bits and are restored as a single process restores its own."""
+    writer, plain = ChainWriter(budget=0.05), ChainWriter(budget=0.05)
+    with codec.Checkpointer(tmp_path / "own.lcc", budget=0.05, scope="tensor") as own:
+        for step in range(4):
+            save(writer, tmp_path / f"{step}", walk(step), moments(step))
+            save(plain, tmp_path / "plain" / f"{step}", walk(step))
+            state = {"model": walk(step), "optim": {"state": {"wide": moments(step)}}}
+            above = own.save(step, state).moment_nbytes
+            if step == 0:
+                continue
+            (file,) = (tmp_path / f"{step}").glob("*.delta.safetensors")
+            assert above > 0.05 * 4 * N
+            assert 0.9 * 0.05 * 4 * N < file.stat().st_size - above <= 0.05 * 4 * N + 2 * 24
+            found = {"optim": {"state": {"wide": moments(step)}}}
+            dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
+            alone = codec.restore(tmp_path / "own.lcc")
+            for name, live in moments(step).items():
+                moment = found["optim"]["state"]["wide"][name]
+                assert torch.equal(moment, alone["optim"]["state"]["wide"][name])
+                assert not torch.equal(moment, live)
+            weights, without = (
+                loaded(at / f"{step}", walk(step)) for at in (tmp_path, tmp_path / "plain")
+            )
+            assert distance(weights, walk(step)) == pytest.approx(
+                distance(without, walk(step)), rel=0.01
+            )
 
 
 def test_targets_of_a_policy(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lcviz.lab.intervals import mean, upper_bound
+from lcviz.lab.intervals import mean, ratio, upper_bound
 
 
 def test_five_values() -> None:
@@ -32,6 +32,19 @@ def test_upper_bounds() -> None:
     assert upper_bound([1.0]) == math.inf
     assert upper_bound([1.0, math.inf]) == math.inf
     assert mean([1.0, math.inf]).value == math.inf
+
+
+def test_a_ratio() -> None:
+    """2.1 to 4: residuals -.05, .425 and -.375 sum to 0; t(0.975, 2) = 4.302653."""
+    found = ratio([1.0, 2.0, 3.3], [2.0, 3.0, 7.0])
+    assert found.value == pytest.approx(2.1 / 4)
+    deviation = math.sqrt((0.05**2 + 0.425**2 + 0.375**2) / 2)
+    assert found.half == pytest.approx(4.302653 * deviation / math.sqrt(3) / 4, rel=1e-6)
+    assert ratio([1.0, 3.0], [2.0, 6.0]).half == 0  # all pairs agree
+    assert math.isnan(ratio([1.0], [0.0]).value)
+    assert ratio([1.0], [2.0]).half == math.inf
+    with pytest.raises(ValueError, match="nothing"):
+        ratio([], [])
 
 
 def test_it_holds_the_truth_19_times_of_20() -> None:

@@ -70,6 +70,10 @@ def test_smoothed() -> None:
         ([0.5, 3.0, 0.0], 1 + 2.0 / 4.0),  # up to 2 first
         ([math.nan, math.nan, 1.0], 2.0),
         ([math.inf, 1.0], 1.0),
+        ([0.0, 3.0, 1.0], 1 + 2.0 / 3.0),  # without the optimizer's state it rises at once
+        ([-0.5, 3.0, 1.0], 1 + 2.0 / 3.0),
+        ([0.0, 1.5], None),
+        ([0.0, 0.9, 5.0], 0.0),
         ([1.5], None),
         ([9.0, 9.0, 9.0], None),
         ([math.nan] * 4, None),
@@ -78,3 +82,13 @@ def test_smoothed() -> None:
 def test_crossing(excess: list[float], expected: float | None) -> None:
     trend = [7.0, 6.0, 5.0, 4.0]
     assert crossing(trend, excess) == pytest.approx(expected)
+
+
+def test_a_negligible_excess_waits_for_no_trend_that_rises() -> None:
+    """This one falls by 1 an iteration on average."""
+    trend = [7.0, 7.5, 8.0, 4.0]
+    assert crossing(trend, [1e-9] * 4) == 0
+    assert crossing(trend, [0.009] * 4) == 0
+    assert crossing(trend, [0.02] * 4) == pytest.approx(2 + 1.02 / 4)
+    assert crossing(trend, [0.5, 1e-9, 0.0, 0.0]) == 1  # where the undisturbed training is
+    assert crossing([7.0, 7.0, 7.0], [1e-9] * 3) is None  # one that gains nothing

@@ -38,6 +38,11 @@ QUICK: dict[str, tuple[str, ...]] = {
         *MF,
         *("--at", "4", "--saves", "2", "--horizon", "2", "--interval", "1", "--beta2", ".9"),
     ),
+    "frontier": (
+        *MF,
+        *("--saves", "6", "--cap", "5", "--seeds", "2", "--shares", ".05", "--bits", "2"),
+        *("--optimizer", "adam", "--moments", "default"),
+    ),
     "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
 }
 
