@@ -450,12 +450,12 @@ def write_gradients(path: Path) -> None:
     def drawn(*shape: int) -> torch.Tensor:
         return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
 
-    parameters = {"w": torch.nn.Parameter(drawn(40, 30)), "b": torch.nn.Parameter(drawn(7))}
+    parameters = {"w": torch.nn.Parameter(drawn(24, 24)), "b": torch.nn.Parameter(drawn(7))}
     optimizer = torch.optim.AdamW(parameters.values(), 0.01, foreach=False)
     with GradientCheckpointer(path, optimizer) as checkpoints:
         for step, n in enumerate((1, 1, 1, 2, 2)):
             for _ in range(n):
-                parameters["w"].grad = drawn(40, 30).bfloat16().float() * np.float32(0.3)
+                parameters["w"].grad = drawn(24, 24).bfloat16().float() * np.float32(0.3)
                 parameters["b"].grad = None if step == 2 else drawn(7)
                 optimizer.step()
             values = {name: p.detach() for name, p in parameters.items()}

@@ -179,6 +179,8 @@ for chain in ("steps.lcc/0000", "short.lcc/0000"):
 GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
 GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
 GOLDEN += ["exact.lcc/00000001-00000002.merged"]
+GOLDEN += [f"gradients.lcc/0000000{i}.base" for i in (0, 3)]
+GOLDEN += [f"gradients.lcc/0000000{i}.delta" for i in (1, 2, 4)]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
