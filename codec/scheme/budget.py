@@ -358,7 +358,7 @@ def fit_steps(
     if not largest <= LARGEST_SIZE / 2:
         raise BeyondError
     # Between these sizes, q of the largest change goes from its limit down to 1.
-    finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
+    finest = quantize.finest(largest)
     coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
     over, fits, best, newest, ratio, most_kept = 0.0, 0.0, None, None, EXCESS, 0
     for _ in range(PASSES):

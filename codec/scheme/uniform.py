@@ -148,6 +148,11 @@ class UniformQuantizer:
     most: int
     _wide: Survivors
 
+    def finest(self, largest: float) -> float:
+        """The smallest step size for changes up to the largest: q stays half a step below the
+        limit, for the size is rounded to float32."""
+        return max(largest / (self.most + 0.5 - self.offset), SMALLEST_SIZE)
+
     def __call__(
         self, size: np.float32, largest: float, end: int | None = None, other: float = 0
     ) -> Steps:

@@ -21,6 +21,7 @@ from codec.errors import BudgetError
 from codec.scheme import uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
+from codec.scheme.survivors import Segments
 
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
@@ -457,3 +458,14 @@ def test_kernels_are_warm() -> None:
     assert done.returncode == 0, done.stderr
     before, after = map(int, done.stdout.split())
     assert before == after > 10
+
+
+@pytest.mark.parametrize("most", [uniform.MAX_STEPS, uniform.MAX_STEPS_PLAIN])
+def test_the_finest_steps_reach_the_largest_change(most: int) -> None:
+    """Also where float32 rounds the size down."""
+    for value in np.random.default_rng(0).lognormal(-5, 3, 200).astype(F32):
+        segments = Segments([np.zeros(3, F32)], [np.array([value, -value, 0], F32)])
+        with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
+            steps = quantize(F32(quantize.finest(float(value))), float(value))
+        assert steps.beyond == 0
+        assert steps.levels.size == 2 * most + 1
