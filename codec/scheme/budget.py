@@ -315,12 +315,14 @@ def fit_steps(
     """
     largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
     tries_arithmetic = arithmetic_may_serve(coder, n)
+    least_size = quantize.finest(largest) if largest else SMALLEST_SIZE
 
     def settled(
         size: float, first: int | None = None, end: int | None = None, other: float = 0
     ) -> Fitted:
         """first: keep so many survivors only. end, other: see `UniformQuantizer`."""
-        found = quantize(np.float32(size), largest, end, float(np.float32(other)))
+        fine = max(np.float32(size), least_size)
+        found = quantize(fine, largest, end, float(np.float32(other)))
         if found.beyond:
             raise BeyondError
         if first is not None:
@@ -358,7 +360,7 @@ def fit_steps(
     if not largest <= LARGEST_SIZE / 2:
         raise BeyondError
     # Between these sizes, q of the largest change goes from its limit down to 1.
-    finest = quantize.finest(largest)
+    finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
     coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
     over, fits, best, newest, ratio, most_kept = 0.0, 0.0, None, None, EXCESS, 0
     for _ in range(PASSES):

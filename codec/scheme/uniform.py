@@ -148,10 +148,12 @@ class UniformQuantizer:
     most: int
     _wide: Survivors
 
-    def finest(self, largest: float) -> float:
-        """The smallest step size for changes up to the largest: q stays half a step below the
-        limit, for the size is rounded to float32."""
-        return max(largest / (self.most + 0.5 - self.offset), SMALLEST_SIZE)
+    def finest(self, largest: float) -> np.float32:
+        """The smallest size that leads q of the largest change to its limit and not over it."""
+        size = np.float32(largest / (self.most + 1 - self.offset))
+        if largest / float(size) + self.offset >= self.most + 1:  # it was rounded down
+            size = np.nextafter(size, np.float32(np.inf))
+        return max(size, np.float32(SMALLEST_SIZE))
 
     def __call__(
         self, size: np.float32, largest: float, end: int | None = None, other: float = 0

@@ -74,15 +74,15 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
     first, *others = equal
-    size = f"at {nbytes_text(first.nbytes)} a checkpoint"
+    size = f"At {nbytes_text(first.nbytes)} a checkpoint"
     if first.capped:
         cap = plural(len(first.race.trend) - 1, "iteration")
         nobody = enumerated([o.method.name for o in equal])
-        text = f"Nobody wins: {size}, none of {nobody} was back within {cap}"
+        text = f"{size} nobody wins: none of {nobody} was back within {cap}"
     else:
         level = [o for o in others if not o.capped and o.rework - first.rework < LEVEL]
         winners = enumerated([o.method.name for o in (first, *level)])
-        text = f"{winners} {'are level' if level else 'wins'}: {_back(first)}, {size}"
+        text = f"{size} {winners} {'are level' if level else 'wins'}: {_back(first)}"
         if behind := others[len(level) :]:
             text += f"; {', '.join(f'{o.method.name} {_needs(o, first)}' for o in behind)}"
     times = full.nbytes / first.nbytes
@@ -98,10 +98,10 @@ def _back(o: Outcome) -> str:
 
 def _needs(o: Outcome, first: Outcome) -> str:
     if o.capped:
-        return f"more than {o.rework:.3g}"
+        return f"after more than {o.rework:.3g}"
     if first.rework < LEVEL:  # a multiple of next to nothing says nothing
-        return f"{o.rework:.3g}"
-    return f"{o.rework:.3g}, {o.rework / first.rework:.3g} × as many"
+        return f"after {o.rework:.3g}"
+    return f"after {o.rework:.3g}, {o.rework / first.rework:.3g} × as many"
 
 
 def _iterations(n: float) -> str:

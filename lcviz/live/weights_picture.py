@@ -44,7 +44,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
     return Picture(
         "weights",
         "δ",
-        "live weights minus the track",
+        "live weights minus what a restart loads",
         captions["written"],
         {
             "step": shown.step,

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 # Signs and methods never differ by colour alone.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#808080"
-SIGN_COLOURS = (BLUE, VERMILION)
+SIGN_COLOURS = (VERMILION, BLUE)  # up and down, as in our own pictures
 SIGN_NAMES = ("positive", "negative")
 # Cividis, from dark blue to yellow, also for the colour-blind.
 CIVIDIS = (

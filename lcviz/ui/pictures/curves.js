@@ -94,7 +94,7 @@ function drawAll(svg, data, width, send) {
       const colour = COLOURS[end.line.colour];
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
       text.textContent = end.line.label ?? end.line.name;
-      set(text, { x: Math.min(end.at + 7, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
+      set(text, { x: Math.min(end.at + 7, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
     },
   );
   point(svg, hover, data, { x, y, width, height, x0, x1 }, send);

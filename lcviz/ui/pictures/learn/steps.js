@@ -55,7 +55,8 @@ function drawSteps(page, body, controls) {
           const [from, to] = place.ends.map((end) => Math.min(Math.max(x(end), 0), wide));
           const none = row === 1 && place.level === null;
           set(rect, { x: from + 0.75, width: Math.max(to - from - 1.5, 0), y: top, height: LANE.high, fill: none ? "var(--grey)" : hue(place.sign), opacity: place.level === null ? 0.22 : 0.13 });
-          const at = place.level === null ? null : x(place.level);
+          const inside = place.level !== null && x(place.level) >= 0 && x(place.level) <= wide;
+          const at = inside ? x(place.level) : null;
           set(level, { x1: at ?? 0, x2: at ?? 0, y1: top, y2: top + LANE.high, stroke: hue(place.sign), "stroke-width": 1.6, "stroke-dasharray": "4 3", opacity: at === null ? 0 : 1 });
           dead.textContent = none && to - from > 62 ? "dead zone" : "";
           set(dead, { x: (from + to) / 2, y: top + LANE.high - 5 });
