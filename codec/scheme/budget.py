@@ -315,7 +315,7 @@ def fit_steps(
     """
     largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
     tries_arithmetic = arithmetic_may_serve(coder, n)
-    least_size = quantize.finest(largest) if largest else SMALLEST_SIZE
+    least_size = quantize.finest(largest) if largest else np.float32(SMALLEST_SIZE)
 
     def settled(
         size: float, first: int | None = None, end: int | None = None, other: float = 0
