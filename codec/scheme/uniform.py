@@ -150,10 +150,10 @@ class UniformQuantizer:
 
     def finest(self, largest: float) -> np.float32:
         """The smallest size that leads q of the largest change to its limit and not over it."""
-        size = np.float32(largest / (self.most + 1 - self.offset))
+        size = max(np.float32(largest / (self.most + 1 - self.offset)), np.float32(SMALLEST_SIZE))
         if largest / float(size) + self.offset >= self.most + 1:  # it was rounded down
             size = np.nextafter(size, np.float32(np.inf))
-        return max(size, np.float32(SMALLEST_SIZE))
+        return size
 
     def __call__(
         self, size: np.float32, largest: float, end: int | None = None, other: float = 0

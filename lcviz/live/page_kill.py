@@ -150,9 +150,9 @@ def show_problems(snapshot: Snapshot, back: RaceBack) -> None:
 
 
 def _when(kill: Kill) -> str:
-    """How long after the last checkpoint the crash came, the end of a sentence."""
+    """How many iterations no checkpoint has, the end of a sentence that must fit beside buttons."""
     lost = plural(kill.lost, "iteration")
-    return f", {lost} after the last checkpoint." if kill.lost else ", just saved."
+    return f", {lost} not saved." if kill.lost else ", just saved."
 
 
 def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:

@@ -74,13 +74,16 @@ def test_an_upload(tab: MakeTab, tmp_path: Path) -> None:
     visitor = inspecting(tab, color_scheme="dark")
     page = visitor.page
     chooser = page.locator(".st-key-inspect-where input[type=file]")
+    page.get_by_text("Open a path or archive").click()
     chooser.set_input_files(tmp_path / "mine.lcc.zip")
     visitor.expecting(page.get_by_text("the uploaded archive mine.lcc.zip")).to_be_visible()
+    page.get_by_text("One step", exact=True).click()
     visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     # To another page and back: it is still there, and can be closed.
     page.get_by_role("link", name="Export").click()
     visitor.expecting(page.get_by_text("Use it elsewhere")).to_be_visible()
     page.get_by_role("link", name="Inspect").click()
+    page.get_by_text("One step", exact=True).click()
     visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     page.get_by_role("button", name="Close the upload").click()
     visitor.expecting(page.get_by_text("the chain of the example run")).to_be_visible()

@@ -68,8 +68,9 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     slots.get_by_role("button", name="3").click()  # move x
     expecting(picture("slots")).to_contain_text("c has a slot")
     expecting(picture("slots")).to_contain_text("No bucket waits")
-    page.wait_for_function("document.getAnimations().length === 0")
-    assert picture("slots").locator(".waiting i").bounding_box()["width"] < before
+    bar = picture("slots").locator(".waiting i")
+    bar.evaluate("bar => Promise.all(bar.getAnimations().map((each) => each.finished))")
+    assert bar.bounding_box()["width"] < before
     slots.get_by_role("button", name="2").click()
 
     tree = picture("tree")  # join
