@@ -97,8 +97,7 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     runs.get_by_role("button", name="Fold").click()
     expecting(runs.locator(".fold")).to_have_count(6)
     expecting(ribbon.nth(4)).to_have_text(
-        "Runs0.14 bits a value, 200 other values · 229 ×; "
-        "a file also has a header, and more values that change"
+        "Runs0.14 bits a value, 200 other values · 229 ×, without a header"
     )
 
     restart = picture("restart")  # crash and play
@@ -123,8 +122,7 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
             "E30 bits",
             "P20 bits",
             "H18 bits",
-            "Runs0.14 bits a value, 200 other values · 229 ×; "
-            "a file also has a header, and more values that change",
+            "Runs0.14 bits a value, 200 other values · 229 ×, without a header",
         ]
     )
     page.get_by_test_id("stMain").get_by_text("Show data tables").click()

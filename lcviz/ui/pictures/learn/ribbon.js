@@ -14,7 +14,7 @@ function ribbonRows(page) {
     ["E", e / n, `${grouped(e)} bits`, "var(--down)"],
     ["P", p / n, `${grouped(p)} bits`, "var(--table)"],
     ["H", (joined ? h : p) / n, joined ? `${grouped(h)} bits` : `${grouped(p)} bits · join the tiles`, "var(--good)"],
-    ["Runs", each, `${each.toFixed(2)} bits a value, 200 other values · ${folded ? `${words(32 / each, 3)} ×; a file also has a header, and more values that change` : "fold the zeros"}`, "var(--up)"],
+    ["Runs", each, `${each.toFixed(2)} bits a value, 200 other values · ${folded ? `${words(32 / each, 3)} ×, without a header` : "fold the zeros"}`, "var(--up)"],
   ];
 }
 
