@@ -281,10 +281,7 @@ def _saved_by_all(crash: Crash) -> str:
 
 
 def _too_long(crash: Crash, kill: Kill) -> str:
-    return (
-        f"No race back: it would take about {_duration(crash.seconds(kill.pace))} here, more than "
-        f"{SECONDS / 60:.0f}."
-    )
+    return f"No race back: it would take {_duration(crash.seconds(kill.pace))} here."
 
 
 def _duration(seconds: float) -> str:
