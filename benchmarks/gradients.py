@@ -95,18 +95,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     options = parser.parse_args()
     codec.warm_up()
-    heads = (
-        "training",
-        "parameters",
-        "gradients",
-        "exact",
-        "step",
-        "in the loop",
-        "exact",
-        "restore",
+    print(
+        f"{'training':<20} parameters  gradients   exact     step  in the loop     exact    restore"
     )
-    widths = 20, 11, 11, 8, 9, 13, 10, 11
-    print(f"{heads[0]:<20}" + "".join(f"{h:>{w}}" for h, w in zip(heads[1:], widths[1:])))
     for way in WAYS:
         with tempfile.TemporaryDirectory() as folder:
             print(row(way, options.width, options.steps, Path(folder)), flush=True)

@@ -49,8 +49,8 @@ class GradientCheckpointer(Checkpointer):
         path: The directory, made if it is missing, or its URL.
         optimizer: Of torch, its parameters dense and in this process. The copy takes as much
             memory as its parameters and state.
-        base_every: After so many records without one comes a base, the state itself. A restore
-            runs at most the steps since the last base again.
+        base_every: After so many records without one comes a base, the state itself; None: only
+            where one is needed. A restore runs the steps since the last base again.
         keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
             load what `restore` returns into model and optimizer.
 
@@ -64,7 +64,7 @@ class GradientCheckpointer(Checkpointer):
         path: str | os.PathLike[str],
         optimizer: torch.optim.Optimizer,
         *,
-        base_every: int = BASE_EVERY,
+        base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
         resume: bool = False,
         storage_options: Mapping[str, Any] | None = None,
@@ -118,7 +118,8 @@ class GradientCheckpointer(Checkpointer):
             raise StateMismatchError(f"a state is a mapping without the key {GRADIENTS!r}")
         if self._copy is not None:
             self._run_again()
-        is_base = self._copy is None or self._n_since_base >= self._base_every
+        is_due = self._base_every is not None and self._n_since_base >= self._base_every
+        is_base = self._copy is None or is_due
         own = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
         own["steps"], kept = self._stored_steps()
         kept += [f"{GRADIENTS}/parameters", f"{GRADIENTS}/state"]

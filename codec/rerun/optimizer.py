@@ -48,9 +48,8 @@ class OptimizerCopy:
         settings_to(self._own, settings)
         parameters = parameters_of(self._own)
         for own, gradient in zip(parameters, gradients, strict=True):
-            own.grad = (
-                None if gradient is None else gradient.to(own.device, copy=True)
-            )  # it may change
+            # A copy: some optimizers write into gradients, and these are saved afterwards.
+            own.grad = None if gradient is None else gradient.to(own.device, copy=True)
         self._own.step()
         for own in parameters:
             own.grad = None

@@ -86,18 +86,19 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
     for position in chain.replay(step):
         if not position.has_gradients:
             copy = None
-        elif position.record.kind == "base":
-            base, n = position.step, 0
-            copy = OptimizerCopy(optimizer)
-            copy.load(position.track.restore()[GRADIENTS])
-            _check(position, copy, _own_of(position.track), base, good)
         else:
-            assert copy is not None, "a base has the same layout"
-            n += 1
-            own = _own_of(position.track)
-            for taken in own["steps"]:
-                if taken["used"] is not None:
-                    _run(copy, **taken)
+            if position.record.kind == "base":
+                base, n = position.step, 0
+                copy = OptimizerCopy(optimizer)
+                own = position.track.restore()[GRADIENTS]
+                copy.load(own)
+            else:
+                assert copy is not None, "a base has the same layout"
+                n += 1
+                own = _own_of(position.track)
+                for taken in own["steps"]:
+                    if taken["used"] is not None:
+                        _run(copy, **taken)
             _check(position, copy, own, base, good)
         good = position.step
     assert position is not None, "a replay has a position, or fails"

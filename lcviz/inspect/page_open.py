@@ -35,9 +35,8 @@ _URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
 _TURN = "inspect-turn"  # in the session: how often something was uploaded
 _UPLOAD = "inspect-upload"  # in the session: the uploaded file, or why it was refused
 _FINDINGS = "inspect-findings"  # in the session: what is known of the chain being looked at
-_READ: weakref.WeakKeyDictionary[Run, Findings] = (
-    weakref.WeakKeyDictionary()
-)  # last, by any session
+# What any session has read of a run last; others need not read it again.
+_READ: weakref.WeakKeyDictionary[Run, Findings] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +284,8 @@ def read(source: ChainSource) -> Findings:
             if len(listed) - known > AT_ONCE:
                 progress(len(catalogue.records), len(listed))
     if source.run is not None:
-        _READ[source.run] = findings
+        own = (findings.key, findings.catalogue, findings.exponents, findings.undecoded)
+        _READ[source.run] = Findings(*own)  # without the step that this session has rebuilt
     if 0 < known < len(findings.catalogue.records):
         findings.noticed = time.time_ns()
     return findings

@@ -307,6 +307,9 @@ def _tabs(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
 
     yield make
     for page in pages:
+        # Streamlit keeps there that the settings were unfolded: the next tab begins without.
+        if not page.is_closed() and page.url.startswith("http"):
+            page.evaluate("localStorage.clear()")
         page.close()
 
 

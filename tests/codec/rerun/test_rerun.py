@@ -338,6 +338,12 @@ def test_after_many_steps_comes_a_base(tmp_path: Path) -> None:
     assert not differences(restore(tmp_path / "c", sgd().optimizer), training.state)
 
 
+def test_without_base_every_there_are_no_more_bases(tmp_path: Path) -> None:
+    states = saved(tmp_path / "c", sgd(), 5, base_every=None)
+    assert kinds(tmp_path / "c") == ["base"] + 4 * ["delta"]
+    assert not differences(restore(tmp_path / "c", sgd().optimizer), states[-1][1])
+
+
 def test_a_failed_save_loses_no_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
