@@ -51,7 +51,7 @@ class Position:
             MalformedRecordError: Edits have made an invalid value.
             RerunNeededError: The record holds gradients in place of the state.
         """
-        if self.has_gradients and self.record.kind != "base":
+        if self.needs_rerun:
             raise RerunNeededError(
                 f"{self.entry.name}: holds gradients, from which the optimizer's own steps make "
                 "the state: codec.rerun.restore(source, optimizer, step)"
@@ -63,6 +63,11 @@ class Position:
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
         state.pop(GRADIENTS, None)
         return state
+
+    @property
+    def needs_rerun(self) -> bool:
+        """Whether only an optimizer's steps lead to the state that was saved."""
+        return self.record.kind != "base" and self.has_gradients
 
     @property
     def has_gradients(self) -> bool:

@@ -283,7 +283,7 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
         marked = None if run is None else follow_weight.marked(run, run.snapshot().newest)
         widgets.show(exponents_over_steps(steps, marked), "exponents")
     else:
-        st.info("No value has changed in any step yet.")
+        st.info("No lossy value has changed in any step yet.")
     if left:
         st.button(
             f"Decode the other {len(left):,} of {len(usable):,} records",

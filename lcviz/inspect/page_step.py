@@ -57,6 +57,12 @@ def _content(source: ChainSource, findings: Findings, summary: Summary, follow: 
     facts = _rebuilt(source, findings, step)
     if facts is None:
         return
+    if facts.needs_rerun:
+        st.info(
+            "This record holds gradients. Parameters and moments below are those of the base: the "
+            "optimizer's own steps lead from them to what a restart gets, see "
+            "`codec.rerun.restore`."
+        )
     if any(t.changed is not None and t.stored == "codes" for t in facts.tensors):
         widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":

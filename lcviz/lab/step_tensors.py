@@ -53,7 +53,8 @@ class StepFacts:
     name: file name of its record. together: how many steps the code words stand for at once, 1
     except in a merged record. groups: its alphabets; of a merged record those of the layer with
     this step. column: which column of their levels is this step's, None for a plain delta. state:
-    the restored track.
+    the restored track. needs_rerun: whether the record holds gradients, so that a restart gets
+    other parameters than the track has.
     """
 
     step: int
@@ -64,6 +65,7 @@ class StepFacts:
     groups: tuple[Group, ...]
     column: int | None
     state: Arrays
+    needs_rerun: bool = False
 
 
 def rebuild_step(
@@ -109,7 +111,8 @@ def rebuild_step(
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind = position.entry.name, record.kind
-    return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state)
+    own = (step, name, kind, together, tuple(tensors), groups, column, state)
+    return StepFacts(*own, needs_rerun=position.needs_rerun)
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:

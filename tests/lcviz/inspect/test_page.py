@@ -105,6 +105,16 @@ def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path, said: Said
     assert told.startswith(":small[The optimizer's moments are lossy, at 3 bits: 1 tensor")
 
 
+def test_a_chain_of_gradients_says_that_weights_are_the_base_s(
+    inspecting: MakePage, tmp_path: Path, said: Said
+) -> None:
+    path = shutil.copytree(BAD.parent / "gradients.lcc", tmp_path / "run.lcc")
+    for step in range(5):
+        texts = said(inspecting(inspect_path=path, inspect_step=step), "info")
+        told = [text for text in texts if "holds gradients" in text]
+        assert len(told) == (0 if step in (0, 3) else 1), step
+
+
 def test_a_path_in_the_url(
     inspecting: MakePage, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
