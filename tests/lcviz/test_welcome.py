@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -26,9 +27,6 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         assert then[name].keys() == again[name].keys()
         assert then[name]["title"] == again[name]["title"]
     assert then["headline"]["full"] == again["headline"]["full"]
-    assert then["headline"]["share"] == pytest.approx(again["headline"]["share"], rel=0.1)
-    nbytes = [sum(part["nbytes"] for part in one["bits"]["parts"]) for one in (then, again)]
-    assert nbytes[0] == pytest.approx(nbytes[1], rel=0.1)
     for line, other in zip(then["loss"]["lines"], again["loss"]["lines"], strict=True):
         assert line["x"] == other["x"]
         assert line["y"] == pytest.approx(other["y"], rel=0.05)
@@ -41,8 +39,26 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         for panel, same in zip(page["panels"], other["panels"], strict=True):
             traces, others = panel["figure"]["data"], same["figure"]["data"]
             assert [t.get("name") for t in traces] == [t.get("name") for t in others]
-    kept = [sum(bar["kept"] for bar in one["buckets"]["buckets"]) for one in (then, again)]
-    assert kept[0] == pytest.approx(kept[1], rel=0.2)
+    # Which buckets are kept at one step depends on how losses round; sums over all steps hardly do.
+    sizes = [sizes_of(one["pages"]["inspect"]) for one in (found, now)]
+    assert sum(sizes[0]) == pytest.approx(sum(sizes[1]), rel=0.05)
+    for one, nbytes in zip((then, again), sizes, strict=True):
+        shown = sum(part["nbytes"] for part in one["bits"]["parts"])
+        assert shown == nbytes[-1]
+        each = shown / sum(bar["kept"] for bar in one["buckets"]["buckets"])
+        assert 0.5 < each < 1, "bytes a kept value: an exponent's sign and rank, and the gap before"
+
+
+def sizes_of(page: dict[str, Any]) -> list[int]:
+    """Bytes of each delta, in the order of their steps."""
+    (panel,) = (panel for panel in page["panels"] if panel["title"] == "Size of each record")
+    points = [
+        point
+        for trace in panel["figure"]["data"]
+        if trace["name"].startswith("delta")
+        for point in zip(trace["x"], trace["y"], strict=True)
+    ]
+    return [nbytes for _, nbytes in sorted(points)]
 
 
 def test_nothing_heavy_is_imported_for_it() -> None:
