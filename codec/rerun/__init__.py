@@ -17,8 +17,8 @@ Read in this order:
     checkpointer  saves
     restore       restores
 
-Not done here: sparse gradients, step(closure), a GradScaler with a fused optimizer, parameters that
-are spread over processes.
+Not done here: sparse gradients, a closure that a step calls several times, a GradScaler with a
+fused optimizer, parameters that are spread over processes.
 """
 
 from .checkpointer import GradientCheckpointer

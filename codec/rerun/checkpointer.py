@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ from codec.saving.saved import Saved
 
 from .optimizer import OptimizerCopy, described, digest_of
 from .restore import restored
-from .steps import Step, parameters_of, shortened
+from .steps import Step, parameters_of, shortened, unwrapped
 
 BASE_EVERY = 200
 MOST_STEPS = 8  # between two saves: with more, a base is about as small
@@ -47,8 +47,9 @@ class GradientCheckpointer(Checkpointer):
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        optimizer: Of torch, its parameters dense and in this process. The copy takes as much
-            memory as its parameters and state.
+        optimizer: Of torch, its parameters dense and in this process; one that Accelerate or
+            Lightning has wrapped stands for the one inside. The copy takes as much memory as its
+            parameters and state.
         base_every: After so many records without one comes a base, the state itself; None: only
             where one is needed. A restore runs the steps since the last base again.
         keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
@@ -70,6 +71,7 @@ class GradientCheckpointer(Checkpointer):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_history(base_every, keep_bases)
+        optimizer = unwrapped(optimizer)
         if not isinstance(optimizer, torch.optim.Optimizer) or not parameters_of(optimizer):
             raise SettingsError(f"an optimizer of torch is needed; got {optimizer!r}"[:300])
         super().__init__(
@@ -89,10 +91,39 @@ class GradientCheckpointer(Checkpointer):
         self._n_since_base, self._n_slots, self._long = 0, 0, set[int]()
         self._hook = optimizer.register_step_pre_hook(self._before_step)
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if any(arg is not None for arg in (*args[1:], *kwargs.values())):
-            self._problem = "step(closure) computes gradients when it has begun"
-        elif getattr(optimizer, "grad_scale", None) is not None:
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
+    ) -> tuple[Any, Any] | None:
+        """Note a step that begins; with a closure, when that has computed the gradients."""
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        others = (*args[2:], *(value for key, value in kwargs.items() if key != "closure"))
+        if any(other is not None for other in others):
+            self._problem = "step has arguments other than a closure"
+        elif closure is not None:
+            return args[:1], {"closure": self._followed(optimizer, closure)}
+        else:
+            self._note(optimizer)
+        return None
+
+    def _followed(self, optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Any:
+        """A closure that notes the step after its first call, and refuses more."""
+        n_calls = 0
+
+        def followed() -> Any:
+            nonlocal n_calls
+            n_calls += 1
+            found = closure()
+            if n_calls == 1:
+                self._note(optimizer)
+            else:
+                self._problem = "a step calls its closure several times"
+            return found
+
+        return followed
+
+    def _note(self, optimizer: torch.optim.Optimizer) -> None:
+        """Keep what the step uses."""
+        if getattr(optimizer, "grad_scale", None) is not None:
             self._problem = "the GradScaler leaves unscaling to the fused optimizer; call unscale_"
         elif any(p.grad is not None and p.grad.is_sparse for p in parameters_of(optimizer)):
             self._problem = "gradients are sparse"
@@ -118,6 +149,8 @@ class GradientCheckpointer(Checkpointer):
             raise StateMismatchError(f"a state is a mapping without the key {GRADIENTS!r}")
         if self._copy is not None:
             self._run_again()
+        elif not self._steps and self._n_slots == 0:  # made after the first step
+            self._look_at_gradients()
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
         is_base = self._copy is None or is_due
         own = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
@@ -145,6 +178,14 @@ class GradientCheckpointer(Checkpointer):
                 "the optimizer's steps, run again, do not lead to its parameters and state: "
                 "something else changes these, or a later hook changes gradients"
             )
+
+    def _look_at_gradients(self) -> None:
+        """Learn which gradients bfloat16 does not hold, from those that are still there."""
+        found = [p.grad for p in parameters_of(self._optimizer)]
+        dense = [None if g is None or g.is_sparse else g.detach() for g in found]
+        for i, g in enumerate(shortened(dense, self._long)[0]):
+            if g is not None and g.dtype is torch.float32:
+                self._long.add(i)
 
     def _stored_steps(self) -> tuple[list[dict[str, Any]], list[str]]:
         """The steps as a record holds them, and names of what keeps its last value."""

@@ -17,7 +17,7 @@ from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 
 from .optimizer import OptimizerCopy, machine_of
-from .steps import lengthened
+from .steps import lengthened, unwrapped
 
 _STEPS = f"{GRADIENTS}/steps/"
 
@@ -79,6 +79,7 @@ def restore(
 
 def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -> Restored:
     """A step of a chain, see `restore`."""
+    optimizer = unwrapped(optimizer)
     copy: OptimizerCopy | None = None
     position: Position | None = None
     base = good = -1

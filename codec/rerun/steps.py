@@ -49,6 +49,13 @@ class Step:
         return cls(gradients, settings)
 
 
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer whose `step` runs: a wrapper of Accelerate or Lightning has it inside."""
+    while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = inner
+    return optimizer
+
+
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """The parameters of all groups, in order."""
     return [p for group in optimizer.param_groups for p in group["params"]]

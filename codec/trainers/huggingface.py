@@ -8,25 +8,45 @@
 The Trainer's own checkpoints stay the same, and it resumes from them: then the chain goes back to
 the step of the checkpoint if it is further (rewinding). Only the main process saves. FSDP and
 DeepSpeed need codec.dcp.
+
+With gradients the chain has all that the Trainer needs, at every step and to the last bit:
+
+    chain = ChainCallback("run.lcc", gradients=True)
+    trainer.add_callback(chain)
+    trainer.train(resume_from_checkpoint=chain.checkpoint(trainer))      # also the first time
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import random
+import shutil
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from codec.errors import SettingsError
+from codec.rerun.checkpointer import MOST_STEPS
 
 from .run import ChainRun, check_every
 from .states import refuse_parts, sharded, state_of
 
 try:
     from transformers import TrainerCallback
+    from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 except ImportError as exc:
     raise ImportError(
         "codec.trainers.huggingface needs transformers, which is not installed: "
         "pip install transformers accelerate"
     ) from exc
+
+
+RANDOM_NAME = "rng_state.pth"  # in a Trainer's checkpoint; transformers has no name for it
+FOLDER = "from-chain"  # in the Trainer's output_dir
 
 
 class ChainCallback(TrainerCallback):
@@ -35,19 +55,28 @@ class ChainCallback(TrainerCallback):
     A record is {"model": …, "epoch": …}, with optimizer also "optimizer" and "scheduler". The last
     step is always saved.
 
+    With gradients a record also has "trainer", the text of the Trainer's state, and "random", the
+    states of the random generators; `codec.rerun.restore` reads it. It is written when the next
+    step begins, after the Trainer has logged, evaluated and saved.
+
     Args:
         path: The chain's directory.
         every: Optimizer steps between two records; None saves one with each of the Trainer's
-            checkpoints.
+            checkpoints, or with gradients at every step.
         optimizer: Save the optimizer and the scheduler too, exactly but for the optimizer's
             moments: policy={"optimizer/*": "exact"} keeps these exact.
+        gradients: Save the gradients of every step, from which weights, moments and all else come
+            back to the last bit, see `codec.rerun` and `checkpoint`. A resumed training begins with
+            a base.
         resume: A training that begins at step 0 may take over an existing chain, which is refused
             otherwise. A training that begins later always continues it.
-        settings: bits, policy and so on of a `Checkpointer`.
+        settings: bits, policy and so on of a `Checkpointer`; with gradients base_every, keep_bases
+            and storage_options.
 
     Raises:
         SettingsError, TypeError: Wrong settings.
         StepOrderError, LockedError, ShardedError: In the training, with what `Checkpointer` raises.
+        SettingsError: In the training, where gradients do not fit it.
     """
 
     def __init__(
@@ -56,12 +85,53 @@ class ChainCallback(TrainerCallback):
         *,
         every: int | None = None,
         optimizer: bool = False,
+        gradients: bool = False,
         resume: bool = False,
         **settings: Any,
     ) -> None:
         check_every(every)
-        self._run = ChainRun(path, resume, settings)
-        self._every, self._optimizer = every, optimizer
+        if gradients and every is not None and every > MOST_STEPS:
+            raise SettingsError(
+                f"with gradients every is at most {MOST_STEPS}: a record holds the gradients of "
+                f"all steps since the last one, and a whole state would be as small; got {every}"
+            )
+        self._run = ChainRun(path, resume, settings, gradients=gradients)
+        self._every = 1 if gradients and every is None else every
+        self._optimizer, self._gradients = optimizer or gradients, gradients
+        self._is_due = False  # with gradients: a step is over, and its record not yet written
+
+    def checkpoint(self, trainer: Any, step: int | None = None) -> str | None:
+        """Make a checkpoint for the Trainer of a step of the chain of gradients.
+
+        It is the folder "from-chain" in the Trainer's output_dir, replaced by each call. Give it to
+        trainer.train(resume_from_checkpoint=...). The Trainer's model has the weights then.
+
+        Args:
+            trainer: As it was when the chain was saved: model, device, optimizer and arguments.
+            step: None for the newest that restores.
+
+        Returns:
+            The path of the folder; None if there is no chain.
+
+        Raises:
+            SettingsError: The callback was made without gradients.
+            LccError: What `codec.rerun.restore` raises.
+        """
+        if not self._gradients:
+            raise SettingsError("checkpoint(trainer) is for ChainCallback(path, gradients=True)")
+        if step is None and not self._run.steps():
+            return None
+        state = self._run.restore(step, trainer.create_optimizer())
+        folder = Path(trainer.args.output_dir) / FOLDER
+        if folder.exists():
+            shutil.rmtree(folder)
+        trainer.model.load_state_dict(state["model"])
+        trainer.save_model(str(folder))
+        torch.save(state["optimizer"], folder / OPTIMIZER_NAME)
+        torch.save(state["scheduler"], folder / SCHEDULER_NAME)
+        torch.save(state["random"], folder / RANDOM_NAME)
+        (folder / TRAINER_STATE_NAME).write_text(state["trainer"], encoding="utf-8")
+        return str(folder)
 
     def close(self) -> None:
         """Let others write after a failed training, which the Trainer does not report. The next
@@ -80,14 +150,30 @@ class ChainCallback(TrainerCallback):
                 "nothing would be saved: the Trainer makes no checkpoints (save_strategy='no') "
                 "and every is None; say every=100, for example"
             )
+        if self._gradients:
+            _check_gradients(args)
         if state.is_world_process_zero:
-            self._run.begin(state.global_step)
+            self._is_due = False
+            optimizer = kwargs["optimizer"] if self._gradients else None
+            self._run.begin(state.global_step, optimizer=optimizer)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save if a record is due."""
+        """Save if a record is due, with gradients later."""
         step = state.global_step
         if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
+            if self._gradients:
+                self._is_due = True
+            else:
+                self._save(state, kwargs)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Save the step before, where a Trainer that resumes loads its random states."""
+        if self._run.is_open and self._is_due:
             self._save(state, kwargs)
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Save the last step of the epoch before."""
+        self.on_step_begin(args, state, control, **kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save with a checkpoint."""
@@ -96,7 +182,7 @@ class ChainCallback(TrainerCallback):
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save the last step: later the Trainer may load the best model."""
-        if self._run.is_open and control.should_training_stop:
+        if self._run.is_open and control.should_training_stop and not self._gradients:
             self._save(state, kwargs, last=True)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -107,6 +193,8 @@ class ChainCallback(TrainerCallback):
         """Save the last step: if a later callback stopped the training, the Trainer logs once more
         before it loads the best model."""
         self.on_epoch_end(args, state, control, **kwargs)
+        if self._run.is_open and self._gradients and "train_runtime" in kwargs["logs"]:
+            self._save(state, kwargs, last=True)  # it has evaluated, and saved a checkpoint
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the chain."""
@@ -117,4 +205,39 @@ class ChainCallback(TrainerCallback):
         if self._optimizer:
             record["optimizer"] = kwargs["optimizer"].state_dict()
             record["scheduler"] = kwargs["lr_scheduler"].state_dict()
+        if self._gradients:
+            record["trainer"] = json.dumps(dataclasses.asdict(state), indent=2, sort_keys=True)
+            record["random"] = _random_states()
         self._run.save(state.global_step, record, last=last)
+        self._is_due = False
+
+
+def _check_gradients(args: Any) -> None:
+    """Raise SettingsError if a chain of gradients has not all that this training needs."""
+    if args.world_size > 1:
+        raise SettingsError(
+            "gradients=True is for a training of one process: the random states of the others "
+            "would be missing; use codec.rerun.GradientCheckpointer in a loop of your own"
+        )
+    if args.fp16:
+        raise SettingsError(
+            "gradients=True does not keep the state of the GradScaler that fp16=True uses; take "
+            "bf16=True"
+        )
+    if args.restore_callback_states_from_checkpoint:
+        raise SettingsError(
+            "gradients=True does not keep the states of other callbacks; leave out "
+            "restore_callback_states_from_checkpoint"
+        )
+
+
+def _random_states() -> dict[str, Any]:
+    """As in a checkpoint of the Trainer."""
+    states = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "cpu": torch.random.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.random.get_rng_state()
+    return states

@@ -2,6 +2,7 @@
 
     Trainer(callbacks=[ChainCallback("run.lcc", every=50)])      a chain next to its checkpoints
     Trainer(plugins=[ChainCheckpointIO("run.lcc")])              its checkpoints in a chain
+    Trainer(plugins=[ChainCheckpointIO("run.lcc", gradients_of=model)])          to the last bit
 
 With the plugin, each file of ModelCheckpoint is a small pointer to a step of the chain, and loads
 as before: `trainer.fit(model, ckpt_path=...)`. Removing a checkpoint removes its pointer; the
@@ -17,8 +18,11 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from torch.optim import Optimizer
 
 from codec.errors import SettingsError, StepNotFoundError
 from codec.storage.location import path_text
@@ -150,28 +154,44 @@ class ChainCheckpointIO(CheckpointIO):
     hold (such as an object in the hyper-parameters) raises DTypeError, which names the policy that
     skips it. A checkpoint's step is `global_step`, or the next free step.
 
-    path: the chain's directory or URL; an existing chain is continued, and its checkpoints stay.
-    The pointers to them are always local files. settings: bits, policy and so on of a
-    `Checkpointer`, except keep_bases and asynchronous. Raises SettingsError, TypeError.
+    With gradients_of, records hold the gradients of every step, from which weights, moments and all
+    else come back to the last bit, see `codec.rerun`. Checkpoints have to come every few steps:
+    ModelCheckpoint(every_n_train_steps=1). Each training begins with a base.
+
+    Args:
+        path: The chain's directory or URL; an existing chain is continued, and its checkpoints
+            stay. The pointers to them are always local files.
+        gradients_of: The module that is trained, with one optimizer. To load a checkpoint, its
+            configure_optimizers is called once more, and the module moves to the trainer's device.
+        settings: bits, policy and so on of a `Checkpointer`, except keep_bases and asynchronous;
+            with gradients_of base_every and storage_options.
+
+    Raises:
+        SettingsError, TypeError: Wrong settings.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, gradients_of: Any = None, **settings: Any
+    ) -> None:
         for name, reason in REFUSED.items():
             if settings.get(name):
                 raise SettingsError(f"{name} is not for ChainCheckpointIO: {reason}")
-        self._run = ChainRun(path, True, settings)
+        self._model = gradients_of
+        self._run = ChainRun(path, True, settings, gradients=gradients_of is not None)
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
-        """Save a record, then the file that names it. Raises SettingsError for storage_options or a
-        path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
+        """Save a record, then the file that names it. Raises SettingsError for storage_options, a
+        path that is a URL, or several optimizers with gradients_of, ShardedError, LockedError, and
+        what `Checkpointer` does."""
         if storage_options is not None:
             raise SettingsError("a chain has no storage_options; leave them out")
         pointer.check_place(path)
         refuse_shards(checkpoint["state_dict"].items())
         if not self._run.is_open:
-            self._run.begin(None)
+            used = None if self._model is None else self._model.optimizers(use_pl_optimizer=False)
+            self._run.begin(None, optimizer=None if used is None else _only(used))
         newest = -1 if self._run.step is None else self._run.step
         token = secrets.token_hex(16)
         step = max(int(checkpoint["global_step"]), newest + 1)
@@ -189,7 +209,7 @@ class ChainCheckpointIO(CheckpointIO):
         weights_only: for Lightning's own files; a chain never unpickles. Raises SettingsError for
         another map_location, StepNotFoundError if the chain lacks that checkpoint, VersionError
         for a file of a newer format, TruncatedRecordError for an empty file, and what
-        `codec.restore` does.
+        `codec.restore` does, or with gradients_of `codec.rerun.restore`.
         """
         named = pointer.read(path)
         if named is None:
@@ -200,7 +220,7 @@ class ChainCheckpointIO(CheckpointIO):
             return found
         if map_location is not None and str(map_location) != "cpu":
             raise SettingsError(f"a chain restores to the CPU; got map_location={map_location!r}")
-        found = self._run.restore(named.step)
+        found = self._run.restore(named.step, self._new_optimizer())
         if found.pop(TOKEN, None) != named.token:
             raise StepNotFoundError(
                 f"{path}: names step {named.step} of {named.chain}, but the chain in "
@@ -221,7 +241,41 @@ class ChainCheckpointIO(CheckpointIO):
         """Let others write; the next checkpoint opens the chain again."""
         self._run.close()
 
+    def _new_optimizer(self) -> Optimizer | None:
+        """One like that of the training, to run its steps again. Lightning makes its own later."""
+        if self._model is None:
+            return None
+        try:
+            trainer = self._model.trainer
+        except RuntimeError:
+            pass  # in none: the module is where it is to be used
+        else:
+            self._model.to(trainer.strategy.root_device)  # as Lightning does, after it has loaded
+        return _only(self._model.configure_optimizers())
+
 
 def _converted(checkpoint: dict[str, Any], convert: Any) -> dict[str, Any]:
     """A checkpoint in which all but the weights and optimizer states are converted."""
     return {key: v if key in FIXED else convert(v) for key, v in checkpoint.items()}
+
+
+def _only(optimizers: Any) -> Optimizer:
+    """The optimizer in what configure_optimizers returns. Raises SettingsError if it is not one."""
+    found = list(_among(optimizers))
+    if len(found) != 1:
+        raise SettingsError(
+            f"gradients_of needs a module with one optimizer; this one has {len(found)}. For "
+            "several, use policy={'*': 'exact'} instead, or a codec.rerun.GradientCheckpointer each"
+        )
+    return found[0]
+
+
+def _among(found: Any) -> Iterator[Optimizer]:
+    """All optimizers, without schedulers."""
+    if isinstance(found, Optimizer):
+        yield found
+    elif isinstance(found, Mapping):
+        yield from _among(found.get("optimizer"))
+    elif isinstance(found, list | tuple):
+        for part in found:
+            yield from _among(part)

@@ -20,9 +20,13 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from torch.optim import Optimizer
+
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
+from codec.rerun import GradientCheckpointer
+from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
 from codec.state.policy import EXACT
@@ -38,14 +42,21 @@ class ChainRun:
     """A chain that belongs to one training at a time.
 
     path: the chain's directory or URL. resume: a training that begins at step 0 may take over an
-    existing chain. settings: of a `Checkpointer`. Raises TypeError for unknown settings,
-    SettingsError for another place.
+    existing chain. settings: of a `Checkpointer`, or with gradients of a `GradientCheckpointer`.
+    Raises TypeError for unknown settings, SettingsError for another place.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], resume: bool, settings: Mapping[str, Any]
+        self,
+        path: str | os.PathLike[str],
+        resume: bool,
+        settings: Mapping[str, Any],
+        *,
+        gradients: bool = False,
     ) -> None:
-        inspect.signature(Checkpointer).bind(path, resume=resume, **settings)
+        self._kind = GradientCheckpointer if gradients else Checkpointer
+        own = {"optimizer": None} if gradients else {}
+        inspect.signature(self._kind).bind(path, resume=resume, **own, **settings)
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
@@ -77,13 +88,16 @@ class ChainRun:
         """The chain's newest step; None before the first."""
         return self._checkpoints.step if self._checkpoints else None
 
-    def begin(self, step: int | None, *, resumed: bool = False) -> None:
+    def begin(
+        self, step: int | None, *, resumed: bool = False, optimizer: Optimizer | None = None
+    ) -> None:
         """Begin a training, or begin it again. Warns with RewoundWarning if the chain goes back.
 
         Args:
             step: The training's last step; None: the end of the chain. 0 is a new training, and
                 all earlier records are set aside.
             resumed: Step 0 is resumed from a checkpoint, and is no new training.
+            optimizer: Whose gradients are saved.
 
         Raises:
             StepOrderError: A new training without resume found a chain, or a chain behind a URL is
@@ -102,7 +116,8 @@ class ChainRun:
             rewind(self.path, None if is_new else step)
         elif step is not None and goes_on:
             self._check_reached(-1 if is_new else step)
-        self._checkpoints = Checkpointer(self.path, **self._settings, resume=goes_on)
+        own = {} if optimizer is None else {"optimizer": optimizer}
+        self._checkpoints = self._kind(self.path, **own, **self._settings, resume=goes_on)
         self._thread, self._seen = threading.current_thread(), step or 0
         _open[directory] = self
 
@@ -140,8 +155,13 @@ class ChainRun:
         except ChainNotFoundError:
             return ()
 
-    def restore(self, step: int) -> dict[Any, Any]:
-        """The state of a step. Raises what `codec.restore` does."""
+    def restore(
+        self, step: int | None = None, optimizer: Optimizer | None = None
+    ) -> dict[Any, Any]:
+        """The state of a step, or of the newest that restores. Raises what `codec.restore` does, or
+        with an optimizer `codec.rerun.restore`."""
+        if optimizer is not None:
+            return rerun(self._location, optimizer, step)
         return self._chain().restore(step)
 
     def _chain(self) -> Chain:

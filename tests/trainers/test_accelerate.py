@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from codec.errors import (
     StepNotFoundError,
     StepOrderError,
 )
+from codec.rerun import restore
 from codec.trainers import pointer
 
 Capture = pytest.CaptureFixture[str]
@@ -275,10 +278,56 @@ def test_example_and_snippets(
         said = capsys.readouterr().out
         assert f"{epochs} records of" in said
         assert f"left: checkpoint_{epochs - 2}, checkpoint_{epochs - 1}" in said
-    found = snippets("accelerate")
+    found = [snippet for snippet in snippets("accelerate") if "ChainHook" in snippet]
     assert found
     for i, snippet in enumerate(found):
         path = f"{i}.lcc"
         names = {"accelerator": loop.accelerator, "train": lambda: loop.accelerator.save_state("a")}
         exec(snippet.replace("run.lcc", path), names)
         loop.model.load_state_dict(codec.restore(path)["model"])
+
+
+def test_gradients_in_a_loop_of_ones_own(loop: Loop, snippets: Callable[[str], list[str]]) -> None:
+    """The snippet, killed in the middle and run again: equal to the last bit, with accumulation."""
+    (snippet,) = (s for s in snippets("accelerate") if "GradientCheckpointer" in s)
+    first, last = copy.deepcopy(loop.model.state_dict()), range(1, 20)[-1]
+
+    def again() -> Any:
+        loop.model.load_state_dict(first)
+        own = torch.optim.Adam(loop.model.parameters(), lr=0.1)
+        loop.optimizer = loop.accelerator.prepare(own)
+        return loop.optimizer
+
+    def train_step(at: int = 0) -> None:
+        if len(done) == at > 0:
+            raise ZeroDivisionError
+        done.append(at)
+        for batch in loop.x.split(8):
+            with loop.accelerator.accumulate(loop.model):
+                loop.accelerator.backward(loop.model(batch).square().mean())
+                loop.optimizer.step()
+                loop.optimizer.zero_grad()
+
+    loop.accelerator.gradient_accumulation_steps = 2
+    done: list[int] = []
+    for _ in range(last):
+        train_step()
+    expected = loop.weights, copy.deepcopy(loop.optimizer.state_dict())
+    for at in (7, 0):
+        names = {"accelerator": loop.accelerator, "model": loop.model, "optimizer": again()}
+        done = []
+        names["train_step"] = lambda: train_step(at)  # noqa: B023
+        if at:
+            with pytest.raises(ZeroDivisionError):
+                exec(snippet, names)
+            assert codec.Chain("exact.lcc").steps == tuple(range(1, 8))
+        else:
+            exec(snippet, names)
+    assert [e.kind for e in codec.Chain("exact.lcc").entries] == ["base"] + 18 * ["delta"]
+    assert torch.equal(loop.weights, expected[0])
+    found = loop.optimizer.state_dict()
+    assert found["param_groups"] == expected[1]["param_groups"]
+    for i, moments in expected[1]["state"].items():
+        assert all(torch.equal(found["state"][i][key], moments[key]) for key in moments)
+    state = restore("exact.lcc", again(), 19)
+    assert torch.equal(state["model"]["weight"], expected[0])

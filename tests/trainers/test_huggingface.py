@@ -14,7 +14,15 @@ import torch
 from safetensors.torch import load_file
 
 import codec
-from codec.errors import LockedError, RewoundWarning, ShardedError, StepOrderError
+from codec.errors import (
+    LockedError,
+    OptimizerMismatchError,
+    RewoundWarning,
+    ShardedError,
+    StepOrderError,
+)
+from codec.rerun import restore as rerun
+from codec.rerun.steps import same_bits
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -53,12 +61,14 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
     monkeypatch.chdir(tmp_path)
     t = hf.library
 
-    def trainer(*callbacks: Any, dtype: torch.dtype = torch.float32, **settings: Any) -> Any:
+    def trainer(
+        *callbacks: Any, dtype: torch.dtype = torch.float32, width: int = 16, **settings: Any
+    ) -> Any:
         torch.manual_seed(0)
         config = t.GPT2Config(
             n_layer=1,
             n_head=2,
-            n_embd=16,
+            n_embd=width,
             vocab_size=20,
             n_positions=8,
             bos_token_id=0,
@@ -88,6 +98,16 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
 def contents(folder: Path) -> dict[str, bytes]:
     """Of all files below."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def differences(a: Any, b: Any, name: str = "") -> list[str]:
+    """Names of what is not equal to the last bit."""
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        return [d for key in a for d in differences(a[key], b[key], f"{name}/{key}")]
+    if isinstance(a, list | tuple) and isinstance(b, type(a)) and len(a) == len(b):
+        return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{name}/{i}")]
+    both = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    return [] if (same_bits(a, b) if both else a == b) else [name]
 
 
 def raises() -> None:
@@ -269,6 +289,120 @@ def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "run.lcc").exists()
 
 
+def end_of(trainer: Any) -> dict[str, Any]:
+    """What a training ends with; losses as they were logged, with an evaluation's."""
+    losses = [
+        (entry["step"], entry.get("loss"), entry.get("eval_loss"))
+        for entry in trainer.state.log_history
+        if "train_runtime" not in entry
+    ]
+    return {
+        "model": trainer.model.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
+        "scheduler": trainer.lr_scheduler.state_dict(),
+        "losses": losses,
+        "random": torch.get_rng_state(),
+    }
+
+
+GRADIENTS: dict[str, dict[str, Any]] = {
+    "evaluated": {"eval_strategy": "steps", "eval_steps": 3},
+    "at the end of an epoch": {"max_steps": -1, "num_train_epochs": 2, "eval_strategy": "epoch"},
+    "accumulated": {"gradient_accumulation_steps": 2, "max_grad_norm": 0.05},
+    "bfloat16": {"bf16": True, "optim": "adafactor"},
+    "SGD on a plateau": {
+        "optim": "sgd",
+        "optim_args": "momentum=0.9",
+        "lr_scheduler_type": "reduce_lr_on_plateau",
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "metric_for_best_model": "loss",
+    },
+}
+
+
+@pytest.mark.parametrize("settings", GRADIENTS.values(), ids=GRADIENTS)
+def test_gradients_resume_to_the_last_bit(make: Make, hf: Any, settings: dict[str, Any]) -> None:
+    """With dropout; weights, moments, schedule, logs and random states, without a checkpoint of
+    the Trainer's own. The training fails, and fails again."""
+    settings = {"save_strategy": "no", "logging_steps": 1, "width": 128} | settings
+    alone = make(**settings)
+    alone.train()
+    last = alone.state.global_step
+    middle = 25 if last == 50 else 4  # an epoch's end
+    chain = hf.Chain("run.lcc", gradients=True)
+    for stop in (middle + 1, last - 1, 0):
+        trainer = make(chain, hf.Stops(stop, raises), **settings)
+        folder = chain.checkpoint(trainer)
+        assert (folder is None) == (stop == middle + 1)
+        if stop == 0:
+            trainer.train(resume_from_checkpoint=folder)
+        else:
+            with pytest.raises(ZeroDivisionError):
+                trainer.train(resume_from_checkpoint=folder)
+            assert codec.Chain("run.lcc").steps == tuple(range(1, stop))
+    assert differences(end_of(trainer), end_of(alone)) == []
+    entries = codec.Chain("run.lcc").entries
+    assert [e.step for e in entries] == list(range(1, last + 1))
+    bases = [e.step for e in entries if e.kind == "base"]
+    assert bases == [1, middle + 1, last - 1]
+    sizes = {e.step: Path("run.lcc", e.name).stat().st_size for e in entries}
+    assert all(sizes[e.step] < 0.6 * sizes[1] for e in entries if e.kind == "delta")
+
+    found = rerun("run.lcc", make(**settings).create_optimizer())
+    assert differences(found["model"], alone.model.state_dict()) == []
+    earlier = make(**settings)
+    earlier.train(resume_from_checkpoint=chain.checkpoint(earlier, middle - 1))
+    assert differences(end_of(earlier), end_of(alone)) == []
+
+
+def test_gradients_every_few_steps(make: Make, hf: Any, tmp_path: Path) -> None:
+    """Beside checkpoints of the Trainer, from which a training may resume too."""
+    alone = make(output_dir="alone")
+    alone.train()
+    trainer = make(hf.Chain("run.lcc", gradients=True, every=3), hf.Stops(7, raises))
+    with pytest.raises(ZeroDivisionError):
+        trainer.train()
+    assert codec.Chain("run.lcc").steps == (3, 6)
+    chain = hf.Chain("run.lcc", gradients=True, every=3)
+    trainer = make(chain)
+    with pytest.warns(RewoundWarning, match="goes on from step 4 and was at 6"):
+        trainer.train(resume_from_checkpoint=True)
+    assert codec.Chain("run.lcc").steps == (3, 6, 9, 10)
+    folder = chain.checkpoint(make(), 9)
+    (tmp_path / folder / "old").touch()
+    trainer = make()
+    assert chain.checkpoint(trainer, 6) == folder
+    assert not (tmp_path / folder / "old").exists()
+    trainer.train(resume_from_checkpoint=folder)
+    assert differences(trainer.model.state_dict(), alone.model.state_dict()) == []
+
+
+def test_gradients_refused(make: Make, hf: Any) -> None:
+    with pytest.raises(codec.SettingsError, match="every is at most 8"):
+        hf.Chain("run.lcc", gradients=True, every=9)
+    with pytest.raises(TypeError, match="'bits'"):
+        hf.Chain("run.lcc", gradients=True, bits=2)
+    with pytest.raises(codec.SettingsError, match="gradients=True"):
+        hf.Chain("run.lcc").checkpoint(make())
+    with pytest.raises(codec.SettingsError, match="states of other callbacks"):
+        make(
+            hf.Chain("run.lcc", gradients=True), restore_callback_states_from_checkpoint=True
+        ).train()
+    trainer = make()
+    for name, value in (("world_size", 2), ("fp16", True)):
+        fine = {"fsdp": None, "deepspeed_plugin": None, "world_size": 1, "fp16": False}
+        event = SimpleNamespace(**fine | {name: value})
+        with pytest.raises(codec.SettingsError, match="gradients=True"):
+            hf.Chain("run.lcc", gradients=True).on_train_begin(
+                event, trainer.state, None, model=trainer.model
+            )
+    assert not Path("run.lcc").exists()
+    make(hf.Chain("run.lcc", gradients=True), save_strategy="no", max_steps=2).train()
+    with pytest.raises(OptimizerMismatchError):
+        hf.Chain("run.lcc", gradients=True).checkpoint(make(optim="sgd"))
+
+
 @pytest.mark.usefixtures("examples")
 def test_example_and_snippets(
     make: Make, snippets: Callable[[str], list[str]], capsys: Capture
@@ -284,6 +418,12 @@ def test_example_and_snippets(
     assert found
     for i, snippet in enumerate(found):
         trainer = make(output_dir=f"out{i}")
-        exec(snippet.replace("run.lcc", f"{i}.lcc"), {"trainer": trainer})
-        trainer.model.load_state_dict(codec.restore(f"{i}.lcc")["model"])
+        for path in ("run.lcc", "exact.lcc"):
+            snippet = snippet.replace(path, f"{i}.lcc")
+        exec(snippet, {"trainer": trainer})
+        if "gradients" in snippet:
+            state = rerun(f"{i}.lcc", trainer.optimizer)
+        else:
+            state = codec.restore(f"{i}.lcc")
+        trainer.model.load_state_dict(state["model"])
         assert codec.Chain(f"{i}.lcc").steps[-1] == 10

@@ -19,6 +19,7 @@ import codec
 from codec.errors import (
     DTypeError,
     LockedError,
+    RerunNeededError,
     RewoundWarning,
     ShardedError,
     StepNotFoundError,
@@ -26,6 +27,7 @@ from codec.errors import (
     TruncatedRecordError,
     VersionError,
 )
+from codec.rerun import restore as rerun
 from codec.trainers import pointer
 
 Capture = pytest.CaptureFixture[str]
@@ -100,7 +102,12 @@ def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Fit:
     monkeypatch.chdir(tmp_path)
 
     def run(
-        *callbacks: Any, plugins: Any = (), ckpt_path: Any = None, of: Any = lib, **more: Any
+        *callbacks: Any,
+        plugins: Any = (),
+        ckpt_path: Any = None,
+        of: Any = lib,
+        model: Any = None,
+        **more: Any,
     ) -> Any:
         torch.manual_seed(0)
         x = torch.randn(32, 8)
@@ -116,7 +123,7 @@ def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Fit:
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        model = of.Model()
+        model = model or of.Model()
         trainer.fit(model, DataLoader(data, 8), DataLoader(data, 32), ckpt_path=ckpt_path)
         return trainer, model
 
@@ -237,6 +244,94 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
             lib.IO(tmp_path / "run.lcc", **{name: value})
 
 
+@pytest.mark.filterwarnings(
+    "ignore:You're resuming from a checkpoint that ended before:UserWarning"
+)
+@pytest.mark.parametrize("stop", [9, 7], ids=["epoch's end", "within an epoch"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"gradient_clip_val": 0.1, "precision": "bf16-mixed"}, {"accumulate_grad_batches": 2}],
+    ids=["plain", "clipped, autocast", "accumulated"],
+)
+def test_gradients_resume_to_the_last_bit(
+    fit: Fit, lib: Any, tmp_path: Path, more: dict[str, Any], stop: int
+) -> None:
+    """As from Lightning's own checkpoints, and at an epoch's end as without an interruption. Within
+    an epoch Lightning begins with the epoch's first batch again."""
+    ends: dict[str, Any] = {}
+
+    def keep(folder: str) -> Any:
+        return lib.Keep(folder, every_n_train_steps=1, save_top_k=-1)
+
+    def new() -> Any:
+        torch.manual_seed(0)
+        return lib.Model(200)
+
+    for folder in ("plain", "chain"):
+        for at in (stop, 0):
+            model = new()
+            plugins = [lib.IO("run.lcc", gradients_of=model)] if folder == "chain" else []
+            own = {"plugins": plugins, "model": model, **more}
+            if at:
+                with pytest.raises(ZeroDivisionError):
+                    fit(keep(folder), lib.Stops(stop, raises), **own)
+            else:
+                (newest,) = (tmp_path / folder).glob(f"*step={stop - 1}.ckpt")
+                trainer, _ = fit(keep(folder), ckpt_path=newest, **own)
+        ends[folder] = trainer, model
+    ends["alone"] = fit(model=new(), **more)
+
+    def end_of(name: str) -> list[Any]:
+        trainer, model = ends[name]
+        schedule = trainer.lr_scheduler_configs[0].scheduler.state_dict()
+        return [dict(model.state_dict()), trainer.optimizers[0].state_dict(), schedule]
+
+    assert same(end_of("chain"), end_of("plain"))
+    assert same(end_of("chain"), end_of("alone")) == (stop == 9)
+
+    chain = codec.Chain("run.lcc")
+    assert [e.step for e in chain.entries if e.kind == "base"] == [1, stop]
+    assert list(chain.steps) == list(range(1, ends["chain"][0].global_step + 1))
+    sizes = {e.kind: (tmp_path / "run.lcc" / e.name).stat().st_size for e in chain.entries}
+    assert sizes["delta"] < 0.5 * sizes["base"]
+    io = lib.IO("run.lcc", gradients_of=lib.Model(200))
+    for step in (stop - 2, stop + 2):  # by themselves: as what Lightning's own files hold
+        (own,), (file,) = ((tmp_path / f).glob(f"*step={step}.ckpt") for f in ("chain", "plain"))
+        want, got = torch.load(file, weights_only=False), io.load_checkpoint(own)
+        for part in ("state_dict", "optimizer_states", "lr_schedulers", "loops", "global_step"):
+            assert same(got[part], want[part]), part
+
+
+def test_gradients_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
+    class Two(lib.Model):  # type: ignore[misc, name-defined]
+        """One optimizer for each layer."""
+
+        automatic_optimization = False
+
+        def training_step(self, batch: Any, index: int) -> None:
+            for optimizer in self.optimizers():
+                optimizer.step()
+
+        def configure_optimizers(self) -> Any:
+            own = [torch.optim.SGD(p.parameters(), 0.1) for p in (self.net[0], self.net[2])]
+            return [{"optimizer": optimizer} for optimizer in own]
+
+    with pytest.raises(TypeError, match="'bits'"):
+        lib.IO("run.lcc", gradients_of=lib.Model(), bits=2)
+    model = Two()
+    io = lib.IO("run.lcc", gradients_of=model)
+    with pytest.raises(codec.SettingsError, match="one optimizer; this one has 2"):
+        fit(lib.Keep("kept"), plugins=[io], model=model)
+    assert not (tmp_path / "run.lcc").exists()
+    model = lib.Model()
+    io = lib.IO("run.lcc", gradients_of=model)
+    keep = lib.Keep("kept", every_n_train_steps=1)
+    fit(keep, plugins=[io], model=model, max_epochs=1)
+    with pytest.raises(RerunNeededError):
+        lib.IO("run.lcc").load_checkpoint(keep.best_model_path)
+    assert lib.IO("run.lcc", gradients_of=lib.Model()).load_checkpoint(keep.best_model_path)
+
+
 def test_a_chain_beside_the_checkpoints(fit: Fit, lib: Any, tmp_path: Path) -> None:
     fit(lib.Keep("plain", every_n_epochs=5, save_top_k=-1))
     expected = {p.name: torch.load(p, weights_only=False) for p in (tmp_path / "plain").iterdir()}
@@ -343,11 +438,13 @@ def test_example_and_snippets(
     data = DataLoader(TensorDataset(x, x[:, :4].argmax(1)), 8)
     for i, snippet in enumerate(found):
         model = lib.Model()
-        exec(
-            snippet.replace("run.lcc", f"{i}.lcc"),
-            {"lightning": lightning, "model": model, "data": data},
-        )
-        state = codec.restore(f"{i}.lcc")
+        for path in ("run.lcc", "exact.lcc"):
+            snippet = snippet.replace(path, f"{i}.lcc")
+        exec(snippet, {"lightning": lightning, "model": model, "data": data})
+        if "gradients" in snippet:
+            state = rerun(f"{i}.lcc", model.configure_optimizers()[0][0])
+        else:
+            state = codec.restore(f"{i}.lcc")
         lib.Model().load_state_dict(state["state_dict" if "IO" in snippet else "model"])
 
 

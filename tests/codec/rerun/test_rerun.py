@@ -193,6 +193,63 @@ def test_every_step_restores_to_the_last_bit(case: Callable[[], Training], tmp_p
     assert codec.verify(tmp_path / "c").ok
 
 
+def backward(model: nn.Module) -> Tensor:
+    model.zero_grad()
+    loss = model(torch.ones(2, SIZES[0])).square().mean()
+    loss.backward()
+    return loss
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_closure_may_compute_the_gradients(by_name: bool, tmp_path: Path) -> None:
+    training = adamw()
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(3):
+
+            def closure() -> Tensor:
+                return backward(training.model)
+
+            if by_name:
+                loss = training.optimizer.step(closure=closure)
+            else:
+                loss = training.optimizer.step(closure)
+            assert loss > 0  # type: ignore[operator]
+            checkpoints.save(step, training.state)
+    assert kinds(tmp_path / "c") == ["base", "delta", "delta"]
+    assert not differences(restore(tmp_path / "c", adamw().optimizer), training.state)
+
+
+@pytest.mark.parametrize("case", [adamw, masters])
+def test_made_after_the_first_step(case: Callable[[], Training], tmp_path: Path) -> None:
+    """The gradients that are still there tell how the next ones will be stored."""
+    training = case()
+    training.step(0)
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        checkpoints.save(0, training.state)
+        for step in (1, 2):
+            training.step(step)
+            checkpoints.save(step, training.state)
+    assert kinds(tmp_path / "c") == ["base", "delta", "delta"]
+    assert not differences(restore(tmp_path / "c", case().optimizer), training.state)
+
+
+def test_a_wrapper_stands_for_the_optimizer_inside(tmp_path: Path) -> None:
+    class Wrapper(torch.optim.Optimizer):
+        """As Accelerate's: it has no hooks, and no state."""
+
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer = optimizer
+
+    training = adamw()
+    with GradientCheckpointer(tmp_path / "c", Wrapper(training.optimizer)) as checkpoints:
+        for step in range(3):
+            training.step(step)
+            checkpoints.save(step, training.state)
+    assert kinds(tmp_path / "c") == ["base", "delta", "delta"]
+    for optimizer in (adamw().optimizer, Wrapper(adamw().optimizer)):
+        assert not differences(restore(tmp_path / "c", optimizer), training.state)
+
+
 @pytest.mark.parametrize("every", [2, 5])
 def test_several_steps_a_save(every: int, tmp_path: Path) -> None:
     states = saved(tmp_path / "c", adamw(), 20, every)
@@ -459,12 +516,23 @@ def test_other_arithmetic_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
-    training = sgd()
-    closure = GradientCheckpointer(tmp_path / "closure", training.optimizer)
-    training.optimizer.step(lambda: 0.0)
-    with pytest.raises(DTypeError, match="closure"):
-        closure.save(0, training.state)
+    lbfgs = Training(model := network(), torch.optim.LBFGS(model.parameters()))
+    closure = GradientCheckpointer(tmp_path / "closure", lbfgs.optimizer)
+    lbfgs.optimizer.step(lambda: backward(model))
+    with pytest.raises(DTypeError, match="calls its closure several times"):
+        closure.save(0, lbfgs.state)
     closure.close()
+
+    class WithMore(torch.optim.SGD):
+        def step(self, closure: Any = None, more: Any = None) -> None:  # type: ignore[override]
+            super().step(closure)
+
+    more = Training(model, WithMore(model.parameters(), 0.1))
+    other = GradientCheckpointer(tmp_path / "other", more.optimizer)
+    more.optimizer.step(more=1)  # type: ignore[call-arg]
+    with pytest.raises(DTypeError, match="arguments other than a closure"):
+        other.save(0, more.state)
+    other.close()
 
     embedding = nn.Embedding(5, 3, sparse=True)
     own = torch.optim.SGD(embedding.parameters(), 0.1)
