@@ -121,7 +121,8 @@ class ChainCallback(TrainerCallback):
             raise SettingsError("checkpoint(trainer) is for ChainCallback(path, gradients=True)")
         if step is None and not self._run.steps():
             return None
-        state = self._run.restore(step, trainer.create_optimizer())
+        trainer.create_optimizer()  # unless it has one
+        state = self._run.restore(step, trainer.optimizer)
         folder = Path(trainer.args.output_dir) / FOLDER
         if folder.exists():
             shutil.rmtree(folder)
