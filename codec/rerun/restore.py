@@ -15,6 +15,7 @@ from codec.errors import ParentError, RecordError, RerunError, warn
 from codec.scheme.track import Track
 from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
+from codec.storage.location import Location
 
 from .optimizer import OptimizerCopy, machine_of
 from .steps import lengthened, unwrapped
@@ -40,7 +41,7 @@ class Restored:
 
 
 def restore(
-    source: str | os.PathLike[str] | IO[bytes],
+    source: str | os.PathLike[str] | IO[bytes] | Location,
     optimizer: torch.optim.Optimizer,
     step: int | None = None,
     *,

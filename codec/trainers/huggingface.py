@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from codec.errors import SettingsError
 from codec.rerun.checkpointer import MOST_STEPS
@@ -117,6 +116,8 @@ class ChainCallback(TrainerCallback):
             SettingsError: The callback was made without gradients.
             LccError: What `codec.rerun.restore` raises.
         """
+        import torch
+
         if not self._gradients:
             raise SettingsError("checkpoint(trainer) is for ChainCallback(path, gradients=True)")
         if step is None and not self._run.steps():
@@ -234,6 +235,8 @@ def _check_gradients(args: Any) -> None:
 
 def _random_states() -> dict[str, Any]:
     """As in a checkpoint of the Trainer."""
+    import torch
+
     states = {
         "python": random.getstate(),
         "numpy": np.random.get_state(),

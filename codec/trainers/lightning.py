@@ -22,8 +22,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch.optim import Optimizer
-
 from codec.errors import SettingsError, StepNotFoundError
 from codec.storage.location import path_text
 
@@ -241,7 +239,7 @@ class ChainCheckpointIO(CheckpointIO):
         """Let others write; the next checkpoint opens the chain again."""
         self._run.close()
 
-    def _new_optimizer(self) -> Optimizer | None:
+    def _new_optimizer(self) -> Any:
         """One like that of the training, to run its steps again. Lightning makes its own later."""
         if self._model is None:
             return None
@@ -259,7 +257,7 @@ def _converted(checkpoint: dict[str, Any], convert: Any) -> dict[str, Any]:
     return {key: v if key in FIXED else convert(v) for key, v in checkpoint.items()}
 
 
-def _only(optimizers: Any) -> Optimizer:
+def _only(optimizers: Any) -> Any:
     """The optimizer in what configure_optimizers returns. Raises SettingsError if it is not one."""
     found = list(_among(optimizers))
     if len(found) != 1:
@@ -270,8 +268,10 @@ def _only(optimizers: Any) -> Optimizer:
     return found[0]
 
 
-def _among(found: Any) -> Iterator[Optimizer]:
+def _among(found: Any) -> Iterator[Any]:
     """All optimizers, without schedulers."""
+    from torch.optim import Optimizer
+
     if isinstance(found, Optimizer):
         yield found
     elif isinstance(found, Mapping):

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from torch.optim import Optimizer
-
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
@@ -88,9 +86,7 @@ class ChainRun:
         """The chain's newest step; None before the first."""
         return self._checkpoints.step if self._checkpoints else None
 
-    def begin(
-        self, step: int | None, *, resumed: bool = False, optimizer: Optimizer | None = None
-    ) -> None:
+    def begin(self, step: int | None, *, resumed: bool = False, optimizer: Any = None) -> None:
         """Begin a training, or begin it again. Warns with RewoundWarning if the chain goes back.
 
         Args:
@@ -116,7 +112,7 @@ class ChainRun:
             rewind(self.path, None if is_new else step)
         elif step is not None and goes_on:
             self._check_reached(-1 if is_new else step)
-        own = {} if optimizer is None else {"optimizer": optimizer}
+        own: dict[str, Any] = {} if optimizer is None else {"optimizer": optimizer}
         self._checkpoints = self._kind(self.path, **own, **self._settings, resume=goes_on)
         self._thread, self._seen = threading.current_thread(), step or 0
         _open[directory] = self
@@ -155,9 +151,7 @@ class ChainRun:
         except ChainNotFoundError:
             return ()
 
-    def restore(
-        self, step: int | None = None, optimizer: Optimizer | None = None
-    ) -> dict[Any, Any]:
+    def restore(self, step: int | None = None, optimizer: Any = None) -> dict[Any, Any]:
         """The state of a step, or of the newest that restores. Raises what `codec.restore` does, or
         with an optimizer `codec.rerun.restore`."""
         if optimizer is not None:
