@@ -12,7 +12,8 @@ it, both to the last bit. "behind": the distance from what is loaded to the live
 cent of the way that these have gone since the base. Whatever is loaded lies in the page cache.
 
 With --trained the weights are those of a perceptron that AdamW trains on scikit-learn's digits, ten
-iterations a step.
+iterations a step. With --moments two moments of an optimizer are saved beside the weights, exactly:
+AdamW's, or without a training a random walk, too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=8, help="after the base")
     parser.add_argument("--bits", type=int, default=2)
     parser.add_argument("--trained", action="store_true", help="weights of a training")
-    parser.add_argument("--moments", action="store_true", help="and two of an optimizer, exact")
+    parser.add_argument("--moments", action="store_true", help="and two moments, exact")
     parser.add_argument("--folder", type=Path, help="where steps are written (default: temporary)")
     options = parser.parse_args()
     if "RANK" in os.environ:
@@ -103,26 +104,25 @@ def measure(options: argparse.Namespace) -> None:
     codec.warm_up()
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     make = trained if options.trained else drawn
-    states = (
-        {name: distribute_tensor(t, mesh, [Shard(0)]) for name, t in whole.items()}
-        for whole in make(options.parameters)
-    )
-    model = next(states)
+
+    def sharded(whole: Tensors) -> Tensors:
+        return {name: distribute_tensor(t, mesh, [Shard(0)]) for name, t in whole.items()}
+
+    made = (tuple(map(sharded, both)) for both in make(options.parameters))
+    model, moments = next(made)
     state: dict[str, Any] = {"model": model}
     if options.moments:
-        state["optim"] = {"state": {name: {"exp_avg": t.clone()} for name, t in model.items()}}
-        for each in state["optim"]["state"].values():
-            each["exp_avg_sq"] = each["exp_avg"] ** 2
+        state["optim"] = moments
     first = {name: tensor.to_local().clone() for name, tensor in model.items()}
     writer, tracks = ChainWriter(bits=options.bits, policy={"optim.*": "exact"}), {}
     names = ("plain DCP", f"codec, {options.bits} bits")
     saves: dict[str, list[float]] = {name: [] for name in names}
     sizes: dict[str, list[int]] = {name: [] for name in names}
     for step in range(options.steps + 1):
-        for name, tensor in next(states).items() if step else ():
-            for moment in state.get("optim", {"state": {name: {}}})["state"][name].values():
-                moment += tensor - model[name]
-            model[name].copy_(tensor)
+        if step:
+            for old, new in zip((model, moments), next(made)):
+                for name, tensor in new.items():
+                    old[name].copy_(tensor)
         for name, tensor in model.items():
             value = {"w": tensor.to_local().clone()}
             if name in tracks:
@@ -138,7 +138,7 @@ def measure(options: argparse.Namespace) -> None:
             sizes[names[i]].append(sum(file.stat().st_size for file in paths[i].iterdir()))
     found = {}
     for i, (name, path) in enumerate(zip(names, paths)):
-        into = {"model": {key: torch.zeros_like(t) for key, t in model.items()}}
+        into = {key: {n: torch.zeros_like(t) for n, t in own.items()} for key, own in state.items()}
         reader = ChainReader(path) if i else dcp.FileSystemReader(path)
         loads = [timed(partial(dcp.load, into, storage_reader=reader)) for _ in range(3)]
         live = {key: tensor.to_local() for key, tensor in model.items()}
@@ -146,6 +146,8 @@ def measure(options: argparse.Namespace) -> None:
         expected = kept if i else live
         equal = [torch.equal(t.to_local(), expected[key]) for key, t in into["model"].items()]
         loaded = {key: tensor.to_local() for key, tensor in into["model"].items()}
+        for key, tensor in into.get("optim", {}).items():
+            equal.append(torch.equal(tensor.to_local(), moments[key].to_local()))
         left = sum(float((live[key] - loaded[key]).double().square().sum()) for key in live)
         gone = sum(float((live[key] - first[key]).double().square().sum()) for key in live)
         everywhere: list[Any] = [None] * dist.get_world_size()
@@ -164,19 +166,24 @@ def measure(options: argparse.Namespace) -> None:
     dist.destroy_process_group()
 
 
-def drawn(parameters: int) -> Iterator[Tensors]:
-    """A random walk."""
+def drawn(parameters: int) -> Iterator[tuple[Tensors, Tensors]]:
+    """A random walk: weights, and two moments of each that walk as far."""
     rng = torch.Generator().manual_seed(0)
     shape = parameters // (COLUMNS * TENSORS), COLUMNS
     model = {f"{i}.weight": torch.randn(shape, generator=rng) * 0.02 for i in range(TENSORS)}
+    moments = {f"{name}.exp_avg": t.clone() for name, t in model.items()}
+    moments |= {f"{name}.exp_avg_sq": t**2 for name, t in model.items()}
     while True:
-        yield model
-        for tensor in model.values():
-            tensor += torch.randn(shape, generator=rng) * 0.0002
+        yield model, moments
+        for name, tensor in model.items():
+            walked = torch.randn(shape, generator=rng) * 0.0002
+            for each in (tensor, moments[f"{name}.exp_avg"], moments[f"{name}.exp_avg_sq"]):
+                each += walked
 
 
-def trained(parameters: int) -> Iterator[Tensors]:
-    """Two hidden layers as wide as so many parameters allow, after a hundred iterations on."""
+def trained(parameters: int) -> Iterator[tuple[Tensors, Tensors]]:
+    """Weights of two hidden layers as wide as so many parameters allow, after a hundred iterations
+    on, and AdamW's moments."""
     from sklearn.datasets import load_digits
 
     images, labels = map(torch.from_numpy, load_digits(return_X_y=True))
@@ -192,7 +199,15 @@ def trained(parameters: int) -> Iterator[Tensors]:
     optimizer = torch.optim.AdamW(net.parameters())
     for iteration in itertools.count():
         if iteration >= 100 and iteration % 10 == 0:
-            yield {name: tensor.clone() for name, tensor in net.state_dict().items()}
+            weights = {name: tensor.detach().clone() for name, tensor in net.named_parameters()}
+            yield (
+                weights,
+                {
+                    f"{name}.{key}": optimizer.state[tensor][key].clone()
+                    for name, tensor in net.named_parameters()
+                    for key in ("exp_avg", "exp_avg_sq")
+                },
+            )
         chosen = torch.randint(len(labels), (32,))
         loss = torch.nn.functional.cross_entropy(net(images[chosen].float() / 16), labels[chosen])
         optimizer.zero_grad()

@@ -1,8 +1,10 @@
-"""What a rank keeps between saves: tracks of its lossy chunks, digests of the others.
+"""What a rank keeps between saves: tracks of its chunks.
 
-Lossy chunks that got their base together are a bundle: one track, and one record a step, because a
-step should cost few files. A chunk that is missing from a save, because its owner has changed, gets
-a delta of zeros. Other chunks are stored whole when they change: no chain is read for them.
+Chunks that got their base together are a bundle: one track, and at most one record a step, because
+a step should cost few files. A chunk that is missing from a save, because its owner has changed,
+gets a delta of zeros. Exact chunks have bundles of their own: what has changed becomes a residual
+where that is smaller, else it leaves its bundle for a new one, whose base has it whole. Where
+nothing has changed no record is written.
 
 The result of a save is kept apart until all ranks have done their part; until then the tracks stay
 where they are.
@@ -12,13 +14,9 @@ Not done here: when all ranks are done, and where files lie (writer, files).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
-import xxhash
-from numpy.typing import NDArray
 
 from codec.chain.replay import Replay
 from codec.record.alphabets import nbytes_of
@@ -29,27 +27,19 @@ from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, spec_of, to_arrays
+from codec.state.tensors import Layout, TensorSpec, copy_arrays, to_arrays
 
 from .files import BesidePlace, RecordAt
 
 Put = Callable[[Record, bytes], RecordAt]
 
 
-@dataclass(frozen=True)
-class StoredChunk:
-    """Where a chunk that is not lossy is stored, and the digest of its content."""
-
-    spec: TensorSpec
-    digest: str
-    at: RecordAt
-
-
 class Bundle:
-    """Chunks whose base is one record, and their track.
+    """Chunks whose base is one record, and their track. They are lossy, or none of them is.
 
     Args:
-        tracker: Holds the track.
+        track: Where ``at`` leads to.
+        coding: How deltas of lossy chunks are coded.
         at: The record that leads to the track.
         run: The chain's run.
         n: Deltas since the base.
@@ -57,10 +47,20 @@ class Bundle:
     """
 
     def __init__(
-        self, tracker: Tracker, at: RecordAt, run: str | None, n: int, needs: tuple[RecordAt, ...]
+        self,
+        track: Track,
+        coding: Coding,
+        at: RecordAt,
+        run: str | None,
+        n: int,
+        needs: tuple[RecordAt, ...],
     ) -> None:
-        self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
-        self.specs = {t.name: t for t in tracker.track.layout.tensors}
+        tensors = track.layout.tensors
+        # A budget would only measure the headers of records that are not lossy.
+        coding = coding if any(t.lossy for t in tensors) else coding.keeping()
+        self.tracker = Tracker.resume(track, coding)
+        self.at, self.run, self.n, self.needs = at, run, n, needs
+        self.specs = {t.name: t for t in tensors}
         self._encoder = DeltaEncoder()
 
     def holds(self, spec: TensorSpec) -> bool:
@@ -71,6 +71,8 @@ class Bundle:
         self, values: Mapping[str, Any], put: Put, allowance: Allowance | None = None
     ) -> WrittenBundle:
         """Write the difference between the track and these values; the track stays where it is.
+
+        An exact chunk that takes more as a residual than whole is left out.
 
         Args:
             values: Name -> torch tensor, of some or all chunks.
@@ -86,18 +88,30 @@ class Bundle:
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
         arrays = track.arrays | to_arrays(values, given)
         delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
+        stays = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
+        left = frozenset(delta.exact.keys() - stays.keys())
+        delta = replace(delta, exact=stays)
+        if not (delta.groups or delta.exact or delta.residuals):
+            return WrittenBundle(self, None, self.at, 0, left)
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
-        return WrittenBundle(self, delta, put(draft.check(track), draft.data), len(draft.data))
+        at = put(draft.check(track), draft.data)
+        # What residuals lead to is not kept until the commit: it may be as large as the track.
+        return WrittenBundle(self, replace(delta, known={}), at, len(draft.data), left)
 
 
 @dataclass(frozen=True)
 class WrittenBundle:
-    """A bundle and its new record. delta: moves the track at the commit; None for a base."""
+    """A bundle and the record that it is in after a save.
+
+    delta: moves the track at the commit; None for a base, or if nothing has changed. nbytes: of a
+    new record. left: names of chunks that are to be stored whole.
+    """
 
     bundle: Bundle
     delta: Delta | None
     at: RecordAt
     nbytes: int
+    left: Collection[str] = ()
 
     @property
     def budgeted_nbytes(self) -> int:
@@ -110,7 +124,7 @@ class WrittenBundle:
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of other directories that a reader needs."""
-        return tuple(at.step for at in self.bundle.needs) if self.delta else ()
+        return tuple(at.step for at in self.bundle.needs if at != self.at)
 
     def commit(self) -> Bundle:
         """The bundle as it is after the save."""
@@ -119,6 +133,7 @@ class WrittenBundle:
             bundle.tracker.commit(self.delta)
             bundle.at, bundle.n = self.at, bundle.n + 1
             bundle.needs = (*bundle.needs, self.at)
+        bundle.specs = {name: t for name, t in bundle.specs.items() if name not in self.left}
         return bundle
 
 
@@ -128,37 +143,25 @@ def new_bundle(
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
-    record, data = _base(track)
-    at = put(record, data)
-    bundle = Bundle(Tracker.resume(track, coding), at, record.run, 0, (at,))
-    return WrittenBundle(bundle, None, at, len(data))
+    draft = Draft.of_base("a base about to be written", BesidePlace(0), track)
+    record = draft.check(track)
+    at = put(record, draft.data)
+    return WrittenBundle(Bundle(track, coding, at, record.run, 0, (at,)), None, at, len(draft.data))
 
 
-def bundle_of(replay: Replay, needs: tuple[RecordAt, ...], coding: Coding) -> Bundle:
-    """A bundle whose track was rebuilt from disk. needs: see `Bundle`."""
+def bundle_of(
+    replay: Replay, needs: tuple[RecordAt, ...], names: Collection[str], coding: Coding
+) -> Bundle:
+    """A bundle whose track was rebuilt from disk.
+
+    Args:
+        replay: Has followed ``needs``, see `Bundle`.
+        names: The chunks that the step has from there; others were stored elsewhere since.
+        coding: See `Bundle`.
+    """
     assert replay.track is not None
     assert replay.run is not None
     assert replay.step is not None
-    tracker = Tracker.resume(replay.track, coding)
-    return Bundle(tracker, needs[-1], replay.run, replay.step, needs)
-
-
-def store_whole(specs: Sequence[TensorSpec], arrays: Arrays, put: Put) -> tuple[RecordAt, int]:
-    """Write a record of whole chunks; returns where it lies, and its bytes."""
-    record, data = _base(Track.of(Layout(tuple(specs)), arrays))
-    return put(record, data), len(data)
-
-
-def whole_spec(name: str, spec: TensorSpec | None, value: Any) -> TensorSpec:
-    """Of a chunk that is not lossy; spec is None for bytes, which become a uint8 tensor."""
-    return spec or spec_of(name, value, lossy=False)
-
-
-def content_digest(array: NDArray[Any]) -> str:
-    """Digest of a chunk's bytes."""
-    return xxhash.xxh3_128_hexdigest(array.reshape(-1).view(np.uint8).data)
-
-
-def _base(track: Track) -> tuple[Record, bytes]:
-    draft = Draft.of_base("a base about to be written", BesidePlace(0), track)
-    return draft.check(track), draft.data
+    bundle = Bundle(replay.track, coding, needs[-1], replay.run, replay.step, needs)
+    bundle.specs = {name: t for name, t in bundle.specs.items() if name in names}
+    return bundle

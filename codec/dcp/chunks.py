@@ -46,20 +46,18 @@ MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a tim
 MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader takes
 # First words of names that a flattened optimizer's state has, where nothing else tells.
 STATES = ("state", "param_groups", "opt")
+_NO_BYTES = torch.empty(0, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk to write. item: DCP's. spec: its tensor in a record; None if it is no tensor."""
+    """A chunk to write. item: DCP's. spec: its tensor in a record. data: if it is no tensor, its
+    bytes as a uint8 one."""
 
     item: WriteItem
     name: str
-    spec: TensorSpec | None
-
-    @property
-    def is_lossy(self) -> bool:
-        """Whether a track is kept of it."""
-        return self.spec is not None and self.spec.lossy
+    spec: TensorSpec
+    data: torch.Tensor | None = None
 
 
 class Rules:
@@ -103,7 +101,9 @@ class Rules:
             return MOMENT
         return EXACT if family(fqn, path) or fqn.endswith(STATISTICS) else LOSSY
 
-    def chunk(self, item: WriteItem, keys: Sequence[Any], moments: Collection[str]) -> Chunk:
+    def chunk(
+        self, item: WriteItem, keys: Sequence[Any], moments: Collection[str], planner: SavePlanner
+    ) -> Chunk:
         """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name.
 
         keys: The path to it, see `kind`. moments: See `moments_among`.
@@ -113,10 +113,14 @@ class Rules:
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {fqn!r}")
         name = name_of(item.index)
         if item.type == WriteItemType.BYTE_IO:
-            return Chunk(item, name, None)
-        data = item.tensor_data
-        assert data is not None, "DCP tells it of every tensor"
-        like = torch.empty((), dtype=data.properties.dtype).expand(data.chunk.sizes)
+            held = planner.resolve_data(item)
+            assert not isinstance(held, torch.Tensor)
+            view = held.getbuffer()
+            data = torch.frombuffer(view, dtype=torch.uint8) if view.nbytes else _NO_BYTES
+            return Chunk(item, name, spec_of(name, data, lossy=False), data)
+        told = item.tensor_data
+        assert told is not None, "DCP tells it of every tensor"
+        like = torch.empty((), dtype=told.properties.dtype).expand(told.chunk.sizes)
         own, known = family(fqn, keys), tree_name(fqn, keys)
         kind = self.kind(fqn, keys, is_moment=known in moments)
         if kind not in KINDS:
@@ -128,7 +132,7 @@ class Rules:
         if self._has_told_moments:
             return ""
         asked = self._policy.asked
-        found = describe_moments(c.spec for c in chunks if c.spec and not asked(c.item.index.fqn))
+        found = describe_moments(c.spec for c in chunks if not asked(c.item.index.fqn))
         self._has_told_moments = bool(found)
         return found
 
@@ -163,16 +167,14 @@ def name_of(index: MetadataIndex) -> str:
     return f"{index.fqn}@{','.join(map(str, index.offset))}"
 
 
-def value_of(chunk: Chunk, planner: SavePlanner) -> Any:
+def value_of(chunk: Chunk, planner: SavePlanner) -> torch.Tensor:
     """The torch tensor, or the bytes as a uint8 one.
 
     Raises StateMismatchError for another shape or dtype than was planned.
     """
+    if chunk.data is not None:
+        return chunk.data
     value = planner.resolve_data(chunk.item)
-    if chunk.spec is None:
-        assert not isinstance(value, torch.Tensor)
-        data = value.getbuffer()
-        return torch.frombuffer(data, dtype=torch.uint8) if data.nbytes else torch.empty(0).byte()
     assert isinstance(value, torch.Tensor)
     found = spec_of(chunk.name, value, chunk.spec.lossy, chunk.spec.family)
     if found != chunk.spec:
@@ -192,21 +194,17 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
         return seen if seen and can_share(seen) else None
 
     def kind(chunk: Chunk) -> Hashable:
-        return chunk.spec and (chunk.spec.dtype, chunk.spec.shape)
+        return chunk.spec.dtype, chunk.spec.shape
 
-    exact = [
-        c
-        for c in chunks
-        if c.spec and c.spec.dtype in LOSSY_DTYPES and rules.is_exact(c.item.index.fqn)
-    ]
+    exact = [c for c in chunks if c.spec.dtype in LOSSY_DTYPES and rules.is_exact(c.item.index.fqn)]
     kinds = set(map(kind, exact))
-    alike = [c for c in chunks if c.is_lossy and kind(c) in kinds]
+    alike = [c for c in chunks if c.spec.lossy and kind(c) in kinds]
     if not alike:
         return list(chunks)
     known = set(map(memory, exact)) - {None}
     tied = {c.name for c in alike if memory(c) in known}
     return [
-        replace(c, spec=replace(c.spec, lossy=False, family="")) if c.spec and c.name in tied else c
+        replace(c, spec=replace(c.spec, lossy=False, family="")) if c.name in tied else c
         for c in chunks
     ]
 

@@ -6,7 +6,7 @@ Also how DCP's metadata names records. Not done here: DCP's protocol (writer).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,9 @@ from codec.scheme.budget import SharedBudget
 from codec.scheme.coding import Coding
 from codec.state.moments import first_of
 from codec.state.policy import moments_among
-from codec.state.tensors import Layout, TensorSpec, to_arrays
+from codec.state.tensors import Layout
 
-from .bundles import (
-    Bundle,
-    StoredChunk,
-    WrittenBundle,
-    content_digest,
-    new_bundle,
-    store_whole,
-    whole_spec,
-)
+from .bundles import Bundle, WrittenBundle, new_bundle
 from .chunks import Chunk, Rules, fit_records, tree_name, value_of, with_ties
 from .files import RecordAt, is_name, is_of, is_there, missing, write
 
@@ -43,20 +35,17 @@ class RankState:
     """What a rank keeps between saves.
 
     Attributes:
-        bundles: Its lossy chunks and their tracks.
-        held: Name -> where a chunk that is not lossy was stored.
+        bundles: Its chunks and their tracks.
         n: Saves since one that needs no other directory; -1 before the first. The same on all
             ranks, whether they had chunks in a save or not.
     """
 
     bundles: list[Bundle] = field(default_factory=list)
-    held: dict[str, StoredChunk] = field(default_factory=dict)
     n: int = -1
 
     def needs(self) -> set[RecordAt]:
         """The records that a save may build on."""
-        records = {at for bundle in self.bundles for at in bundle.needs}
-        return records | {held.at for held in self.held.values()}
+        return {at for bundle in self.bundles for at in bundle.needs}
 
 
 @dataclass
@@ -64,8 +53,7 @@ class RankSave:
     """One rank's part of a save, to be committed once all ranks are done.
 
     Attributes:
-        moved: The bundles with their new records.
-        held: See `RankState`.
+        moved: The bundles with their records.
         results: What DCP gets.
         nbytes: Bytes of its records.
         written: Where they lie.
@@ -73,7 +61,6 @@ class RankSave:
     """
 
     moved: list[WrittenBundle] = field(default_factory=list)
-    held: dict[str, StoredChunk] = field(default_factory=dict)
     results: list[WriteResult] = field(default_factory=list)
     nbytes: int = 0
     written: list[RecordAt] = field(default_factory=list)
@@ -81,7 +68,7 @@ class RankSave:
 
     def commit(self) -> RankState:
         """Advance the tracks; returns the rank's state after the save."""
-        return RankState([moved.commit() for moved in self.moved], self.held, self.n)
+        return RankState([moved.commit() for moved in self.moved], self.n)
 
 
 class RankWriter:
@@ -115,41 +102,29 @@ class RankWriter:
         paths: Any = getattr(planner, "mappings", None) or {}
         keys = {item.index.fqn: (item.index.fqn,) for item in plan.items} | paths
         moments = moments_among(tree_name(fqn, path) for fqn, path in keys.items())
-        chunks = [self._rules.chunk(i, keys[i.index.fqn], moments) for i in plan.items]
+        chunks = [self._rules.chunk(i, keys[i.index.fqn], moments, planner) for i in plan.items]
         chunks = with_ties(chunks, self._rules, planner)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
-        self._lossy([c for c in chunks if c.is_lossy], planner)
-        rest = [c for c in chunks if not c.is_lossy]
-        for group in fit_records((c, c.spec.track_nbytes if c.spec else 0) for c in rest):
-            self._exact(group, planner)
+        left = self._deltas(chunks, planner)
+        self._bases([c for c in left if c.spec.lossy], planner)
+        self._bases([c for c in left if not c.spec.lossy], planner)
         return self.part
 
-    def _lossy(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
+    def _deltas(self, chunks: Sequence[Chunk], planner: SavePlanner) -> Iterable[Chunk]:
+        """Write the deltas of chunks that have a track; a budget is divided among the lossy ones.
+
+        Returns the others, and those that have to be stored whole.
+        """
         left = {chunk.name: chunk for chunk in chunks}
         known: list[tuple[Bundle, list[Chunk]]] = []
         for bundle in self._before.bundles:
-            own = [c for c in left.values() if c.spec is not None and bundle.holds(c.spec)]
+            own = [c for c in left.values() if bundle.holds(c.spec)]
             if own:  # others have gone elsewhere: their track is no longer of use
                 known.append((bundle, own))
                 names = {c.name for c in own}
                 left = {name: c for name, c in left.items() if name not in names}
-        self._deltas(known, planner)
-        together: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
-        for name, chunk in left.items():
-            together.setdefault(first_of(name) or name, []).append(chunk)
-        new = (
-            (pair, sum(c.spec.track_nbytes for c in pair if c.spec)) for pair in together.values()
-        )
-        for pairs in fit_records(new):
-            group = [c for pair in pairs for c in pair if c.spec is not None]
-            values = {c.name: value_of(c, planner) for c in group}
-            specs = [c.spec for c in group if c.spec is not None]
-            self._note(new_bundle(specs, values, self._coding, self._put), group)
-
-    def _deltas(self, known: Sequence[tuple[Bundle, list[Chunk]]], planner: SavePlanner) -> None:
-        """Write the deltas of bundles with chunks in this save; a budget is divided among them."""
-        sizes = [Layout(tuple(c.spec for c in own if c.spec)).lossy_nbytes for _, own in known]
+        sizes = [Layout(tuple(c.spec for c in own)).lossy_nbytes for _, own in known]
         shared = None
         if self._coding.budget is not None:
             shared = SharedBudget(self._coding.budget, sum(sizes))
@@ -165,36 +140,25 @@ class RankWriter:
             if shared and sizes[i]:
                 shared.spend(sizes[i], moved[i].budgeted_nbytes)
         for i, (_, own) in enumerate(known):
-            self._note(moved[i], own)
+            left |= {c.name: c for c in own if c.name in moved[i].left}
+            self._note(moved[i], [c for c in own if c.name not in moved[i].left])
+        return left.values()
 
-    def _exact(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
-        """Store chunks that have changed; for the others name the record that has them."""
-        values = {c.name: value_of(c, planner) for c in chunks}
-        specs = {c.name: whole_spec(c.name, c.spec, values[c.name]) for c in chunks}
-        arrays = to_arrays(values, Layout(tuple(specs.values())))
-        digests = {name: content_digest(array) for name, array in arrays.items()}
-        changed: dict[str, TensorSpec] = {}
-        for name, spec in specs.items():
-            held = self._before.held.get(name)
-            if held is not None and (held.spec, held.digest) == (spec, digests[name]):
-                self.part.held[name] = held
-            else:
-                changed[name] = spec
-        nbytes = 0
-        if changed:
-            at, nbytes = store_whole(
-                list(changed.values()), {name: arrays[name] for name in changed}, self._put
-            )
-            self.part.nbytes += nbytes
-            for name, spec in changed.items():
-                self.part.held[name] = StoredChunk(spec, digests[name], at)
-        items: dict[RecordAt, Mapping[str, Any]] = {}  # one object each: a pickle has it once
+    def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
+        """Write bases of chunks without a track: all of them are lossy, or none is."""
+        together: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
         for chunk in chunks:
-            at = self.part.held[chunk.name].at
-            self._result(chunk, items.setdefault(at, self._item(at, ())), nbytes)
-            nbytes = 0
+            together.setdefault(first_of(chunk.name) or chunk.name, []).append(chunk)
+        new = ((pair, sum(c.spec.track_nbytes for c in pair)) for pair in together.values())
+        for pairs in fit_records(new):
+            group = [c for pair in pairs for c in pair]
+            values = {c.name: value_of(c, planner) for c in group}
+            specs = [c.spec for c in group]
+            self._note(new_bundle(specs, values, self._coding, self._put), group)
 
     def _note(self, moved: WrittenBundle, chunks: Sequence[Chunk]) -> None:
+        if not chunks:  # all of them have left
+            return
         self.part.moved.append(moved)
         self.part.nbytes += moved.nbytes
         item, nbytes = self._item(moved.at, moved.needs), moved.nbytes

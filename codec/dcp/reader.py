@@ -29,7 +29,7 @@ from codec.scheme.coding import Coding
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
-from .bundles import StoredChunk, bundle_of, content_digest
+from .bundles import bundle_of
 from .files import RecordAt, check_there, directory, is_of, mark_of, marks, rebuild
 from .rank_writer import RankState, read_item
 
@@ -239,14 +239,5 @@ def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
             found.setdefault(at, []).append(tensor)
     for at, tensors in found.items():
         replay, needs = rebuild(step.parent, at)
-        assert replay.track is not None
-        track = replay.track
-        if all(t.lossy for t in track.layout.tensors):
-            kept.bundles.append(bundle_of(replay, needs, coding))
-        else:
-            held = {t.name: t for t in track.layout.tensors if t.name in tensors}
-            kept.held |= {
-                name: StoredChunk(spec, content_digest(track.arrays[name]), at)
-                for name, spec in held.items()
-            }
+        kept.bundles.append(bundle_of(replay, needs, tensors, coding))
     return kept

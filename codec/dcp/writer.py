@@ -277,7 +277,7 @@ class ChainWriter(FileSystemWriter):
 
     def _leave_run(self, step: Path) -> None:
         """Go on in another directory of steps, where records of the old one are out of reach."""
-        lost = self._kept.bundles or self._kept.held
+        lost = self._kept.bundles
         self._kept, run, self._run = RankState(), self._run, step.parent
         if lost and not self._warned:
             self._warned = True

@@ -1,0 +1,260 @@
+"""Exact chunks become residuals to their last value; tests/distributed has several ranks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+
+from codec.dcp import ChainReader, ChainWriter, needed
+from codec.errors import DigestError, ParentError
+from codec.record import record as records
+from codec.storage import directory as storage
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
+SPECIAL = (0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000, 0x00000001, 0xFF800000)  # float32
+Tensors = dict[str, torch.Tensor]
+
+
+def state_of(step: int) -> Tensors:
+    """Exact tensors under names as DCP has them; "noise" and "jump" of step 1 have only new bits,
+    "still" never changes, and "tiny" is too small for a residual."""
+    rng = np.random.default_rng(0)
+    floats = rng.normal(size=(40, 30)).astype(np.float32)
+    halves = rng.normal(size=3000).astype(np.float32)
+    numbers = rng.integers(-1000, 1000, (50, 7))
+    jump = rng.integers(0, 2**32, 500)
+    for i in range(step):
+        rng = np.random.default_rng(i + 1)
+        floats *= np.where(rng.random(floats.shape) < 0.1, np.float32(1.001), np.float32(1))
+        halves *= np.where(rng.random(halves.shape) < 0.02, np.float32(1.02), np.float32(1))
+        numbers += rng.random(numbers.shape) < 0.2
+        jump = jump + (rng.random(500) < 0.1) if i else rng.integers(0, 2**32, 500)
+    bits = floats.view(np.uint32)
+    bits[0, : len(SPECIAL)] = np.roll(SPECIAL, step)  # each of them turns into another one
+    half = torch.from_numpy(halves).bfloat16()
+    half.view(torch.int16)[:4] = torch.tensor([0x7FC1 + step, -0x8000, 1, -0x3F]).short()
+    return {
+        "floats": torch.from_numpy(floats),
+        "half": half,
+        "numbers": torch.from_numpy(numbers),
+        "noise": torch.from_numpy(np.random.default_rng(99 + step).integers(0, 256, 4000)).byte(),
+        "jump": torch.from_numpy(jump.astype(np.uint32).view(np.int32)),
+        "still": torch.arange(1000.0),
+        "tiny": torch.tensor(step),
+    }
+
+
+def nested(tensors: Tensors) -> dict[str, Any]:
+    """As a training loop has them: neither a model's nor an optimizer's moments."""
+    return {"ema": tensors}
+
+
+def save(writer: ChainWriter, path: Path, step: int) -> None:
+    dcp.save(nested(state_of(step)), storage_writer=writer, checkpoint_id=path)
+
+
+def check(path: Path, step: int) -> None:
+    """That a directory has the bits of a step."""
+    expected = state_of(step)
+    found = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
+    dcp.load(nested(found), storage_reader=ChainReader(path))
+    for name, tensor in expected.items():
+        assert torch.equal(bits_of(found[name]), bits_of(tensor)), name
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1).view(torch.uint8)
+
+
+def needs(path: Path) -> dict[str, list[str]]:
+    """Name -> the directories that a tensor is rebuilt from, oldest first."""
+    data = ChainReader(path).read_metadata().storage_data
+    return {
+        index.fqn.rpartition(".")[2]: [*item["of"]["needs"], item["of"]["step"] or path.name]
+        for index, item in data.items()
+    }
+
+
+def kinds(path: Path) -> list[str]:
+    return sorted(file.name.split(".")[1] for file in path.glob("*.safetensors"))
+
+
+def size(path: Path, kind: str) -> int:
+    return sum(file.stat().st_size for file in path.glob(f"*.{kind}.safetensors"))
+
+
+def no_residual(*_: Any) -> None:
+    """As releases wrote that had no residuals in distributed checkpoints."""
+
+
+SETTINGS: list[dict[str, Any]] = [{}, {"budget": 0.05}, {"tolerance": 1e-3, "scope": "model"}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_residuals(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Every bit comes back; what is not smaller is whole and needs no other directory."""
+    writer = ChainWriter(base_every=3, **settings)
+    for step in range(7):
+        save(writer, path := tmp_path / f"{step}", step)
+        check(path, step)
+        first = step - step % 4
+        found, chain = needs(path), [str(i) for i in range(first, step + 1)]
+        assert found["floats"] == found["half"] == found["numbers"] == found["still"] == chain
+        assert found["noise"] == found["tiny"] == [str(step)]
+        assert needed(path) == [tmp_path / name for name in chain]
+        if step == first:
+            assert kinds(path) == ["base"]
+            continue
+        # Without its base, "jump" is whole where all of its bits are new.
+        assert found["jump"] == (chain if first else [str(i) for i in range(1, step + 1)])
+        for file in path.glob("*.delta.safetensors"):
+            record = records.load(file.read_bytes(), file.name)
+            assert record.metadata["format"] == 4
+            assert all(name.startswith("d/") for name in record.arrays)
+        assert size(path, "delta") * 4 < 4 * 1200 + 2 * 3000 + 8 * 350
+    dcp.save(nested(state_of(6)), storage_writer=writer, checkpoint_id=tmp_path / "again")
+    check(tmp_path / "again", 6)
+    assert kinds(tmp_path / "again") == [], "nothing has changed"
+    assert needs(tmp_path / "again") == needs(tmp_path / "6")
+
+
+def test_a_chunk_of_another_shape_begins_anew(tmp_path: Path) -> None:
+    """And what DCP pickles, with another length each time."""
+    writer = ChainWriter()
+    for step in range(4):
+        state = nested({"w": torch.arange(600.0 + step % 2) + step}) | {"text": "x" * 3000 * step}
+        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        found = nested({"w": torch.zeros(600 + step % 2)}) | {"text": ""}
+        dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
+        assert torch.equal(found["ema"]["w"], state["ema"]["w"])
+        assert found["text"] == state["text"]
+        assert needs(tmp_path / f"{step}")["text"] == [str(step)]
+
+
+@pytest.mark.parametrize("at", ["records", "metadata"])
+def test_a_save_that_fails(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No track moves: the next residuals lead from the last whole step."""
+    writer = ChainWriter()
+    for step in (0, 1, 2):
+        save(writer, tmp_path / f"{step}", step)
+    fsyncs = iter(range(100))
+
+    def full(descriptor: int) -> None:
+        if at == "metadata" or next(fsyncs) == 2:  # file and directory of a record, then another
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    system = types.SimpleNamespace(**vars(os))
+    system.fsync = full
+    with monkeypatch.context() as patch:
+        patch.setattr({"records": storage, "metadata": dcp.filesystem}[at], "os", system)
+        with pytest.raises(CheckpointException):
+            save(writer, tmp_path / "3", 3)
+    assert not (tmp_path / "3" / ".metadata").exists()
+    for step, path in ((4, tmp_path / "3"), (5, tmp_path / "5")):
+        save(writer, path, step)
+        check(path, step)
+    assert needs(tmp_path / "5")["floats"] == ["0", "1", "2", "3", "5"]
+    assert needs(tmp_path / "5")["jump"] == ["1", "2", "3", "5"]
+    check(tmp_path / "2", 2)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_resumes(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Residuals go on from the values on disk, also where all of them are whole, as they were; of
+    a tensor that a record held once, and another one holds since, from the newer value."""
+    writer = ChainWriter()
+    with monkeypatch.context() as patch:
+        if old:
+            patch.setattr("codec.scheme.tracker.residual_of", no_residual)
+        for step in (0, 1):
+            save(writer, tmp_path / f"{step}", step)
+    assert (kinds(tmp_path / "1") == ["base"]) is old
+    writer = ChainWriter(resume=tmp_path / "1")
+    for step in (2, 3):
+        save(writer, tmp_path / f"{step}", step)
+        check(tmp_path / f"{step}", step)
+    found = needs(tmp_path / "3")
+    assert found["floats"] == (["1", "2", "3"] if old else ["0", "1", "2", "3"])
+    assert found["jump"] == ["1", "2", "3"]
+    assert found["still"] == (["0"] if old else ["0", "1", "2", "3"])
+    assert found["noise"] == ["3"]
+    check(tmp_path / "1", 1)
+
+
+def test_keep(tmp_path: Path) -> None:
+    """Directories that residuals lead from stay; others go."""
+    writer = ChainWriter(keep=2, base_every=3)
+    for step in range(10):
+        if step == 6:
+            writer = ChainWriter(keep=2, base_every=3, resume=tmp_path / "5")
+        save(writer, tmp_path / f"{step}", step)
+        newest = range(max(0, step - 1), step + 1)
+        expected = range(newest[0] - newest[0] % 4, step + 1)
+        assert {int(path.name) for path in tmp_path.iterdir()} == set(expected)
+        for left in expected:
+            check(tmp_path / f"{left}", left)
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    writer = ChainWriter()
+    for step in range(3):
+        save(writer, tmp_path / f"{step}", step)
+
+    def refused(kind: type[Exception], word: str) -> None:
+        with pytest.raises(CheckpointException) as error:
+            check(tmp_path / "2", 2)
+        fault = error.value.failures[0][0]
+        assert type(fault) is kind, fault
+        assert word in str(fault)
+
+    (tmp_path / "0").rename(tmp_path / "away")
+    refused(ParentError, "no longer holds 0")
+    (tmp_path / "away").rename(tmp_path / "0")
+    (parent,) = (tmp_path / "1").glob("*.delta.safetensors")
+    data = parent.read_bytes()
+    parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    refused(DigestError, parent.name)
+    with pytest.raises(CheckpointException, match="Without resume="):
+        save(ChainWriter(resume=tmp_path / "2"), tmp_path / "3", 3)
+    parent.unlink()
+    refused(ParentError, "is missing")
+    save(writer, tmp_path / "3", 3)  # a base: what it would build on has gone
+    check(tmp_path / "3", 3)
+    assert needed(tmp_path / "3") == [tmp_path / "3"]
+
+
+def test_exact_moments(tmp_path: Path) -> None:
+    """AdamW's, kept exact by a policy, beside lossy weights."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.ReLU(), torch.nn.Linear(200, 10))
+    optimizer = torch.optim.AdamW(net.parameters())
+    x, y = torch.randn(256, 64), torch.randint(10, (256,))
+    writer = ChainWriter(policy={"optim.*": "exact"})
+    for step in range(4):
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        moments = optimizer.state_dict()["state"]
+        state = {"model": net.state_dict(), "optim": {"state": moments}}
+        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        found = {k: {n: torch.zeros_like(t) for n, t in own.items()} for k, own in moments.items()}
+        into = {"model": net.state_dict(), "optim": {"state": found}}
+        into["model"] = {name: tensor.clone() for name, tensor in into["model"].items()}
+        dcp.load(into, storage_reader=ChainReader(tmp_path / f"{step}"))
+        for key, own in moments.items():
+            for name, tensor in own.items():
+                assert torch.equal(bits_of(found[key][name]), bits_of(tensor)), (key, name)
+        if step:
+            assert kinds(tmp_path / f"{step}") == ["base", "delta", "delta"], "steps are whole"
+            nbytes = sum(t.nbytes for own in moments.values() for t in own.values())
+            assert size(tmp_path / f"{step}", "*") < 0.95 * nbytes
