@@ -27,7 +27,7 @@ from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
-from codec.state.tensors import Layout, TensorSpec, copy_arrays, to_arrays
+from codec.state.tensors import Layout, TensorSpec, copy_arrays, same_bits, to_arrays
 
 from .files import BesidePlace, RecordAt
 
@@ -68,7 +68,11 @@ class Bundle:
         return self.specs.get(spec.name) == spec
 
     def delta(
-        self, values: Mapping[str, Any], put: Put, allowance: Allowance | None = None
+        self,
+        values: Mapping[str, Any],
+        put: Put,
+        allowance: Allowance | None = None,
+        whole: Collection[str] = (),
     ) -> WrittenBundle:
         """Write the difference between the track and these values; the track stays where it is.
 
@@ -78,6 +82,7 @@ class Bundle:
             values: Name -> torch tensor, of some or all chunks.
             put: Writes the record.
             allowance: What the record may take of a budget; None without one.
+            whole: Names of exact chunks that are left out if they have changed.
 
         Raises:
             BudgetError: The budget holds nothing of chunks that have changed.
@@ -87,9 +92,11 @@ class Bundle:
         given = Layout(tuple(t for t in track.layout.tensors if t.name in values))
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
         arrays = track.arrays | to_arrays(values, given)
+        left = {name for name in whole if not same_bits(track.arrays[name], arrays[name])}
+        arrays |= {name: track.arrays[name] for name in left}
         delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
         stays = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
-        left = frozenset(delta.exact.keys() - stays.keys())
+        left |= delta.exact.keys() - stays.keys()
         delta = replace(delta, exact=stays)
         if not (delta.groups or delta.exact or delta.residuals):
             return WrittenBundle(self, None, self.at, 0, left)

@@ -134,7 +134,9 @@ class RankWriter:
             values = {c.name: value_of(c, planner) for c in own}
             allowance = shared.allowance(sizes[i]) if shared else None
             try:
-                moved[i] = bundle.delta(values, self._put, allowance)
+                # Pickles are small: they share a file with what else is stored whole.
+                pickles = {c.name for c in own if c.data is not None}
+                moved[i] = bundle.delta(values, self._put, allowance, pickles)
             except BudgetError as exc:
                 raise BudgetError(f"{self._step}, rank {self._rank}: {exc}") from exc
             if shared and sizes[i]:
