@@ -51,7 +51,7 @@ def main(run: Path, start: str) -> None:
     assert whole == ([0, 1, 2] if again else [])
     writer = ChainWriter(resume=run / "2" if again else None)
     track: codec.Tracker | None = None
-    found = {"w": value(0)}
+    found = {"w": value(0), "ema": {"x": torch.zeros(2000, dtype=torch.int64)}}
     if again:
         assert list((run / "3").glob("__1_*")), "rank 1 had written its part"
         dcp.load(found, storage_reader=ChainReader(run / "2"))
@@ -67,11 +67,16 @@ def main(run: Path, start: str) -> None:
             continue
         if step == 3 and not again and dist.get_rank() == 1:
             RankWriter.run = killing  # type: ignore[method-assign]
-        dcp.save({"w": value(step)}, storage_writer=writer, checkpoint_id=run / f"{step}")
+        state = {"w": value(step), "ema": {"x": torch.arange(2000) + step}}  # x is exact
+        dcp.save(state, storage_writer=writer, checkpoint_id=run / f"{step}")
         dcp.load(found, storage_reader=ChainReader(run / f"{step}"))
         assert torch.equal(found["w"].to_local(), torch.from_numpy(track.state["w"]))
+        assert torch.equal(found["ema"]["x"], state["ema"]["x"])
     assert again
     assert needed(run / "4") == [run / f"{step}" for step in range(5)], "no base but the first"
+    data = ChainReader(run / "4").read_metadata().storage_data
+    (needs,) = (item["of"]["needs"] for index, item in data.items() if index.fqn == "ema.x")
+    assert needs == ("0", "1", "2", "3"), "residuals go on in a new process"
     dist.destroy_process_group()
 
 
