@@ -32,6 +32,8 @@ def loaded() -> bool:
 def load() -> None:
     """Import what pages need, and have the server prepare its example."""
     try:
+        with recording.DRAWING:
+            import_module("pandas")
         import_module("lcviz.dashboard")
         import_module("lcviz.ui.session").all_runs()
         for name in navigation.PAGES:

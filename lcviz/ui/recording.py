@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
 WITH_FIGURES = ("tune", "recover", "inspect", "export")  # pages that open with Plotly
+# Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
+DRAWING = threading.Lock()
 TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
 
 
@@ -39,7 +42,8 @@ def show_figures(name: str) -> None:
         with grid.cell():
             st.markdown(f"**{panel['title']}**")
             text = json.dumps(panel["figure"]).replace(ink["light"], ink[theme])
-            st.plotly_chart(json.loads(text), key=f"recorded-{i}", alt=panel["alt"])
+            with DRAWING:
+                st.plotly_chart(json.loads(text), key=f"recorded-{i}", alt=panel["alt"])
 
 
 def show_learn() -> None:

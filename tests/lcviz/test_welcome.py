@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -100,3 +102,26 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
         assert page.markdown[0].value.startswith("A recording: ")
     else:
         assert page.info[0].value.startswith("The server has just started")
+
+
+@pytest.mark.usefixtures("server")  # whose example is prepared already
+def test_no_figure_is_drawn_while_pandas_is_half_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plotly asks a half-imported pandas what a value is, and fails."""
+    held: dict[str, bool] = {}
+
+    def importing(name: str) -> ModuleType:
+        held[name] = recording.DRAWING.locked()
+        return import_module(name)
+
+    def drawing(*_: object, key: str, **__: object) -> None:
+        held[key] = recording.DRAWING.locked()
+
+    monkeypatch.setattr(welcome, "import_module", importing)
+    monkeypatch.setattr(recording.st, "plotly_chart", drawing)
+    welcome.load()
+    recording.show_figures("recover")
+    assert next(iter(held)) == "pandas"  # whatever else is imported comes after it
+    assert held["pandas"]
+    assert held["recorded-0"]
+    assert not held["lcviz.dashboard"]
+    assert not recording.DRAWING.locked()
