@@ -39,10 +39,7 @@ METHODS = {
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
     "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
-NAMES = (
-    "LC is this codec, [[SCAR]] saves the blocks of weights that changed most, [[TOPN]] single "
-    "weights."
-)
+NAMES = "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most."
 Outcomes = tuple[Outcome, ...]
 Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
 
@@ -105,12 +102,13 @@ def _recorded(*, quiet: bool = False) -> Shown | None:
 def _label(shown: Shown, *, recording: bool) -> None:
     """What the pictures show, and where a recording comes from."""
     experiment, seeds, by_seed = shown
-    text = f"{conditions(experiment, seeds)}."
+    text, how = f"{conditions(experiment, seeds)}.", None
     if recording:
-        text = f":material/history: **Recorded** {recorded().day}, `{COMMAND}`: {text}"
+        text = f":material/history: **Recorded** {recorded().day}: {text}"
+        how = f"`{COMMAND}`, with {recorded().versions}."
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
-    st.markdown(f":small[{text}]", help=recorded().versions if recording else None)
+    st.markdown(f":small[{text}]", help=how)
     st.markdown(explained(f":small[{NAMES}]"))  # a caption's grey is too light for links
 
 

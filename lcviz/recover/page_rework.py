@@ -67,10 +67,10 @@ def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
                 "median, in the training loop.",
             )
             st.table(restored_table(costs(by_seed)), hide_index=True)
-    st.caption(
-        "In the paper, on other models and data, SCAR costs 2.88–5.77 times as much as LC, TOPN "
-        "2.17–4.06 times."
-    )
+            st.caption(
+                "In the paper, on other models and data, SCAR costs 2.88–5.77 times as much as LC, "
+                "TOPN 2.17–4.06 times."
+            )
     widgets.tables_toggle()
 
 

@@ -22,7 +22,7 @@ def test_a_recording_is_there_at_once(tab: MakeTab) -> None:
     visitor.check_on_first_screen(race)
     visitor.check_on_first_screen(visitor.figure("rework"))
     visitor.check_on_first_screen(page.get_by_role("button", name="Run it here"))
-    expecting(page.get_by_text("python -m lcviz.recover.record")).to_be_visible()
+    expecting(page.get_by_text("Recorded 20")).to_be_visible()
     for name in METHODS:
         expecting(race.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
     told = race.locator(".hoverlayer").get_by_text("SCAR :")

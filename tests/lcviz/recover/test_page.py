@@ -225,7 +225,9 @@ def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
     own = recorded()
     assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
     assert own.day in label(page)
-    assert "python -m lcviz.recover.record" in label(page)
+    (how,) = (m.help for m in page.at.markdown if own.day in m.value)
+    assert "python -m lcviz.recover.record" in how
+    assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
     assert page.charts == PANELS
     lines = {trace["name"]: trace for trace in page.figure("race")["data"]}
     assert lines["SCAR"]["x"][-1] == round(own.by_seed[0][1].rework, 4)
