@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,30 +81,33 @@ def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
     x, y: names of the axes. sides: margins in pixels, where they differ: l, r, t, b.
     """
     lines = {"gridcolor": GRID, "zeroline": False, "automargin": False}
-    figure = go.Figure()
-    figure.update_layout(
-        height=height,
-        margin=_SIDES | sides,
-        hovermode="x unified",
-        legend={"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
-        xaxis=lines | {"title": {"text": x, "standoff": 8}},
-        yaxis=lines | {"title": {"text": y, "standoff": 8}},
+    return go.Figure(
+        layout={
+            "height": height,
+            "margin": _SIDES | sides,
+            "hovermode": "x unified",
+            "legend": {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
+            "xaxis": lines | {"title": {"text": x, "standoff": 8}},
+            "yaxis": lines | {"title": {"text": y, "standoff": 8}},
+        }
     )
-    return figure
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
     """The figure with its texts in a readable colour. theme: "light" or "dark"."""
-    font = {"color": INK[theme]}
-    named = {"tickfont": font, "title": {"font": font}}
-    return (
-        go.Figure(figure)
-        .update_xaxes(named)
-        .update_yaxes(named)
-        .update_coloraxes(colorbar=named)
-        .update_annotations(font=font)
-        .update_layout(legend={"font": font})
-    )
+    # Plotly checks all of a figure at each of its own updates: here it checks once.
+    drawn = figure.to_dict()
+    layout = drawn["layout"]
+    layout.pop("template", None)  # the default one, which it gets again
+    named = [layout[key] for key in layout if re.fullmatch(r"[xy]axis\d*", key)]
+    named += [layout[key].setdefault("colorbar", {}) for key in layout if "coloraxis" in key]
+    for one in named:
+        title = one.setdefault("title", {})
+        for dyed in (one.setdefault("tickfont", {}), title.setdefault("font", {})):
+            dyed["color"] = INK[theme]
+    for one in (*layout.get("annotations", ()), layout.setdefault("legend", {})):
+        one.setdefault("font", {})["color"] = INK[theme]
+    return go.Figure(drawn)
 
 
 def axis(name: str, gap: int = 28, **more: Any) -> Option:

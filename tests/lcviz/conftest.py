@@ -290,6 +290,9 @@ def _check_figure(panel: Panel) -> dict[str, Any]:
         assert all(dyed[axis]["title"]["font"]["color"] == ink for axis in axes)
         assert all(note["font"]["color"] == ink for note in dyed.get("annotations", []))
         assert dyed["legend"]["font"]["color"] == ink
+        if "coloraxis" in dyed:
+            assert dyed["coloraxis"]["colorbar"]["tickfont"]["color"] == ink
+        assert dyed["template"] == told["layout"]["template"]
     assert json.loads(figure.to_json()) == told  # not changed by a theme
     assert panel.title
     assert panel.sentence.endswith(".")

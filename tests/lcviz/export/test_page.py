@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import codec
+from lcviz.export import page as export_page
 from lcviz.export import page_downloads as downloads
 from lcviz.run.run import Run
 from lcviz.ui import session
@@ -55,6 +57,25 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
         "Script",
     ]
     assert page.charts == {"records"}
+
+
+def test_the_example_is_packed_once_and_a_run_for_every_visitor(
+    exporting: MakePage, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[Run] = []
+    pack = export_page.pack
+    monkeypatch.setattr(
+        export_page, "pack", lambda run, progress: packed.append(run) or pack(run, progress)
+    )
+    monkeypatch.setattr(export_page, "_EXAMPLE", weakref.WeakKeyDictionary())
+    pages = [exporting() for _ in range(2)]
+    assert packed == [session.all_runs().example()]
+    first, second = (page.texts("success") for page in pages)
+    assert first == second
+    assert pages[1].charts == {"records"}
+    for _ in range(2):  # a run goes on: each visitor has it as it is now
+        exporting(run)
+    assert packed[1:] == [run, run]
 
 
 def test_what_is_said_of_a_run_is_true(
