@@ -14,7 +14,7 @@ _STATE = "learn_state"  # in the session: URL parameter -> text
 _X, _FOLLOW, _MERGES, _FOLDED = "learn_bits", "learn_follow", "learn_merges", "learn_folded"
 _FINE = "learn_tolerance"
 _ANSWERS = "learn_answers"  # picture-option, between commas; options count from 1
-_DEFAULTS = {_X: "2", _FOLLOW: "c", _MERGES: "0", _FOLDED: "0", _FINE: "8", _ANSWERS: ""}
+_DEFAULTS = {_X: "2", _FOLLOW: "c", _MERGES: str(Start.merges), _FOLDED: "0", _FINE: "8", _ANSWERS: ""}
 MOST = 99
 
 
@@ -29,7 +29,7 @@ def start() -> Start:
     return Start(
         x=next((one for one in BITS if str(one or "all") == x), 2),
         followed=max(LETTERS.find(followed), 0) if len(followed) == 1 else 2,
-        merges=_count(found.get(_MERGES, "")),
+        merges=_count(found.get(_MERGES, _DEFAULTS[_MERGES])),
         folded=_count(found.get(_FOLDED, "")),
         fine=min(_count(found.get(_FINE, _DEFAULTS[_FINE])), FINEST),
         answers={

@@ -14,6 +14,7 @@ from lcviz.lab.lesson import lesson
 from lcviz.ui.glossary import TERMS, address
 from lcviz.ui.picture import Picture
 
+from .numbers import MOST
 from .questions import QUESTIONS
 from .runs import runs_values
 from .values import CHECKPOINTS, FINEST, checkpoints_of, values_of
@@ -73,13 +74,13 @@ BEYOND = {"steps"}
 class Start:
     """What a reader has done.
 
-    x: bits of P. followed: index of the number that all pictures mark. merges: joined tiles.
-    folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index of the option.
+    x: bits of P. followed: index of the number that all pictures mark. merges: of tiles; all, if
+    there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index of the option.
     """
 
     x: int | None = 2
     followed: int = 2
-    merges: int = 0
+    merges: int = MOST - 1
     folded: int = 0
     fine: int = 8
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +102,7 @@ def learn_picture(
         home: live values that Reset brings back.
         start: what the reader has done so far.
         tables: show the numbers under each picture.
-        alone: without a server; words are then not linked to the glossary.
+        alone: without a server; words are then explained, but not linked to the glossary.
     """
     lessons = [
         {"x": x, "lesson": values_of(lesson(track, live, x))}
@@ -158,8 +159,8 @@ def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
         "title": title,
         "about": about,
         "text": text,
-        "term": None if alone else address(word),
-        "meaning": TERMS[word].text,
+        "help": TERMS[word].text,
+        "link": None if alone else address(word),
         "question": {
             "text": question.text,
             "options": list(question.options),

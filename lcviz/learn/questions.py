@@ -26,8 +26,8 @@ QUESTIONS = {
         "How far can a number be from the level of its bucket?",
         ("half a bucket", "a bucket", "any distance"),
         0,
-        "The level is midway between the smallest and the largest member. Both lie in the bucket, "
-        "so it is at most half a bucket away.",
+        "The level is midway between the smallest and the largest member, and both are in the "
+        "bucket.",
     ),
     "slots": Question(
         "x = 3: how many slots?",
@@ -42,11 +42,10 @@ QUESTIONS = {
         "The most frequent word is written most often, so its length counts most.",
     ),
     "runs": Question(
-        "Why does one word for each value stop at 32 ×?",
-        ("a word has 1 bit or more", "the table", "too few zeros"),
+        "A word for each value: how many times smaller at most?",
+        ("32", "200", "without limit"),
         0,
-        "The shortest word has 1 bit, and a float32 has 32: 32 times smaller at best. One word for "
-        "a whole run has no such limit.",
+        "A float32 has 32 bits, the shortest word 1. One word for a whole run has no such limit.",
     ),
     "restart": Question(
         "0.2 was left out. Training adds 0.2 again. The next δ?",

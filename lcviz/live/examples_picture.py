@@ -23,6 +23,8 @@ def examples_picture(
     restored: torch.Tensor,
     live_metric: float | None,
     restored_metric: float | None,
+    *,
+    trial: bool = False,
 ) -> Picture:
     """The first N examples of the probe.
 
@@ -30,19 +32,21 @@ def examples_picture(
         task: where they come from.
         live, restored: predictions, (N,), from `Task.predictions`.
         live_metric, restored_metric: accuracy or RMSE on the whole probe; None if not measured.
+        trial: whether the restored one is of a setting that a visitor tries.
     """
     classes, side = task.dataset.n_classes is not None, image_side(task)
     example = _rating if not classes else _text if task.dataset.is_text else _image
     rows = [example(task, i, live[i], restored[i]) for i in range(len(live))]
     differ = sum(row["differ"] for row in rows)
     wrong = sum(row["live_wrong"] for row in rows)
-    text = f"Live above, restored below: {differ or 'none'} of {len(rows)} differ."
+    below = "your try" if trial else "restored"
+    text = f"Live above, {below} below: {differ or 'none'} of {len(rows)} differ."
     if classes:
         text += f" Crossed out: {wrong} that the live model gets wrong." if wrong else ""
     unit = percent_text if classes else (lambda value: f"{value:.2f}")
     scores = [
         {"name": name if classes else f"RMSE {name}", "text": unit(value)}
-        for name, value in (("live", live_metric), ("restored", restored_metric))
+        for name, value in (("live", live_metric), (below, restored_metric))
         if value is not None
     ]
     title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")

@@ -52,7 +52,7 @@ def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
             "share": min(nbytes / full, 1.0),
             "status": status,
             "crash": crash,
-            "back": None if not shown.trial else f"You try this; the run keeps {own}. Back",
+            "back": None if not shown.trial else f"Only a try: back to {own}",
         }
         | ({"apart": list(map(list, apart.items()))} if apart else {}),
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),

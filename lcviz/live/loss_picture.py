@@ -25,6 +25,7 @@ def loss_picture(
     viewed: int,
     last: int,
     killed: Sequence[int] = (),
+    tried: float | None = None,
 ) -> Picture:
     """Both losses by step.
 
@@ -34,6 +35,7 @@ def loss_picture(
         viewed: the step that the other pictures show.
         last: where the axis ends at least.
         killed: iterations at which the run was killed.
+        tried: the loss of what a visitor's setting would restore of the viewed step.
     """
     shown = thinned(range(len(steps)), MAX_POINTS)
     x = [steps[i] for i in shown]
@@ -44,17 +46,24 @@ def loss_picture(
         near = abs(k - viewed) < NEAR * end
         text = f"killed at {k}" if not near else "killed"
         marks.append({"step": k, "text": text, "strong": True, "above": near})
+    lines = [
+        _line("live", "down", "solid", x, [live[i] for i in shown]),
+        _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
+    ]
+    text = (
+        f"At step {steps[-1]}: live {loss_text(live[-1], 3)}, restored "
+        f"{loss_text(restored[-1], 3)}."
+    )
+    if tried is not None:
+        lines.append(_line("your try", "good", "solid", [viewed], [tried]) | {"ends": True})
+        text += f" Your try changes step {viewed} alone: restored {loss_text(tried, 3)}."
     return Picture(
         "curves",
         "Loss",
         "held out · live and restored",
-        f"At step {steps[-1]}: live {loss_text(live[-1], 3)}, restored "
-        f"{loss_text(restored[-1], 3)}.",
+        text,
         {
-            "lines": [
-                _line("live", "down", "solid", x, [live[i] for i in shown]),
-                _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
-            ],
+            "lines": lines,
             "marks": marks,
             "range": [0, end],
             "log": bool(seen) and min(seen) > 0 and max(seen) > EXPLODED * min(seen),

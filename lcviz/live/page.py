@@ -25,7 +25,7 @@ from lcviz.run.snapshot import (
     Snapshot,
     Status,
 )
-from lcviz.text import nbytes_text
+from lcviz.text import enumerated, nbytes_text
 from lcviz.ui import follow_weight, recording, session, share, widgets
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
@@ -33,9 +33,9 @@ from lcviz.ui.settings import (
     Form,
     chosen_speed,
     describe,
+    other_training,
     settings_form,
     speed_slider,
-    training_of,
 )
 from lcviz.ui.steering import Steering, keep_in_browser
 
@@ -200,8 +200,11 @@ def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         _show_error(snapshot.message)
     elif snapshot.message and snapshot.status != KILLED:  # the report of the kill has its message
         st.info(snapshot.message, icon=":material/pause_circle:")
-    elif mine and training_of(settings) != training_of(run.settings):
-        st.info("The settings at the side don't apply to this run: Reset begins a new one.")
+    elif mine and (other := other_training(settings, run.settings)):
+        st.info(
+            f"This run keeps its own {enumerated(other)}. *Reset* begins one with what is at the "
+            "side."
+        )
 
 
 def _keep(now: Moment, problem: str | None) -> None:

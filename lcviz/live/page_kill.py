@@ -58,6 +58,11 @@ class RaceBack:
         return self.raced.outcomes[-1] if self.raced else None
 
     @property
+    def begun(self) -> bool:
+        """Whether this session has asked for it."""
+        return self.asking is not None and self.asking.asked == self.asking.key
+
+    @property
     def picture(self) -> Picture | None:
         """The race as far as it is, once a method runs."""
         if not self.outcomes:
@@ -129,7 +134,7 @@ def kill_report(run: Run) -> None:
         alive = snapshot.status not in DEAD
         text = f"**Killed at iteration {kill.iteration}**"
         if not back.watching:  # else that says how far the race is
-            text += _when(kill)
+            text += _when(snapshot, kill)
             text += f" The run went on from step {kill.step}." if alive else ""
         if not (alive and back.watching):
             st.markdown(text, help=_gone_and_left(snapshot, kill, run))
@@ -149,10 +154,11 @@ def show_problems(snapshot: Snapshot, back: RaceBack) -> None:
         _show_warnings(back.raced)
 
 
-def _when(kill: Kill) -> str:
-    """How many iterations no checkpoint has, the end of a sentence that must fit beside buttons."""
-    lost = plural(kill.lost, "iteration")
-    return f", {lost} not saved." if kill.lost else ", just saved."
+def _when(snapshot: Snapshot, kill: Kill) -> str:
+    """What no checkpoint has, the end of a sentence that must fit beside buttons."""
+    if kill.lost:
+        return f", {plural(kill.lost, 'iteration')} not saved."
+    return ", just saved." if _left_out_before(snapshot, kill) else ", saved, but not exactly."
 
 
 def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:

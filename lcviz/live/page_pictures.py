@@ -9,7 +9,6 @@ import streamlit as st
 
 import codec
 from codec import Coding
-from codec.inspect import Arrays
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, Checkpoint, RunSettings, Snapshot
 from lcviz.text import kept_text
@@ -30,10 +29,12 @@ from .shown_step import ShownStep, as_saved, cut, tried
 from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
 
-_CUT = "live-cut"  # in the session: (run, how many buckets of each step a visitor keeps)
+# Of this run, after so many crashes, before or in the race back: what is tried ends with it.
+Era = tuple[str, int, bool]
+_CUT = "live-cut"  # in the session: (era, how many buckets of each step a visitor keeps)
 CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
-_FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
-_METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
+_FORM = "live-form"  # in the session: (era, the form's coding as that began, if not tried since)
+_METRIC = "live-metric"  # in the session: (run, step, buckets kept), loss and metric of that
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 
@@ -53,7 +54,8 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
         )
         return
-    shown, problem = _shown(run, viewed, coding)
+    era = run.id, len(snapshot.kills), back is not None and back.begun
+    shown, problem = _shown(run, viewed, coding, era)
     if problem:
         places["messages"].warning(problem, icon=":material/info:")
     if viewed.non_finite:
@@ -71,7 +73,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             else:
                 # Another module must not draw in the place of the one before it.
                 key = "equal-steps" if found.name == "steps" else name
-                picture.show(found, key, _events(name, run, shown, coding))
+                picture.show(found, key, _events(name, run, shown, coding, era))
 
 
 def pictures(
@@ -97,6 +99,7 @@ def pictures(
         yield "buckets", buckets_picture(shown, bits_that_keep(shown), marked)
     yield "bits", bits_picture(shown)
     yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
+    tried = _tried_metric(run, shown) if held and shown.trial else None
     yield (
         "loss",
         race
@@ -107,23 +110,28 @@ def pictures(
             shown.step,
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
+            tried and tried[0],
         ),
     )
-    yield "examples", _examples(run, shown) if held else gone
+    yield "examples", _examples(run, shown, tried) if held else gone
 
 
-def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
+def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Events:
     """What a picture can send, and what happens then. form: the coding at the side."""
 
     def keep(most: float) -> None:
-        st.session_state[_CUT] = run.id, int(most)
+        st.session_state[_CUT] = era, int(most)
+
+    def attempt(coding: Coding) -> None:
+        st.session_state[_FORM] = era, None
+        _try(coding)
 
     def choose(text: str) -> None:
         if text == STEPS:  # at the size of what is shown
             share = shown.nbytes / shown.checkpoint.full_nbytes
-            _try(form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
+            attempt(form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
         else:
-            _try(form.keeping(None if text == "all" else int(text)))
+            attempt(form.keeping(None if text == "all" else int(text)))
 
     def mark(key: Sequence[int]) -> None:
         now = follow_weight.marked(run, shown.checkpoint)
@@ -133,27 +141,29 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
         "headline": {"back": lambda _: _try(run.settings.coding)},
         "weights": {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
         "buckets": {"cut": keep, "bits": choose, "mark": mark},
-        "bits": {"coder": lambda coder: _try(replace(form, coder=coder))},
+        "bits": {"coder": lambda coder: attempt(replace(form, coder=coder))},
         "loss": {"step": lambda step: look_into(run, int(step))},
     }
     return every.get(name, {})
 
 
-def _shown(run: Run, viewed: Checkpoint, form: Coding) -> tuple[ShownStep, str | None]:
+def _shown(
+    run: Run, viewed: Checkpoint, form: Coding, era: Era
+) -> tuple[ShownStep, str | None]:
     """The step as it was saved, or as the form at the side would save it; and what went wrong."""
     saved = as_saved(run, viewed)
     held = st.session_state.get(_FORM)
-    if held is None or held[0] != run.id:
-        held = st.session_state[_FORM] = run.id, form
-    found, problem = saved, None
+    if held is None or held[0] != era:
+        held = st.session_state[_FORM] = era, form
+    found, problem, most = saved, None, _cut_of(era)
     try:
         if form not in (run.settings.coding, held[1]):
             found = tried(run, viewed, form) or saved
-        if (most := _cut_of(run)) is not None:
+        if most is not None:
             found = cut(found, most) or saved
     except codec.LccError as exc:
         problem = f"This setting cannot save step {viewed.step}. {exc}"
-    if saved.codes is None and (form not in (run.settings.coding, held[1]) or _cut_of(run)):
+    if saved.codes is None and (form not in (run.settings.coding, held[1]) or most):
         problem = (
             f"Step {viewed.step} is no longer in memory, so it is shown as it was saved. Choose a "
             "later one to try another setting."
@@ -161,10 +171,10 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding) -> tuple[ShownStep, str |
     return found, problem
 
 
-def _cut_of(run: Run) -> int | None:
+def _cut_of(era: Era) -> int | None:
     """How many buckets a visitor keeps of each step: a run that goes on does not take it back."""
     held = st.session_state.get(_CUT)
-    return held[1] if held is not None and held[0] == run.id else None
+    return held[1] if held is not None and held[0] == era else None
 
 
 def _try(coding: Coding) -> None:
@@ -182,21 +192,25 @@ def _tensor(shown: ShownStep) -> str:
     return chosen if chosen in tensors else tensors[0]
 
 
-def _examples(run: Run, shown: ShownStep) -> Picture:
+def _examples(run: Run, shown: ShownStep, tried: tuple[float, float] | None) -> Picture:
+    """tried: see `_tried_metric`; None for a step as it was saved."""
     restored, states = shown.restored, shown.states
     assert restored is not None
     assert states is not None
     task, c = run.task, shown.checkpoint
-    metric = _tried_metric(run, shown, restored) if shown.trial else c.restored_metric
     live, again = (task.predictions(N, state) for state in (states.live, restored))
-    return examples_picture(task, live, again, c.live_metric, metric)
+    metric = tried[1] if tried else c.restored_metric
+    return examples_picture(task, live, again, c.live_metric, metric, trial=tried is not None)
 
 
-def _tried_metric(run: Run, shown: ShownStep, restored: Arrays) -> float:
-    """The restored model's, which takes longer than all pictures: polls do not measure it again."""
+def _tried_metric(run: Run, shown: ShownStep) -> tuple[float, float]:
+    """The restored model's loss and metric.
+
+    They take longer than all pictures: polls do not measure them again.
+    """
     sizes = tuple(a.encoded.stored_levels.tobytes() for a in shown.alphabets)
     key = run.id, shown.step, shown.kept, shown.nbytes, sizes
-    held = st.session_state.get(_METRIC)
+    held: tuple[object, tuple[float, float]] | None = st.session_state.get(_METRIC)
     if held is None or held[0] != key:
-        held = st.session_state[_METRIC] = key, run.task.probe_metric(restored)[1]
-    return float(held[1])
+        held = st.session_state[_METRIC] = key, run.task.probe_metric(shown.restored)
+    return held[1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from codec.inspect import Arrays
 from lcviz.text import plural
+from lcviz.ui.glossary import behind
 from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep
@@ -53,6 +54,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
             "shape": tiled(live, side).shape,
             "maps": maps,
             "captions": captions,
+            "terms": {"track": behind("track")},
             "height": HEIGHT,
         },
         lambda: _table(shown, states.live, before=states.before, after=restored),
@@ -69,9 +71,9 @@ def _captions(
         "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. The "
         "other changes wait in the next δ.",
         "live": f"{tensor} as it is trained.",
-        "restored": f"{tensor} as a restart would load it: the track.",
+        "restored": f"{tensor} as a restart would load it: the [[track]].",
         "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
-        "from the track. The differences stay in the next δ.",
+        "from the [[track]]. The differences stay in the next δ.",
     }
 
 

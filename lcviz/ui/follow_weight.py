@@ -26,6 +26,7 @@ from .follow_weight_figure import (
     said_text,
     weight_over_steps,
 )
+from .glossary import explained
 from .polling import polled
 
 _WEIGHT, _BUCKET = "weight", "bucket"  # in the URL
@@ -273,7 +274,7 @@ def _line(run: Run, weight: Weight) -> None:
     shown = {
         "followed weight": name_text(found),
         "step": f"{found.step}",
-        "track ũ": "–" if found.exact and not found.step else number_text(found.track),
+        "[[track]] ũ": "–" if found.exact and not found.step else number_text(found.track),
         "trained u": number_text(found.live),
         "δ": number_text(found.delta, "+"),
         "bucket": bucket_text(found),
@@ -283,4 +284,4 @@ def _line(run: Run, weight: Weight) -> None:
     }
     with st.container(horizontal=True, gap="medium", border=True, key="followed-line"):
         for name, value in shown.items():
-            st.markdown(f":small[{name}]  \n{value}", width="content")
+            st.markdown(f"{explained(f':small[{name}]')}  \n{value}", width="content")

@@ -6,7 +6,7 @@ Each is bound to the URL: a link opens the page with the same choices.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,20 @@ FOLDER, LEARNING_RATE, INTERVAL = (
 )
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 WHAT = {False: "weights", True: "with moments"}
+_WORDS = {  # of a training: field -> what it is
+    "model": "model",
+    "data": "data",
+    "folder": "folder",
+    "optimizer": "optimizer",
+    "lr": "learning rate",
+    "momentum": "momentum",
+    "batch_size": "batch size",
+    "seed": "seed",
+    "stop_after": "iterations",
+    "interval": "interval",
+    "optimizer_state": "choice of what is saved",
+    "loss_share": "measuring of losses",
+}
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
 _IN_URL: dict[str, Any] = {"bind": "query-params"}
@@ -168,9 +182,13 @@ def speed_slider(run: Run, steering: Steering) -> None:
     steering.speed = chosen
 
 
-def training_of(settings: RunSettings) -> RunSettings:
-    """The same with the default coding: what cannot be tried on a step that is there."""
-    return replace(settings, coding=Coding())
+def other_training(settings: RunSettings, other: RunSettings) -> list[str]:
+    """What differs and cannot be tried on a step that is there, in words.
+
+    With another model nearly everything differs: then the model alone.
+    """
+    differ = [w for name, w in _WORDS.items() if getattr(settings, name) != getattr(other, name)]
+    return differ[:1] if settings.model != other.model else differ
 
 
 def describe(settings: RunSettings) -> str:

@@ -57,25 +57,39 @@ function frame({ data, parentElement }) {
   const [number, title, about, controls] = figure.querySelector("figcaption").children;
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
-  if (data.help) explain(title, data);
-  else title.textContent = data.title;
+  write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
   about.textContent = data.about ?? "";
-  figure.querySelector("p.text").textContent = data.text;
+  write(figure.querySelector("p.text"), data.text, data.terms);
   announce(figure, data, `${data.title}. ${data.text}`);
   return { figure, controls, body: figure.querySelector(".body") };
 }
 
-/** A title as a link to its word in the glossary; the word is explained under the pointer. */
-function explain(title, data) {
-  const link = title.querySelector("a") ?? make("a", { target: "_blank", rel: "noopener" });
-  link.textContent = data.title;
-  set(link, { href: data.link, title: data.help });
-  if (!link.parentElement) title.replaceChildren(link);
+/**
+ * A text whose words between [[ and ]] explain themselves. terms: word -> { help, link }. Nothing
+ * changes while the text is the same: what is explained just now stays.
+ */
+function write(place, text, terms = {}) {
+  if (place.written === text) return;
+  place.written = text;
+  place.replaceChildren(...text.split(/\[\[|\]\]/).map((part, i) => (i % 2 && terms[part] ? term(part, terms[part]) : part)));
+}
+
+/** A word, explained while the pointer or the focus is on it; where there is a glossary, its link. */
+function term(shown, { help, link }) {
+  const name = `term-${shown}`;
+  const word = make("button", { type: "button", class: "term", "aria-describedby": name }, shown);
+  const tip = make("span", { class: "tip" }, make("span", { id: name }, help));
+  if (link) tip.append(" ", make("a", { href: link, target: "_blank", rel: "noopener" }, "Glossary"));
+  word.onclick = () => word.focus(); // not every browser does it
+  const whole = make("span", { class: "explained" }, word, tip);
+  whole.onkeydown = (event) => event.key === "Escape" && event.target.blur();
+  return whole;
 }
 
 /** What a screen reader says of a picture. A recording is one image: nothing in it can be used. */
 function announce(figure, data, text) {
   const recorded = Boolean(data.recorded);
+  text = text.replace(/\[\[|\]\]/g, "");
   set(figure, { role: recorded ? "img" : "group", "aria-label": recorded ? `A recording. ${text}` : text });
   for (const part of figure.children) set(part, { inert: recorded });
 }

@@ -32,16 +32,18 @@ function drawAll(svg, data, width, send) {
   const y = (value) => 8 + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 14);
   const [grid, marks, lines, names, hover] = svg.children;
   const rules = [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)).map((value) => ({ value }));
-  if (data.level) rules.push({ value: data.level.y, text: data.level.text });
+  const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
+  const { ends, level } = placed(data, drawn, y, width, height);
+  if (data.level) rules.push({ value: data.level.y, text: data.level.text, place: level });
   each(
     grid,
     rules,
     (_, i) => i,
     () => make("g", {}, make("line"), make("text", { class: "faint" })),
-    (g, { value, text }) => {
+    (g, { value, text, place }) => {
       const [rule, said] = g.children;
       set(rule, { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
-      set(said, text ? { x: width - RIGHT, y: y(value) - 4, "text-anchor": "end" } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
+      set(said, place ? { x: place.x, y: place.y, "text-anchor": place.anchor } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
       said.textContent = text ?? digits(value);
     },
   );
@@ -77,13 +79,6 @@ function drawAll(svg, data, width, send) {
       set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": line.x.length < 2 ? 5 : 2, "stroke-linecap": line.x.length < 2 ? "round" : null });
     },
   );
-  const ends = data.lines
-    .map((line) => ({ line, i: line.y.findLastIndex((v) => v !== null) }))
-    .filter(({ line, i }) => i >= 0 && line.label !== "")
-    .map(({ line, i }) => ({ line, at: x(line.x[i]), dot: y(line.y[i]), y: y(line.y[i]) }))
-    .sort((a, b) => a.y - b.y);
-  ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + 13 : 10)));
-  ends.toReversed().forEach((end, i, all) => (end.y = Math.min(end.y, i ? all[i - 1].y - 13 : height - BOTTOM - 6)));
   each(
     names,
     ends,
@@ -94,10 +89,59 @@ function drawAll(svg, data, width, send) {
       const colour = COLOURS[end.line.colour];
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
       text.textContent = end.line.label ?? end.line.name;
-      set(text, { x: Math.min(end.at + 7, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
+      set(text, { x: end.place.x, y: end.place.y, style: `font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
     },
   );
   point(svg, hover, data, { x, y, width, height, x0, x1 }, send);
+}
+
+/** Where words stand: the names of the lines beside their ends, and what the level is. */
+function placed(data, drawn, y, width, height) {
+  const ends = data.lines
+    .map((line, i) => ({ line, end: drawn[i].findLast((at) => at) }))
+    .filter(({ line, end }) => end && line.label !== "")
+    .map(({ line, end }) => ({ line, at: end[0], dot: end[1], y: end[1] }))
+    .sort((a, b) => a.y - b.y);
+  ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + 13 : 10)));
+  ends.toReversed().forEach((end, i, all) => (end.y = Math.min(end.y, i ? all[i - 1].y - 13 : height - BOTTOM - 6)));
+  const taken = ends.filter(({ line }) => line.ends).map(({ at, dot }) => ({ left: at - 4, right: at + 4, top: dot - 4, bottom: dot + 4 }));
+  for (const end of ends) {
+    const x = Math.min(end.at + 7, width - RIGHT + 6);
+    const places = [0, -13, 13, -26, 26].map((by) => ({ x, y: end.y + 4 + by, anchor: "start" }));
+    const inside = places.filter((place, i) => !i || (place.y > 9 && place.y <= height - BOTTOM));
+    end.place = freePlace(inside, end.line.label ?? end.line.name, taken, drawn);
+  }
+  if (!data.level) return { ends };
+  const along = [1, 0.75, 0.5, 0.25].flatMap((share) =>
+    [-4, 12].map((by) => ({ x: LEFT + share * (width - LEFT - RIGHT), y: y(data.level.y) + by, anchor: "end" })),
+  );
+  return { ends, level: freePlace(along, data.level.text, taken, drawn) };
+}
+
+/**
+ * The first of some places { x, y, anchor } where a text covers neither a line nor what is taken,
+ * else the first of all; from then on that is taken. lines: points [x, y], null in a gap.
+ */
+function freePlace(places, text, taken, lines) {
+  const wide = 6.2 * text.length + 4;
+  const boxes = places.map(({ x, y, anchor }) => {
+    const left = anchor === "end" ? x - wide : x;
+    return { left, right: left + wide, top: y - 9, bottom: y + 2 };
+  });
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const crosses = (line, box) =>
+    line.some((to, i) => {
+      const from = line[i - 1];
+      if (!from || !to || to[0] < box.left || from[0] > box.right) return false;
+      const [long, high] = [to[0] - from[0], to[1] - from[1]];
+      const share = (x) => Math.min(Math.max((x - from[0]) / long, 0), 1);
+      const seen = (long ? [share(box.left), share(box.right)] : [0, 1]).map((part) => from[1] + high * part);
+      return Math.min(...seen) < box.bottom && Math.max(...seen) > box.top;
+    });
+  const free = (box) => !taken.some((other) => meet(other, box)) && !lines.some((line) => crosses(line, box));
+  const found = Math.max(boxes.findIndex(free), 0);
+  taken.push(boxes[found]);
+  return places[found];
 }
 
 /** A line under the pointer with the values there; a click shows that step. */

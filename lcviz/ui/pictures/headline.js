@@ -12,13 +12,13 @@ export default function (component) {
       make("b", { class: "record" }),
       make("b", { class: "times" }),
       make("span", { class: "apart" }),
-      make("span", { class: "said" }, make("span"), make("span")),
-      make("button", { type: "button", class: "back" }),
+      make("span", { class: "said" }, make("span"), make("span"), make("button", { type: "button" })),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
   }
-  const [full, bar, record, times, apart, said, back] = figure.children;
+  const [full, bar, record, times, apart, said] = figure.children;
+  const [status, crash, back] = said.children;
   full.textContent = data.full;
   record.textContent = data.record;
   times.textContent = data.times;
@@ -29,8 +29,9 @@ export default function (component) {
     () => make("span"),
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
-  said.children[0].textContent = data.status;
-  said.children[1].textContent = data.crash;
+  status.textContent = data.status;
+  crash.textContent = data.crash;
+  crash.hidden = Boolean(data.back); // it is the run's, and this record is not
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
   set(back, { hidden: !data.back });
   back.textContent = data.back ?? "";
@@ -55,12 +56,12 @@ function press(event) {
 const STYLE = `
   figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
   figure b { font-size: 22px; white-space: nowrap; }
-  .bar { flex: 1 1 3rem; max-width: 22rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
+  .bar { flex: 1 1 3rem; max-width: 20rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
   .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
   .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
-  .back { border: 1px solid var(--up); border-radius: 0.5rem; }
-  .back[hidden] { display: none; }
+  .said button { border: 1px solid var(--up); border-radius: 0.5rem; margin-block: -1px; line-height: 1.2; }
+  .said [hidden] { display: none; }
 `;

@@ -10,6 +10,7 @@ const PARTS = {
   restart: [drawRestart, tellRestart, tableRestart],
   steps: [drawSteps, tellSteps, tableSteps],
 };
+const ALL = 15; // merges of sixteen numbers, the most that there can be
 const PATIENCE = 250; // milliseconds without a change before the server is told
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -44,6 +45,7 @@ function newPage(root) {
     drawPage(page, root);
   };
   page.change = (changes) => {
+    if (!changes.answers) page.heard.clear();
     Object.assign(page.state, changes);
     page.redraw();
     page.tell();
@@ -51,6 +53,7 @@ function newPage(root) {
   page.follow = (followed) => followed !== page.state.followed && page.change({ followed });
   page.move = (i, value, done, exact = false) => {
     const { step } = page;
+    page.heard.clear();
     page.live[i] = f32(exact ? value : Number((Math.round(value / step) * step).toPrecision(6)));
     if (page.live[i] < page.range[0] || page.live[i] > page.range[1]) span(page);
     page.redraw();
@@ -72,6 +75,7 @@ function newPage(root) {
 function adopt(page) {
   const { data } = page;
   page.state ??= { at: data.checkpoints, crashed: null, restored: null, slid: false, ...data.start };
+  page.heard ??= new Set(Object.keys(page.state.answers)); // pictures that show an answer
   const given = JSON.stringify(data.live);
   const place = JSON.stringify(data.track);
   const echo = page.told.indexOf(given);
@@ -101,7 +105,7 @@ function compute(page) {
   const joined = page.lesson && state.merges >= page.lesson.merges.length;
   page.lesson = given?.lesson ?? lessonOf(data.track, live, state.x);
   if (before && before !== JSON.stringify(page.lesson.merges)) {
-    state.merges = joined ? page.lesson.merges.length : 0;
+    state.merges = joined ? ALL : 0;
     page.picked = null;
     page.hint = "";
   }
@@ -123,16 +127,16 @@ function drawPage(page, root) {
     cards,
     data.pictures,
     (picture) => picture.picture,
-    () => make("section", { class: "card" }, make("div"), make("div", { class: "numbers", tabindex: 0 }), make("fieldset"), make("p", { class: "why", role: "status" })),
+    () => make("section", { class: "card" }, make("div"), make("div", { class: "numbers", tabindex: 0 }), make("fieldset")),
     (card, picture) => {
       const [draw, tell, table] = PARTS[picture.picture];
       const { figure, controls, body } = frame({ data: { ...picture, text: tell(page) }, parentElement: card.children[0] });
       set(card, { class: picture.beyond ? "card beyond" : "card" });
       set(figure, { "aria-label": `${picture.title}. ${picture.text} ${tell(page)}` });
-      drawTerm(figure.querySelector("figcaption b"), picture);
       draw(page, body, controls);
       drawTable(card.children[1], picture, state.tables ?? data.tables ? table(page) : []);
-      ask(page, picture, card.children[2], card.children[3]);
+      ask(page, picture, card.children[2]);
+      answer(page, picture, figure);
     },
   );
 }
@@ -153,12 +157,6 @@ function drawRow(page, row) {
   tables.onclick = () => page.change({ tables: !page.state.tables });
 }
 
-/** The title as a link to what the glossary says, where there is one. */
-function drawTerm(place, { title, term, meaning }) {
-  if (!term || place.querySelector("a")) return;
-  place.replaceChildren(make("a", { href: term, title: meaning, target: "_self" }, title));
-}
-
 function drawTable(place, picture, rows) {
   place.hidden = !rows.length;
   set(place, { role: "region", "aria-label": `${picture.title}: numbers` });
@@ -166,22 +164,39 @@ function drawTable(place, picture, rows) {
   place.replaceChildren(...(rows.length ? [make("table", {}, ...rows.map((cells, i) => line(cells, i ? "td" : "th")))] : []));
 }
 
-/** A question with its options; the answer is checked here. */
-function ask(page, { picture, question }, place, why) {
+/** A question with its options. */
+function ask(page, { picture, question }, place) {
   const { answers } = page.state;
   if (!place.children.length) {
     place.append(make("legend", {}, question.text));
     question.options.forEach((option, i) => {
       const input = make("input", { type: "radio", name: `learn-${picture}` });
-      input.onchange = () => page.change({ answers: { ...page.state.answers, [picture]: i } });
+      input.onclick = () => {
+        page.heard.add(picture);
+        page.change({ answers: { ...page.state.answers, [picture]: i } });
+      };
       place.append(make("label", {}, input, option));
     });
   }
-  const answer = answers[picture];
-  place.querySelectorAll("input").forEach((input, i) => (input.checked = i === answer));
-  const right = answer === question.right;
-  why.textContent = answer === undefined ? "" : `${right ? "Right." : `Not ${question.options[answer]}.`} ${question.why}`;
-  set(why, { class: `why ${right ? "right" : "wrong"}`, hidden: answer === undefined });
+  place.querySelectorAll("input").forEach((input, i) => (input.checked = i === answers[picture]));
+}
+
+/** What is right stands where the picture's sentence does, which is back at the next touch. */
+function answer(page, { picture, question }, figure) {
+  const { text, options, right, why } = { ...question, text: figure.querySelector("p.text") };
+  const say = (i) => `${i === right ? "Right." : `Not ${options[i]}.`} ${why}`;
+  let place = figure.querySelector(".said");
+  if (!place) {
+    const longest = options.map((_, i) => say(i)).sort((a, b) => b.length - a.length)[0];
+    place = make("div", { class: "said" });
+    text.replaceWith(place);
+    place.append(text, make("p", { class: "room", "aria-hidden": "true" }, longest), make("p", { role: "status" }));
+  }
+  const chosen = page.heard.has(picture) ? page.state.answers[picture] : undefined;
+  const [, , told] = place.children;
+  told.textContent = chosen === undefined ? "" : say(chosen);
+  set(told, { class: chosen === right ? "why right" : "why" });
+  set(text, { style: chosen === undefined ? null : "visibility: hidden" });
 }
 
 const STYLE = `
@@ -201,7 +216,6 @@ const STYLE = `
   .card > :first-child { flex: 1; }
   .card p.text { min-height: 2.7em; }
   figcaption { min-height: 1.9rem; }
-  figcaption b a { color: inherit; text-decoration: underline dotted; text-underline-offset: 3px; }
   button.act { border: 1px solid var(--line); border-radius: 0.5rem; font-size: 12px; }
   button.act:hover:not(:disabled) { border-color: var(--ink); }
   button:disabled { opacity: 0.45; cursor: default; }
@@ -210,8 +224,11 @@ const STYLE = `
   legend { font-weight: 600; padding: 0; float: left; width: 100%; }
   fieldset label { cursor: pointer; }
   fieldset input { margin: 0 0.3em 0 0; accent-color: var(--down); vertical-align: -1px; }
-  p.why { margin: 0.2rem 0 0; padding-left: 0.5em; border-left: 3px solid var(--good); }
-  p.why.wrong { border-color: var(--up); }
+  .said { display: grid; }
+  .said > p { grid-area: 1 / 1; }
+  .room, .why { font-size: 12.5px; margin: 0.3rem 0 0; padding-left: 0.5em; border-left: 3px solid var(--up); align-self: start; }
+  .room, .why:empty { visibility: hidden; }
+  .why.right { border-color: var(--good); }
   svg text.on { fill: #fff; font-weight: 600; pointer-events: none; }
   .float { display: flex; align-items: center; flex-wrap: wrap; gap: 2px; font-size: 11.5px; min-height: 21px; }
   .float .name { font-weight: 700; width: 1.3em; }

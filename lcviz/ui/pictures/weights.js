@@ -4,7 +4,11 @@ const VIEWS = [["written", "written"], ["live", "live"], ["restored", "restored"
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { figure, controls, body } = frame(component);
+  const views = VIEWS.filter(([name]) => name === "written" || data.maps[name]);
+  const seen = component.parentElement.querySelector(".body")?.view;
+  const first = views.some(([name]) => name === seen) ? seen : "written";
+  const { figure, controls, body } = frame({ ...component, data: { ...data, text: data.captions[first] } });
+  body.view = first;
   chooseTensor(controls, data, setTriggerValue);
   if (!body.children.length)
     body.append(
@@ -13,15 +17,13 @@ export default function (component) {
       make("style", {}, STYLE),
     );
   const [map, under] = body.children;
-  const views = VIEWS.filter(([name]) => name === "written" || data.maps[name]);
-  if (!views.some(([name]) => name === body.view)) body.view = "written";
   const draw = () => {
     choices(under.children[1], "What is shown", views, body.view, (view) => {
       body.view = view;
       draw();
     });
     paint(map, data, body.view);
-    figure.querySelector("p.text").textContent = data.captions[body.view];
+    write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
     under.firstChild.replaceChildren();
     const colours = body.view === "written" || body.view === "missing";
     if (colours) under.firstChild.append(key("up", "up"), key("down", "down"));

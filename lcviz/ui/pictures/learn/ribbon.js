@@ -1,4 +1,4 @@
-// Bits a value after each stage, to scale.
+// Bits after each stage; the bars show those of one value, to scale.
 
 function ribbonRows(page) {
   const { state, lesson, data } = page;
@@ -8,13 +8,14 @@ function ribbonRows(page) {
   const runs = data.runs;
   const folded = state.folded >= runs.words.length;
   const nbits = foldedBits(runs, state.folded);
-  const each = nbits / runs.n;
+  const all = (bits) => `${grouped(bits)} bits, ${words(bits / n, 3)} a value`;
+  const done = folded ? `${words((32 * runs.n) / nbits, 3)} ×, without a header` : "fold the zeros";
   return [
-    ["float32", 32, `${grouped(float32)} bits`, "var(--grey)"],
-    ["E", e / n, `${grouped(e)} bits`, "var(--down)"],
-    ["P", p / n, `${grouped(p)} bits`, "var(--table)"],
-    ["H", (joined ? h : p) / n, joined ? `${grouped(h)} bits` : `${grouped(p)} bits · join the tiles`, "var(--good)"],
-    ["Runs", each, `${each.toFixed(2)} bits a value, 200 other values · ${folded ? `${words(32 / each, 3)} ×, without a header` : "fold the zeros"}`, "var(--up)"],
+    ["float32", 32, all(float32), "var(--grey)"],
+    ["E", e / n, all(e), "var(--down)"],
+    ["P", p / n, all(p), "var(--table)"],
+    ["H", (joined ? h : p) / n, `${all(joined ? h : p)}${joined ? "" : " · join the tiles"}`, "var(--good)"],
+    ["Runs", nbits / runs.n, `${nbits} bits of ${runs.n} others, ${words(nbits / runs.n, 3)} a value · ${done}`, "var(--up)"],
   ];
 }
 

@@ -64,14 +64,15 @@ function drawRuns(page, body, controls) {
 
 function tellRuns({ state, data }) {
   const { runs } = data;
-  const a = (bits) => `${(bits / runs.n).toFixed(2)} bits a value`;
+  const a = (bits) => `${bits} bits, ${words(bits / runs.n, 3)} a value`;
   if (state.folded >= runs.words.length) {
     const left = runs.n - 1 - runs.words.at(-1).at;
     const end = left ? ` The last ${left} zeros need no word.` : "";
-    return `${runs.bits} bits, ${a(runs.bits)}: below the 1 bit that a word for each value takes.${end}`;
+    return `${a(runs.bits)}: below the 1 bit that a word for each value takes.${end}`;
   }
   const bits = foldedBits(runs, state.folded);
-  return `${runs.n} values, ${runs.words.length} not 0: ${bits} bits, ${a(bits)}. ${state.folded} of ${runs.words.length} runs folded.`;
+  if (state.folded) return `${state.folded} of ${runs.words.length} runs folded: ${a(bits)}.`;
+  return `Runs of 0 pay in long lists: here are ${runs.n} other values, all but ${runs.words.length} of them 0. With a word for each: ${a(bits)}.`;
 }
 
 const tableRuns = ({ data }) => [

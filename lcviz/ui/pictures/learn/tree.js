@@ -32,22 +32,22 @@ function drawTree(page, body, controls) {
   if (!body.children.length) {
     body.append(make("svg", {}, make("g"), make("g")), make("div", { class: "stream mono" }));
     controls.append(
-      make("button", { type: "button", class: "act" }, "Back"),
+      make("button", { type: "button", class: "act" }, "Split"),
       make("button", { type: "button", class: "act" }, "Join the two rarest"),
     );
   }
   const { state, lesson } = page;
   const most = lesson.merges.length;
   const done = Math.min(state.merges, most);
-  const [back, join] = controls.children;
-  set(back, { disabled: done === 0 });
+  const [split, join] = controls.children;
+  set(split, { disabled: done === 0 });
   set(join, { disabled: done === most });
   const go = (merges) => {
     page.picked = null;
     page.hint = "";
     page.change({ merges });
   };
-  back.onclick = () => go(done - 1);
+  split.onclick = () => go(done - 1);
   join.onclick = () => go(done + 1);
   const [svg, stream] = body.children;
   const [lines, tiles] = svg.children;
@@ -144,7 +144,8 @@ function tellTree(page) {
   const tree = treeOf(lesson);
   const terms = lesson.symbols.map(({ count }, i) => [count, tree.words[i].length]).filter(([count]) => count);
   const sum = terms.map(([count, long]) => `${count} · ${long}`).join(" + ");
-  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits, without gaps between the words.`;
+  const n = lesson.numbers.length;
+  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits; words of equal length: ${n} · ${lesson.bits.p / n} = ${lesson.bits.p}.`;
 }
 
 function tableTree({ lesson }) {
