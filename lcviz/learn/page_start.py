@@ -14,7 +14,14 @@ _STATE = "learn_state"  # in the session: URL parameter -> text
 _X, _FOLLOW, _MERGES, _FOLDED = "learn_bits", "learn_follow", "learn_merges", "learn_folded"
 _FINE = "learn_tolerance"
 _ANSWERS = "learn_answers"  # picture-option, between commas; options count from 1
-_DEFAULTS = {_X: "2", _FOLLOW: "c", _MERGES: str(Start.merges), _FOLDED: "0", _FINE: "8", _ANSWERS: ""}
+_DEFAULTS = {
+    _X: "2",
+    _FOLLOW: "c",
+    _MERGES: str(Start.merges),
+    _FOLDED: "0",
+    _FINE: "8",
+    _ANSWERS: "",
+}
 MOST = 99
 
 

@@ -75,7 +75,8 @@ class Start:
     """What a reader has done.
 
     x: bits of P. followed: index of the number that all pictures mark. merges: of tiles; all, if
-    there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index of the option.
+    there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index
+    of the option.
     """
 
     x: int | None = 2

@@ -147,9 +147,7 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
     return every.get(name, {})
 
 
-def _shown(
-    run: Run, viewed: Checkpoint, form: Coding, era: Era
-) -> tuple[ShownStep, str | None]:
+def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[ShownStep, str | None]:
     """The step as it was saved, or as the form at the side would save it; and what went wrong."""
     saved = as_saved(run, viewed)
     held = st.session_state.get(_FORM)

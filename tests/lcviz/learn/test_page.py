@@ -34,7 +34,7 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     assert shown["start"] == {
         "x": 2,
         "followed": 2,
-        "merges": 0,
+        "merges": 15,
         "folded": 0,
         "fine": 8,
         "answers": {},

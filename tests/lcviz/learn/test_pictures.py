@@ -22,12 +22,17 @@ def test_a_picture_is_plain_json_for_every_x() -> None:
     found = learn_picture(*TEN, TEN[1], Start(x=1))
     assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
     assert [one["picture"] for one in found.data["pictures"]] == list(PICTURES) == list(QUESTIONS)
-    assert all(one["term"].startswith("glossary?term=") for one in found.data["pictures"])
+    assert all(one["link"].startswith("glossary?term=") for one in found.data["pictures"])
+    alone = learn_picture(*TEN, TEN[1], Start(), alone=True).data["pictures"]
+    assert {one["link"] for one in alone} == {None}
+    assert [one["help"] for one in alone] == [one["help"] for one in found.data["pictures"]]
     bits = {one["x"]: one["lesson"]["bits"] for one in found.data["lessons"]}
     assert list(bits) == list(BITS)
     assert bits[2] == {"float32": 320, "e": 30, "p": 20, "h": 18}
     assert bits[1] == {"float32": 320, "e": 30, "p": 10, "h": 10}
     assert bits[None]["h"] == 23
+    merges = [len(one["lesson"]["merges"]) for one in found.data["lessons"]]
+    assert max(merges) <= Start().merges  # the tiles are joined at first
     assert found.table["written"].tolist() == pytest.approx([0.79, *[0] * 7, 0.79, 0])
 
 
@@ -104,6 +109,8 @@ def test_a_restart_goes_on_from_the_track() -> None:
 def test_answers() -> None:
     right = {name: q.options[q.right] for name, q in QUESTIONS.items()}
     assert (right["delta"], right["slots"], right["restart"]) == ("0.2", "7", "0.4")
+    assert min(length for length in runs_values()["lengths"] if length) == 1
+    assert right["runs"] == "32"
     step = checkpoints_of([1.0, 0.0], [1.2, 5.0], 1)
     assert step[1]["track"][0] == 1.0  # 0.2 is left out, and next time it is 0.4
     assert step[2]["live"][0] - step[1]["track"][0] == pytest.approx(0.4)

@@ -378,7 +378,10 @@ def test_reset(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     assert page.at.button(key="reset").disabled
     assert any("At most 4, the iterations of the run" in t for t in page.texts("markdown"))
     page.set("number_input", "interval", 1).set("number_input", "iterations", 3)
-    assert any("Reset begins a new one" in t for t in page.texts("info"))
+    (keeps,) = page.texts("info")
+    assert keeps == (
+        "This run keeps its own iterations. *Reset* begins one with what is at the side."
+    )
     other = live(run=old.id)
     page.click("reset")
     assert page.the_run is not old
@@ -557,7 +560,7 @@ def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPa
 
     def probe_metric(task: Task, state: Any) -> tuple[float, float]:
         measured.append(metric(task, state)[1])
-        return 0.0, measured[-1]
+        return 0.5 + len(measured), measured[-1]
 
     metric = Task.probe_metric
     page = live()
@@ -566,8 +569,16 @@ def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPa
     page.at.run()
     assert page.picture("examples")["scores"][1]["text"] == percent_text(measured[0])
     page.set("select_slider", "bits", 1)
-    assert page.picture("examples")["scores"][1]["text"] == percent_text(measured[1])
+    (score,) = (s for s in page.picture("examples")["scores"] if s["name"] == "your try")
+    assert score["text"] == percent_text(measured[1])
+    loss = page.picture("loss")
+    assert loss["text"].endswith(" Your try changes step 6 alone: restored 2.500.")
+    tried = loss["lines"][2]
+    assert (tried["name"], tried["x"], tried["y"]) == ("your try", [6], [2.5])
     assert len(measured) == 2
+    page.set("select_slider", "bits", 2)
+    assert "try" not in page.picture("loss")["text"] + page.picture("examples")["text"]
+    assert len(page.picture("loss")["lines"]) == 2
 
 
 def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:

@@ -124,12 +124,36 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     run = run_to(create, 4, optimizer="adam", lr=1e-9)
     c = run.snapshot().newest
     page = live(run=run.id).click("kill")
+    assert killed(page).value == "**Killed at iteration 4**, saved, but not exactly."
     assert f"is {c.live_loss:.4f} with and without it" in report(page)
     assert "the optimizer's state" in report(page)
     assert "what the checkpoint of step 4 had left out" in report(page)
     assert "the optimizer's state is reset" in page.at.button(key="go-on").help
     page.click("go-on").finish()
     assert "the optimizer's state is reset" in report(page)
+
+
+def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create: Create) -> None:
+    """What is shown beside a crash or a race is what the run has saved."""
+    page = live(run=run_to(create, 4).id)
+    record = page.picture("headline")["record"]
+
+    def tried() -> bool:
+        top = page.picture("headline")
+        assert (top["back"] == "Only a try: back to 2 bits") == (top["record"] != record)
+        return top["back"] is not None
+
+    assert not tried()
+    page.set("select_slider", "bits", 1)
+    assert tried()
+    page.click("kill")
+    assert not tried()
+    page.set("select_slider", "bits", 3)
+    assert tried()
+    race(page)
+    assert not tried()
+    page.set("select_slider", "bits", 1)
+    assert tried()
 
 
 def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> None:

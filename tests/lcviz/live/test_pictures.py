@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from lcviz.run.run import Run
 from lcviz.ui.picture import FOLDER, Picture, script
 
 Finished = Callable[..., Run]
+MARK = re.compile(r"\[\[(.+?)\]\]")
 
 
 def check(picture: Picture) -> dict[str, Any]:
@@ -64,6 +66,8 @@ def test_weights(finished_runs: Finished) -> None:
     assert data["captions"]["written"] == data["text"]
     waiting = np.count_nonzero(live - shown.restored["linear.weight"])
     assert f"{waiting:,} of 7,840 weights in linear.weight differ" in data["captions"]["missing"]
+    marked = {word for text in data["captions"].values() for word in MARK.findall(text)}
+    assert marked == set(data["terms"]) == {"track"}
 
 
 def test_a_tensor_of_any_shape_is_an_image() -> None:
@@ -212,7 +216,7 @@ def test_headline(finished_runs: Finished) -> None:
     assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"
     assert data["back"] is None
     other = headline(cut(shown, 1), "", "a", "2 bits")
-    assert other.data["back"] == "You try this; the run keeps 2 bits. Back"
+    assert other.data["back"] == "Only a try: back to 2 bits"
 
 
 def test_every_module_is_drawn_by_a_picture() -> None:

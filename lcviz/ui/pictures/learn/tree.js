@@ -145,7 +145,7 @@ function tellTree(page) {
   const terms = lesson.symbols.map(({ count }, i) => [count, tree.words[i].length]).filter(([count]) => count);
   const sum = terms.map(([count, long]) => `${count} · ${long}`).join(" + ");
   const n = lesson.numbers.length;
-  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits; words of equal length: ${n} · ${lesson.bits.p / n} = ${lesson.bits.p}.`;
+  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits; with ${plural(lesson.bits.p / n, "bit")} each: ${lesson.bits.p}.`;
 }
 
 function tableTree({ lesson }) {

@@ -1,0 +1,77 @@
+"""The words in a picture of curves cover neither a curve, nor its end, nor each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lcviz.ui.picture import script, style
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+Line = dict[str, Any]
+LOOK = """() => {
+    const box = (node) => { const { left, right, top, bottom } = node.getBoundingClientRect();
+        return { left, right, top: top + 3, bottom: bottom - 1 }; }; // the letters
+    const svg = document.querySelector('svg').getBoundingClientRect();
+    const points = [...document.querySelectorAll('g.lines > path')].flatMap(path =>
+        [...Array(400).keys()].map(i => path.getPointAtLength(i * path.getTotalLength() / 399))
+            .map(({ x, y }) => [x + svg.left, y + svg.top]));
+    const words = [...document.querySelectorAll('g.names text'), ...document.querySelectorAll(
+        'g.grid > g:last-child text')].map(node => [node.textContent, box(node)]);
+    const dots = [...document.querySelectorAll('g.names circle')].map(
+        node => node.getBoundingClientRect());
+    const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom
+        && b.top < a.bottom;
+    return words.flatMap(([text, a], i) => [
+        ...points.filter(([x, y]) => a.left < x && x < a.right && a.top < y && y < a.bottom)
+            .slice(0, 1).map(() => `${text} on a line`),
+        ...dots.filter(b => meet(a, b)).map(() => `${text} on a dot`),
+        ...words.slice(i + 1).filter(([, b]) => meet(a, b)).map(([other]) => `${text}, ${other}`),
+    ]);
+}"""
+
+
+def line(name: str, x: list[float], y: list[float], **more: Any) -> Line:
+    named = {"label": name, "colour": "up", "dash": "solid", "ends": True}
+    return {"name": name, "x": x, "y": y} | named | more
+
+
+BEFORE = line("before", [-10, 0], [0.3, 0.3], label="", ends=False)
+RACES = {
+    "falls to the level": [line("SCAR > 40", [0, 5, 40], [1.0, 0.6, 0.33])],
+    "ends near the crash": [
+        line("full 0", [0], [0.3]),
+        line("LC 2.1", [0, 2.1], [0.35, 0.3]),
+        line("SCAR > 40", [0, 5, 40], [1.0, 0.45, 0.32]),
+        line("TOPN > 40", [0, 5, 40], [0.9, 0.42, 0.31]),
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", RACES.values(), ids=RACES)
+def test_words_stand_where_no_line_is(browser: Browser, lines: list[Line]) -> None:
+    data = {
+        "picture": "curves",
+        "title": "",
+        "about": "",
+        "text": "",
+        "number": 4,
+        "lines": [BEFORE, *lines],
+        "marks": [],
+        "level": {"y": 0.3, "text": "0.300 before"},
+        "range": [-10, 40],
+        "log": False,
+        "unit": "iteration",
+        "height": 104,
+        "clickable": False,
+    }
+    module = script("curves").replace("export default function (", "window.draw = function (", 1)
+    with browser.new_context(offline=True, viewport={"width": 800, "height": 300}) as context:
+        page = context.new_page()
+        page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
+        page.add_script_tag(content=module)
+        page.evaluate("data => window.draw({ data, parentElement: document.body })", data)
+        assert page.evaluate(LOOK) == []
