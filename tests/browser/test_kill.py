@@ -60,7 +60,8 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
     expecting(page.get_by_text("The run went on from step")).to_be_visible()
     loss = page.locator("[data-picture=curves]")
-    expecting(loss.get_by_text(f"killed at {iteration}", exact=True)).to_have_count(1)
+    # Until the newest step is far from it, the mark says "killed" alone.
+    expecting(loss.get_by_text(re.compile(rf"^killed( at {iteration})?$"))).to_have_count(1)
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     visitor.check()
