@@ -45,6 +45,13 @@ def bits_picture(shown: ShownStep) -> Picture:
         used = "an arithmetic code"
         titles[shown.coder], summaries[shown.coder] = ARITHMETIC
     compared = [(title, name) for name, title in titles.items()]
+    plain = {
+        "name": _plain(shown),
+        "nbytes": shown.plain_nbytes,
+        "text": nbytes_text(shown.plain_nbytes),
+        "here": False,
+        "title": "Without a code: each value is the number of its slot, or 0.",
+    }
     compare = [
         {
             "name": title.lower().replace("huffman", "Huffman"),
@@ -55,6 +62,7 @@ def bits_picture(shown: ShownStep) -> Picture:
         }
         for title, name in compared
     ]
+    compare.insert(0, plain)
     compare.append(
         {
             "name": ENTROPY,
@@ -118,6 +126,12 @@ def _reused(shown: ShownStep) -> bool:
     return any(a.cached for a in shown.alphabets)
 
 
+def _plain(shown: ShownStep) -> str:
+    """What a value takes without a code."""
+    bits = {k.bit_length() for k in shown.kept}
+    return f"{plural(bits.pop(), 'bit')} each" if len(bits) == 1 else "fixed bits"
+
+
 def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
     """A code word, and what it means. sign: 0 up, 1 down, 2 no change."""
     bits = word.word + word.rest
@@ -137,6 +151,7 @@ def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
 
 def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:
     rows = {f"this record: {_label(shown, name)}": nbytes for name, nbytes in parts.items()}
+    rows[f"the same values, {_plain(shown)}"] = shown.plain_nbytes
     rows |= {f"the same values, {CODER_NAMES[n]}": shown.sizes.of(n) or 0 for n in CODER_NAMES}
     rows[ENTROPY] = math.ceil(shown.sizes.entropy)
     return pd.DataFrame({"what": list(rows), "bytes": list(rows.values())})

@@ -82,8 +82,8 @@ def _sentence(shown: ShownStep, whole: bool) -> str:
     if kept == buckets:
         return f"All {buckets} buckets{of} are kept: {shown.values:,} values change."
     return (
-        f"{slots} for {buckets} buckets{of}: {shown.values:,} of {shown.n:,} values are kept. "
-        "Paler ones stay in the next δ."
+        f"{slots} for {buckets} buckets{of}, largest first: {shown.values:,} of {shown.n:,} values "
+        "are kept. Paler ones stay in the next δ. Log scale."
     )
 
 

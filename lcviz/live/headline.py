@@ -127,7 +127,9 @@ def describe_lost_work(snapshot: Snapshot) -> str:
     n = since + snapshot.iteration - snapshot.newest.step
     if n == 0:
         return "repeats less than 1 iteration"
-    return f"repeats about {plural(n, 'iteration')}"
+    unsaved = snapshot.iteration - snapshot.newest.step if snapshot.status in DEAD else 0
+    split = f", {unsaved} of them not saved" if 0 < unsaved < n else ""
+    return f"repeats about {plural(n, 'iteration')}{split}"
 
 
 def loss_or_nan(loss: float | None) -> float:

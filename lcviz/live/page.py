@@ -61,7 +61,7 @@ def page() -> None:
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
             _keep((form.settings, None), _start_button(form))
-            recording.label("This server trains its own example meanwhile.")
+            recording.label("You can touch the pictures once this server has trained its own.")
         _show_problem((form.settings, None))
         recording.pictures()
         if not session.all_runs().prepared():
@@ -102,9 +102,14 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
     _say_how_it_is(run, snapshot, settings)
     if snapshot.newest.kind == "base":
         st.subheader(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
+        first = (
+            "the first comes in a moment."
+            if snapshot.status == PLAYING
+            else "press *Play*, or *Step* for one."
+        )
         st.markdown(
             "It holds the starting weights, bit for bit. Every checkpoint after it is a small δ: "
-            "press *Play*, or *Step* for one."
+            f"{first}"
         )
         return
     show_pictures(run, snapshot, settings)

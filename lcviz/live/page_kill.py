@@ -132,11 +132,9 @@ def kill_report(run: Run) -> None:
     kill, mine = snapshot.kills[-1], session.steered().allows(run)
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
         alive = snapshot.status not in DEAD
-        text = f"**Killed at iteration {kill.iteration}**"
-        if not back.watching:  # else that says how far the race is
-            text += _when(snapshot, kill)
+        if not back.watching:  # else the race says how far it is, and needs the room
+            text = f"**Killed at iteration {kill.iteration}**{_when(snapshot, kill)}"
             text += f" The run went on from step {kill.step}." if alive else ""
-        if not (alive and back.watching):
             st.markdown(text, help=_gone_and_left(snapshot, kill, run))
         if not alive:
             _go_on(run, snapshot, kill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -75,6 +76,11 @@ class ShownStep:
     def n(self) -> int:
         """How many values it covers."""
         return sum(a.n for a in self.alphabets)
+
+    @property
+    def plain_nbytes(self) -> int:
+        """Of the number of each value's bucket, 0 if none, in the fewest bits for all of them."""
+        return math.ceil(sum(a.n * k.bit_length() for a, k in zip(self.alphabets, self.kept)) / 8)
 
     @cached_property
     def restored(self) -> Arrays | None:

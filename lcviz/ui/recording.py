@@ -26,7 +26,7 @@ def show_live() -> None:
     """The whole page, while nothing can be pressed yet."""
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         st.button("Start live training", icon=":material/play_arrow:", disabled=True, key="wait")
-        label("The server is starting.")
+        label("You can touch the pictures once the server is ready.")
     pictures()
 
 

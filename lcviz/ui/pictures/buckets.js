@@ -93,7 +93,7 @@ function drawCut(group, svg, body, data, room, send) {
   if (!group.children.length) {
     group.append(
       make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }),
-      make("circle", { r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize; touch-action: none" }),
+      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize; touch-action: none" }),
       make("text", { class: "slots" }),
     );
   }

@@ -3,6 +3,7 @@
 const LEFT = 44;
 const RIGHT = 74;
 const BOTTOM = 18;
+const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;";
 const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
@@ -55,7 +56,7 @@ function drawAll(svg, data, width, send) {
     (g, mark) => {
       const stroke = mark.strong ? "var(--up)" : "var(--grey)";
       set(g.children[0], { x1: x(mark.step), x2: x(mark.step), y1: 4, y2: height - BOTTOM, stroke });
-      set(g.children[1], { x: x(mark.step), y: mark.above ? 10 : height - 3 });
+      set(g.children[1], { x: x(mark.step), y: mark.above ? 10 : height - 3, style: HALO });
       g.children[1].textContent = mark.text;
     },
   );
@@ -89,7 +90,7 @@ function drawAll(svg, data, width, send) {
       const colour = COLOURS[end.line.colour];
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
       text.textContent = end.line.label ?? end.line.name;
-      set(text, { x: end.place.x, y: end.place.y, style: `font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
+      set(text, { x: end.place.x, y: end.place.y, style: `${HALO} font-weight: 600; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
     },
   );
   point(svg, hover, data, { x, y, width, height, x0, x1 }, send);

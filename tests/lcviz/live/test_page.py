@@ -743,7 +743,19 @@ def test_losses_that_lag_behind_cost_nothing(
         replace(c, live_loss=loss, restored_loss=None if loss is None else 2.5)
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
-    assert describe_lost_work(replace(snapshot, checkpoints=every, iteration=iteration)) == said
+    now = replace(snapshot, checkpoints=every, iteration=iteration)
+    assert describe_lost_work(now) == said
+    unsaved = ", 6 of them not saved" if iteration == 9 else ""
+    assert describe_lost_work(replace(now, status="killed")) == said + unsaved
+
+
+def test_what_follows_the_base_is_said(live: Live, create: Create) -> None:
+    run = create(interval=100_000, stop_after=100_000)
+    page = live(run=run.id)
+    assert any("press *Play*" in text for text in page.texts("markdown"))
+    page.click("play")
+    assert any("the first comes in a moment" in text for text in page.texts("markdown"))
+    assert not any("press *Play*" in text for text in page.texts("markdown"))
 
 
 # Weights and Adam's moments.

@@ -140,11 +140,15 @@ def test_bits(finished_runs: Finished, coder: str) -> None:
     assert sum(part["nbytes"] for part in data["parts"]) == shown.checkpoint.nbytes
     sizes = {one["name"]: one["nbytes"] for one in data["compare"]}
     assert sizes["entropy of values"] == shown.sizes.entropy
+    assert sizes["2 bits each"] == math.ceil(shown.n / 4)
     assert [one["here"] for one in data["compare"]] == [
+        False,
         coder == "runlength",
         coder != "runlength",
         False,
     ]
+    every = check(bits_picture(cut(shown, 5)))  # and 0: six
+    assert every["compare"][0]["name"] == "3 bits each"
     bits = "".join(word["bits"] for word in data["words"])
     payload = shown.alphabets[0].encoded.payload.view(np.uint8)
     stream = "".join(map(str, np.unpackbits(payload, bitorder="little")))
