@@ -135,7 +135,7 @@ ALL = [
 FOLDED = "Runs28 bits of 200 others, 0.14 a value · 229 ×, without a header"
 
 
-@pytest.mark.parametrize("width", [1280, 800, 400])
+@pytest.mark.parametrize("width", [1280, 800, 340])
 def test_an_answer_moves_nothing(tab: MakeTab, width: int) -> None:
     """It stands where the picture's sentence was, which is back at the next touch."""
     visitor = tab(width=width).open("/learn")
