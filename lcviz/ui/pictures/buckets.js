@@ -56,7 +56,9 @@ function drawAll(svg, body, data, width, send) {
       const key = [bar.exponent, bar.sign];
       const marked = String(data.marked) === String(key);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      const words = kept && step > 6.4 * grouped(kept).length ? grouped(kept) : marked ? (bar.sign ? "▲" : "▼") : "";
+      const room = (text) => step > 5.3 * text.length;
+      const told = [grouped(kept), `${(kept / 1000).toFixed(1)}k`].find(room) ?? "";
+      const words = kept && told ? told : marked ? (bar.sign ? "▲" : "▼") : "";
       label.textContent = words;
       set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 });
       title.textContent =
