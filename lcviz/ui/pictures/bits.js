@@ -75,7 +75,7 @@ const STYLE = `
   .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }
   .words .none { border-color: var(--grey); }
   .compare { display: grid; gap: 3px; margin-top: 0.5rem; }
-  .compare > div { display: grid; grid-template-columns: 8.2em 1fr 5em; gap: 0.5rem; align-items: center; color: var(--faint); }
+  .compare > div { display: grid; grid-template-columns: 8.8em 1fr 5em; gap: 0.5rem; align-items: center; color: var(--faint); }
   .compare .bar i { display: block; height: 9px; border-radius: 4px; min-width: 2px; }
   .compare b { font-weight: 400; white-space: nowrap; }
   .compare .here { color: var(--ink); }
