@@ -68,12 +68,12 @@ def _captions(
     """What each map shows. written: after less before. missing: live less restored."""
     moved, waiting = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
     return {
-        "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. The "
-        "other changes wait in the next δ.",
+        "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. What is "
+        "left of δ waits in the next one.",
         "live": f"{tensor} as it is trained.",
         "restored": f"{tensor} as a restart would load it: the [[track]].",
         "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
-        "from the [[track]]. The differences stay in the next δ.",
+        "from the [[track]], left out or rounded. That stays in the next δ.",
     }
 
 
