@@ -53,7 +53,7 @@ def _run_on_live() -> None:
     """The run of the URL: its records, the downloads, and the code that loads them."""
     run = session.current_run()
     if run is None:
-        session.await_example()
+        session.await_example("export")
         return
     whose = "the example run, " if session.is_example(run) else ""
     st.markdown(f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}.]")

@@ -160,7 +160,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
         return ChainSource(key, f"**{plain(choice.name)}**", target, folder, watched=choice)
     run = session.current_run()
     if run is None:
-        session.await_example()
+        session.await_example("inspect")
         return None
     whose = "the example run" if session.is_example(run) else "the run on Live"
     what = f"the chain of {whose}, **{run.task.title}**"

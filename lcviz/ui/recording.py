@@ -32,11 +32,16 @@ def show_live() -> None:
 
 def show_figures(name: str) -> None:
     """What a page that opens with Plotly figures will show, while nothing can be pressed yet."""
+    with st.container(key="answer"):
+        st.title(_read()["pages"][name]["title"], anchor=False)
+    label("The server is starting.")
+    figures(name)
+
+
+def figures(name: str) -> None:
+    """Draw a page's Plotly figures."""
     found = _read()["pages"][name]
     ink, theme = _read()["ink"], st.context.theme.type or "light"
-    with st.container(key="answer"):
-        st.title(found["title"], anchor=False)
-    label("The server is starting.")
     grid = st.grid(len(found["panels"]), min_column_width=420, border=True, key="recorded")
     for i, panel in enumerate(found["panels"]):
         with grid.cell():

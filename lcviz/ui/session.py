@@ -21,7 +21,7 @@ from lcviz.server.jobs import Jobs
 from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
-from . import steering
+from . import recording, steering
 from .polling import polled
 from .steering import Steering
 
@@ -92,15 +92,22 @@ def current_run() -> Run | None:
     return run
 
 
-def await_example() -> None:
-    """Say that the example is being trained, and run the whole page again once it is there."""
+def await_example(name: str = "") -> None:
+    """Say that the example is being trained, and run the whole page again once it is there.
+
+    name: of the page; its recorded figures, if it has any, are shown meanwhile.
+    """
     if all_runs().prepared():
         return
-    st.info(
-        "The example is being trained, which takes a few seconds. On the first start after an "
-        "installation the codec is compiled as well, which can take half a minute.",
-        icon=":material/hourglass_top:",
-    )
+    if name in recording.WITH_FIGURES:
+        recording.label("This server trains its own example meanwhile.")
+        recording.figures(name)
+    else:
+        st.info(
+            "The example is being trained, which takes a few seconds. On the first start after an "
+            "installation the codec is compiled as well, which can take half a minute.",
+            icon=":material/hourglass_top:",
+        )
     rerun_with_example()
 
 

@@ -48,7 +48,7 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         shown = sum(part["nbytes"] for part in one["bits"]["parts"])
         assert shown == nbytes[-1]
         each = shown / sum(bar["kept"] for bar in one["buckets"]["buckets"])
-        assert 0.5 < each < 1, "bytes a kept value: an exponent's sign and rank, and the gap before"
+        assert 0.5 < each < 1, "bytes for each value that is kept: its code, and the zeros before"
 
 
 def sizes_of(page: dict[str, Any]) -> list[int]:

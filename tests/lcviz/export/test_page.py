@@ -43,7 +43,8 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         page = exporting()
-        assert page.texts("info")
+        assert any(t.startswith("A recording: ") for t in page.texts("markdown"))
+        assert len(page.at.get("plotly_chart")) == 1
         assert not page.at.get("download_button")
     page.at.query_params["run"] = "gone"  # a stale link shows the example
     page.run()

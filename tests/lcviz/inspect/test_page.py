@@ -74,6 +74,11 @@ def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
 def test_the_example_and_a_run(
     inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with monkeypatch.context() as patch:  # before the example is there
+        patch.setattr(session.all_runs(), "prepared", lambda: False)
+        page = inspecting(unfold=False)
+        assert any(t.startswith("A recording: ") for t in page.texts("markdown"))
+        assert len(page.at.get("plotly_chart")) == 2
     page = inspecting()
     assert any("the chain of the example run, **Logistic" in t for t in page.texts("markdown"))
     assert page.charts == {"sizes", "tensors", "exponents"}
