@@ -22,7 +22,7 @@ def page() -> None:
         chosen = choose_numbers()
         st.markdown(
             explained(
-                ":small[A [[checkpoint]] lets training go on after a crash. E, P and H make it "
+                ":small[A [[checkpoint]] lets training go on after a crash. Three stages make it "
                 "small: [[buckets|bucket]] by [[exponent]], [[priority promotion]] and a "
                 "[[Huffman code]]. Sizes are of the [[code words|code word]] alone.]"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -31,20 +31,20 @@ PICTURES = {  # module -> title, about, what it shows, word of the glossary
         "delta",
     ),
     "levels": (
-        "E",
-        "exponents: buckets in powers of two",
+        "Exponents",
+        "buckets in powers of two",
         "Buckets in powers of two, one for each sign. All members of a bucket become its level.",
         "exponent",
     ),
     "slots": (
-        "P",
-        "promotion: the largest first",
+        "Promotion",
+        "the largest first",
         "The largest buckets get a slot. The others wait for the next checkpoint.",
         "priority promotion",
     ),
     "tree": (
-        "H",
-        "Huffman: short words",
+        "Huffman",
+        "short words",
         "Huffman's tree: the two rarest tiles join until one tree is left.",
         "Huffman code",
     ),
@@ -74,9 +74,9 @@ BEYOND = {"steps"}
 class Start:
     """What a reader has done.
 
-    x: bits of P. followed: index of the number that all pictures mark. merges: of tiles; all, if
-    there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture -> index
-    of the option.
+    x: bits of promotion. followed: index of the number that all pictures mark. merges: of tiles;
+    all, if there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture
+    -> index of the option.
     """
 
     x: int | None = 2
@@ -100,7 +100,7 @@ def learn_picture(
 
     Args:
         track, live: 2 to 16 float32 values each.
-        home: live values that Reset brings back.
+        home: live values that *Start over* brings back.
         start: what the reader has done so far.
         tables: show the numbers under each picture.
         alone: without a server; words are then explained, but not linked to the glossary.
@@ -123,14 +123,8 @@ def learn_picture(
         "runs": runs_values(),
         "checkpoints": CHECKPOINTS,
         "finest": FINEST,
-        "start": {
-            "x": start.x,
-            "followed": start.followed,
-            "merges": start.merges,
-            "folded": start.folded,
-            "fine": start.fine,
-            "answers": dict(start.answers),
-        },
+        "start": asdict(start),
+        "first": asdict(replace(Start(), followed=min(Start.followed, len(live) - 1))),
         "tables": tables,
         "alone": alone,
     }

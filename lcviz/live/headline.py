@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -14,6 +15,7 @@ from lcviz.run.snapshot import (
     KILLED,
     PLAYING,
     RESTORING,
+    Checkpoint,
     Snapshot,
     nbytes_by_kind,
 )
@@ -23,11 +25,14 @@ from lcviz.ui.picture import Picture
 from .shown_step import ShownStep
 
 
-def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
-    """A step's size, to scale.
+def headline(
+    shown: ShownStep, saved: Sequence[Checkpoint], status: str, crash: str, own: str
+) -> Picture:
+    """A step's size, to scale, and that of the run up to it.
 
     Args:
         shown: the step.
+        saved: all checkpoints of the run.
         status: what the run does, in words.
         crash: what a crash would cost, in words.
         own: the run's own setting, in words.
@@ -35,9 +40,11 @@ def headline(shown: ShownStep, status: str, crash: str, own: str) -> Picture:
     full, nbytes = shown.checkpoint.full_nbytes, shown.nbytes
     times = times_text(full / nbytes)
     sentence = f"{nbytes_text(full)} becomes {nbytes_text(nbytes)}, {times} times smaller."
-    rows, apart = {"float32": full, "record": nbytes}, _apart(shown)
+    rows = {"float32": full, "record": nbytes}
+    apart = _apart(shown) | _so_far(shown, saved)
     if apart:
         sentence += f" {'; '.join(f'{name}: {text}' for name, text in apart.items())}."
+    if shown.moments:
         for name, of_float32, coded in _rows_apart(shown):
             rows |= {f"{name}, float32": of_float32, f"{name}, in the record": coded}
     return Picture(
@@ -73,10 +80,20 @@ def _apart(shown: ShownStep) -> dict[str, str]:
         return {}
     weights, *moments = (row[1:] for row in _rows_apart(shown))
     both = [sum(column) for column in zip(*moments)]
-    return {
-        name: f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
-        for name, (full, nbytes) in {"weights": weights, "m and v": both}.items()
-    }
+    return {name: _smaller(*two) for name, two in {"weights": weights, "m and v": both}.items()}
+
+
+def _so_far(shown: ShownStep, saved: Sequence[Checkpoint]) -> dict[str, str]:
+    """What all records up to a step take, the base among them; {} for one that is only tried."""
+    if shown.trial:
+        return {}
+    own = [c for c in saved if c.step <= shown.step]
+    full, nbytes = (sum(sizes) for sizes in zip(*((c.full_nbytes, c.nbytes) for c in own)))
+    return {"run so far": _smaller(full, nbytes)}
+
+
+def _smaller(full: int, nbytes: int) -> str:
+    return f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
 
 
 def times_text(ratio: float) -> str:

@@ -91,7 +91,7 @@ def pictures(
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
-    yield "headline", headline(shown, status, crash, own)
+    yield "headline", headline(shown, snapshot.checkpoints, status, crash, own)
     if any(a.uniform for a in shown.alphabets):
         yield "buckets", steps_picture(shown)
     else:

@@ -41,7 +41,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
         "restored": _packed(tiled(after, side)),
         "missing": _packed(tiled(missing, side)),
     }
-    captions = _captions(tensor, written, missing)
+    captions = _captions(f"{tensor} ({_shape(live, side)})", written, missing)
     return Picture(
         "weights",
         "δ",
@@ -65,7 +65,10 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
 def _captions(
     tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
 ) -> dict[str, str]:
-    """What each map shows. written: after less before. missing: live less restored."""
+    """What each map shows, of a tensor called so.
+
+    written: after less before. missing: live less restored.
+    """
     moved, waiting = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
     return {
         "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. What is "
@@ -75,6 +78,18 @@ def _captions(
         "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
         "from the [[track]], left out or rounded. That stays in the next δ.",
     }
+
+
+def _shape(array: NDArray[np.float32], side: int | None) -> str:
+    tiles = _of_images(array, side)
+    return " × ".join(map(str, array.shape if tiles is None else tiles.shape))
+
+
+def _of_images(array: NDArray[np.float32], side: int | None) -> NDArray[np.float32] | None:
+    """A dense layer on images of this side as (units, side, side); None for any other tensor."""
+    if array.ndim == 2 and side and array.shape[1] == side * side and len(array) <= 64:
+        return array.reshape(-1, side, side)
+    return None
 
 
 def drawable(arrays: Arrays) -> list[str]:
@@ -91,8 +106,8 @@ def tiled(array: NDArray[np.float32], side: int | None) -> Image:
     """
     if array.ndim == 4:
         return _coarse(_grid(array.reshape(-1, *array.shape[2:]), array.shape[1]))
-    if array.ndim == 2 and side and array.shape[1] == side * side and len(array) <= 64:
-        return _coarse(_grid(array.reshape(-1, side, side), 5))
+    if (tiles := _of_images(array, side)) is not None:
+        return _coarse(_grid(tiles, 5))
     rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)
     if len(rows) > 2 * rows.shape[1]:
         rows = rows.T

@@ -39,7 +39,10 @@ METHODS = {
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
     "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
-NAMES = "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most."
+NAMES = (
+    "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most. Saving less often costs more: "
+    "Live saves every 10th iteration."
+)
 Outcomes = tuple[Outcome, ...]
 Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
 

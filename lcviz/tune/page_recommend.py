@@ -108,6 +108,8 @@ def headline(best: Candidate | None) -> str:
     if best.rework is not None:
         n = best.rework.value
         lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than was trained"
+    if setting.coding.budget is not None and not every:  # it names the share
+        return f"use {kept_text(setting.coding)}: {lost}"
     return f"use {kept_text(setting.coding)}{every}: {100 * best.share:.2g} % of float32, {lost}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     field = page.get_by_role("textbox", name="Trained weights u")
     expecting(field).to_have_value(re.compile(rf" {moved:.6g} 0\.59$"))
     expecting(page).to_have_url(re.compile("u=1.26"))
-    page.get_by_role("button", name="Reset numbers").click()
+    page.get_by_role("button", name="Start over").click()
     expecting(field).to_have_value(TRAINED)
 
     c = picture("delta").get_by_role("slider", name="u of c")
@@ -78,7 +79,7 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     for _ in range(3):
         tree.get_by_role("button", name="Split").click()
     expecting(tree).to_contain_text("0 of 3 joined")
-    expecting(ribbon.nth(3)).to_have_text("H20 bits, 2 a value · join the tiles")
+    expecting(ribbon.nth(3)).to_have_text("Huffman20 bits, 2 a value · join the tiles")
     tree.get_by_role("button", name="0, 5 times").press("Enter")
     tree.get_by_role("button", name="0.79, 2 times").click()
     expecting(tree).to_contain_text("Not the two rarest")
@@ -92,7 +93,7 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     expecting(tree.locator(".stream span")).to_have_text(
         ["10", "110", "0", "0", "0", "111", "0", "111", "10", "0"]
     )
-    expecting(ribbon.nth(3)).to_have_text("H18 bits, 1.8 a value")
+    expecting(ribbon.nth(3)).to_have_text("Huffman18 bits, 1.8 a value")
 
     runs = picture("runs")  # fold
     expecting(runs).to_contain_text("206 bits, 1.03 a value")
@@ -127,12 +128,43 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
 
 ALL = [
     "float32320 bits, 32 a value",
-    "E30 bits, 3 a value",
-    "P20 bits, 2 a value",
-    "H18 bits, 1.8 a value",
-    "Runs206 bits of 200 others, 1.03 a value · fold the zeros",
+    "Exponents30 bits, 3 a value",
+    "Promotion20 bits, 2 a value",
+    "Huffman18 bits, 1.8 a value",
+    "Runs1.03 bits a value of 200 others · fold the zeros",
 ]
-FOLDED = "Runs28 bits of 200 others, 0.14 a value · 229 ×, without a header"
+FOLDED = "Runs0.14 bits a value of 200 others · 229 ×, without a header"
+
+
+def test_all_begins_again(tab: MakeTab) -> None:
+    """What a link or a reader has done; the tables stay."""
+    link = "/learn?learn_bits=3&learn_folded=6&learn_merges=1&learn_follow=b&learn_answers=slots-2"
+    visitor = tab().open(f"{link}&tables=true")
+    page, expecting = visitor.page, visitor.expecting
+    ribbon = page.get_by_role("list", name="Bits after each stage").get_by_role("listitem")
+    expecting(ribbon.nth(4)).to_have_text(FOLDED)
+    again = page.get_by_role("button", name="Start over")
+    again.click()
+    expecting(ribbon).to_have_text(ALL)
+    expecting(page.get_by_role("radio", checked=True)).to_have_count(1)  # which numbers
+    expecting(page.locator("p.why.right")).to_have_count(0)
+    expecting(again).to_be_disabled()
+    expecting(page).to_have_url(re.compile(r"/learn\?tables=true$"))
+    expecting(page.locator(".learn").get_by_role("table")).to_have_count(7)
+    page.locator('[data-picture="restart"]').get_by_role("slider").fill("20")
+    expecting(again).to_be_enabled()
+    visitor.check()
+
+
+def test_letters_above_dots_stay_apart(tab: MakeTab) -> None:
+    """Though the dots are dragged together."""
+    visitor = tab().open("/learn?u=0.1+0.1+0.1+1.2+0.7+0.7&track=0+0+0+1+0.5+0.5")
+    letters = visitor.page.locator('[data-picture="delta"] .dots text')
+    visitor.expecting(letters).to_have_count(6)
+    visitor.settled()
+    places = sorted(float(one.get_attribute("x")) for one in letters.all())
+    assert min(b - a for a, b in pairwise(places)) > 10.9
+    visitor.check()
 
 
 @pytest.mark.parametrize("width", [1280, 800, 340])

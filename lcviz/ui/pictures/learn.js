@@ -71,10 +71,13 @@ function newPage(root) {
   return page;
 }
 
+/** The state before anything is touched. */
+const begun = ({ data }) => ({ at: data.checkpoints, crashed: null, restored: null, slid: false, ...data.first });
+
 /** Take over the server's numbers, unless they only repeat what was told from here. */
 function adopt(page) {
   const { data } = page;
-  page.state ??= { at: data.checkpoints, crashed: null, restored: null, slid: false, ...data.start };
+  page.state ??= { ...begun(page), ...data.start };
   page.heard ??= new Set(Object.keys(page.state.answers)); // pictures that show an answer
   const given = JSON.stringify(data.live);
   const place = JSON.stringify(data.track);
@@ -141,17 +144,25 @@ function drawPage(page, root) {
   );
 }
 
-/** The buttons below the title: numbers as they were; where there is no server, the tables. */
+/** The buttons below the title: all as it was; where there is no server, the tables. */
 function drawRow(page, row) {
-  if (!row.children.length) row.append(make("button", { type: "button", class: "act" }, "Reset numbers"), make("button", { type: "button", class: "act" }, "Data tables"));
+  if (!row.children.length) row.append(make("button", { type: "button", class: "act" }, "Start over"), make("button", { type: "button", class: "act" }, "Data tables"));
   const [reset, tables] = row.children;
   reset.onclick = () => {
     page.live = [...page.data.home];
     span(page);
+    page.playing = false;
+    page.heard.clear();
+    page.picked = null;
+    page.hint = "";
+    Object.assign(page.state, begun(page), { tables: page.state.tables });
     page.redraw();
     page.tell();
   };
-  set(reset, { disabled: JSON.stringify(page.live) === JSON.stringify(page.data.home) });
+  const first = Object.entries(begun(page));
+  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+  const untouched = same(page.live, page.data.home) && first.every(([name, value]) => same(page.state[name], value));
+  set(reset, { disabled: untouched });
   tables.hidden = !page.data.alone;
   set(tables, { "aria-pressed": String(Boolean(page.state.tables)) });
   tables.onclick = () => page.change({ tables: !page.state.tables });
@@ -207,7 +218,7 @@ const STYLE = `
   .top p { margin: 0.1rem 0 0.2rem; font-size: 12.5px; }
   .choices-row { display: flex; gap: 0.4rem; }
   .ribbon > div { display: flex; gap: 0.5em; align-items: center; font-size: 12px; line-height: 15px; }
-  .ribbon span { width: 3.8em; color: var(--faint); flex: none; }
+  .ribbon span { width: 5.2em; color: var(--faint); flex: none; }
   .ribbon i { height: 10px; border-radius: 3px; min-width: 2px; transition: width 0.5s; }
   .ribbon b { white-space: nowrap; }
   .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, max(330px, 32%)), 1fr)); gap: 0.6rem; }

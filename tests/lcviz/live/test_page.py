@@ -795,8 +795,8 @@ def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
     assert "weights: code words" in parts
     assert "those" not in bits["text"]
     assert bits["text"].endswith("Code words and bars are the weights'.")
-    (weights, wording), (moments, _) = headline["apart"]
-    assert (weights, moments) == ("weights", "m and v")
+    (weights, wording), (moments, _), (so_far, _) = headline["apart"]
+    assert (weights, moments, so_far) == ("weights", "m and v", "run so far")
     assert wording.startswith(f"{nbytes_text(newest.weights_full_nbytes)} → ")
     assert page.picture("buckets")["about"] == "of the weights"
     page.set("toggle", "tables", True)

@@ -18,12 +18,13 @@ from lcviz.lab.anatomy import totals
 from lcviz.live.bits_picture import bits_picture
 from lcviz.live.buckets_picture import bits_that_keep, buckets_picture
 from lcviz.live.examples_picture import N, examples_picture
-from lcviz.live.headline import headline
+from lcviz.live.headline import headline, times_text
 from lcviz.live.loss_picture import loss_picture
 from lcviz.live.shown_step import as_saved, cut
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import GAP, MOST_PIXELS, drawable, tiled, weights_picture
 from lcviz.run.run import Run
+from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
 
 Finished = Callable[..., Run]
@@ -62,10 +63,11 @@ def test_weights(finished_runs: Finished) -> None:
         float(live[0, 5]) / float(np.abs(live).max()) * 127
     )
     moved = np.count_nonzero(tile)
-    assert f"{moved:,} of 7,840 weights in linear.weight" in data["text"]
+    of = "linear.weight (10 × 28 × 28)"
+    assert f"{moved:,} of 7,840 weights in {of}" in data["text"]
     assert data["captions"]["written"] == data["text"]
     waiting = np.count_nonzero(live - shown.restored["linear.weight"])
-    assert f"{waiting:,} of 7,840 weights in linear.weight differ" in data["captions"]["missing"]
+    assert f"{waiting:,} of 7,840 weights in {of} differ" in data["captions"]["missing"]
     marked = {word for text in data["captions"].values() for word in MARK.findall(text)}
     assert marked == set(data["terms"]) == {"track"}
 
@@ -215,12 +217,20 @@ def test_predictions_are_the_model_s(finished_runs: Finished) -> None:
 
 def test_headline(finished_runs: Finished) -> None:
     shown = newest(finished_runs())
-    data = check(headline(shown, "iteration 6 of 6", "a crash now repeats nothing", "2 bits"))
+    saved = finished_runs().snapshot().checkpoints
+    crash = "a crash now repeats nothing"
+    data = check(headline(shown, saved, "iteration 6 of 6", crash, "2 bits"))
     assert data["share"] == shown.nbytes / 31_400
     assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"
     assert data["back"] is None
-    other = headline(cut(shown, 1), "", "a", "2 bits")
+    full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
+    smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
+    assert data["apart"] == [["run so far", smaller]]
+    base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
+    assert base_and_one.data["apart"][0][1].startswith("62.8 kB → ")
+    other = headline(cut(shown, 1), saved, "", "a", "2 bits")
     assert other.data["back"] == "Only a try: back to 2 bits"
+    assert "apart" not in other.data
 
 
 def test_every_module_is_drawn_by_a_picture() -> None:

@@ -2,6 +2,7 @@
 
 const UPPER = 40;
 const LOWER = 108;
+const LETTER = 11; // pixels that a letter above a dot takes
 
 function drawDelta(page, body) {
   const { state, lesson, names } = page;
@@ -50,6 +51,7 @@ function drawDelta(page, body) {
         });
       },
     );
+    const places = spread(lesson.numbers.map(({ live }) => x(live)), LETTER);
     each(
       dots,
       every, // in this order always: a dot that is moved in the document loses the pointer
@@ -71,7 +73,7 @@ function drawDelta(page, body) {
           "aria-valuemax": high,
           "aria-valuetext": `${words(live)}; δ is ${words(page.lesson.numbers[i].delta)}`,
         });
-        set(letter, { x: x(live), y: UPPER - 10, "text-anchor": "middle", "font-weight": chosen ? 700 : 400 });
+        set(letter, { x: places[i], y: UPPER - 10, "text-anchor": "middle", "font-weight": chosen ? 700 : 400 });
         letter.textContent = chosen || wide > 330 ? names[i] : "";
       },
     );
@@ -92,6 +94,26 @@ function drawDelta(page, body) {
       set(span, { class: kind, title });
     },
   );
+}
+
+/** Places on a line moved as little as keeps them so far apart, in the order in which they are. */
+function spread(places, apart) {
+  const order = places.map((_, i) => i).sort((a, b) => places[a] - places[b] || a - b);
+  const groups = [];
+  for (const i of order) {
+    let group = { members: [i], middle: places[i] };
+    for (let last = groups.at(-1); last; last = groups.at(-1)) {
+      const n = last.members.length + group.members.length;
+      if (group.middle - last.middle >= (n / 2) * apart) break;
+      const members = [...groups.pop().members, ...group.members];
+      group = { members, middle: members.reduce((sum, j) => sum + places[j], 0) / n };
+    }
+    groups.push(group);
+  }
+  const found = [...places];
+  for (const { members, middle } of groups)
+    members.forEach((j, at) => (found[j] = middle + (at - (members.length - 1) / 2) * apart));
+  return found;
 }
 
 function makeDot(page, svg, i) {

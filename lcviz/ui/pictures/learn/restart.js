@@ -13,7 +13,7 @@ function drawRestart(page, body, controls) {
       make("button", { type: "button", class: "act" }),
       make("button", { type: "button", class: "act" }),
     );
-    body.append(make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g")));
+    body.append(make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 })));
   }
   const [slider, play, crash] = controls.children;
   slider.value = 10 * state.at;
@@ -27,14 +27,15 @@ function drawRestart(page, body, controls) {
     else stop(page, { at: Math.floor(state.crashed), restored: Math.floor(state.crashed), crashed: null });
   };
   const [svg] = body.children;
-  const [gaps, track, live, dots, marks] = svg.children;
+  const [gaps, track, live, dots, marks, what] = svg.children;
+  what.textContent = `${page.names[state.followed]}: the same change before each checkpoint`;
   fitted(body, (wide) => {
     const i = state.followed;
     const every = page.checkpoints;
     const seen = every.flatMap((c) => [c.live[i], c.track[i]]);
     const [low, high] = [Math.min(...seen), Math.max(...seen)];
     const x = (t) => 14 + (t / steps) * (wide - 74);
-    const y = (value) => 118 - ((value - low) / (high - low || 1)) * 100;
+    const y = (value) => 116 - ((value - low) / (high - low || 1)) * 92;
     set(svg, { viewBox: `0 0 ${wide} 140`, height: 140 });
     const whole = Math.floor(state.at + 1e-9);
     const shown = every.slice(0, whole + 1);
@@ -70,7 +71,7 @@ function drawRestart(page, body, controls) {
     ];
     each(marks, ends, (_, at) => at, () => make("text"), (text, [label, top, fill]) => {
       text.textContent = label;
-      set(text, { x: x(state.at) + 9, y: top + 4, style: `fill: ${fill}`, "font-weight": 700 });
+      set(text, { x: x(state.at) + 9, y: Math.min(top + 4, 122), style: `fill: ${fill}`, "font-weight": 700 });
     });
   });
 }
@@ -107,7 +108,7 @@ function tellRestart({ state, checkpoints, names }) {
   const gap = words(Math.abs(live[i] - track[i]), 3);
   if (state.crashed !== null) return `Crash: u is lost. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
   if (state.restored === whole && state.at === whole && whole)
-    return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training goes on from there.`;
+    return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for that.`;
   if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
   return `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}. The grey gap, ${gap}, stays in the next δ.`;
 }

@@ -12,10 +12,10 @@ function ribbonRows(page) {
   const done = folded ? `${words((32 * runs.n) / nbits, 3)} ×, without a header` : "fold the zeros";
   return [
     ["float32", 32, all(float32), "var(--grey)"],
-    ["E", e / n, all(e), "var(--down)"],
-    ["P", p / n, all(p), "var(--table)"],
-    ["H", (joined ? h : p) / n, `${all(joined ? h : p)}${joined ? "" : " · join the tiles"}`, "var(--good)"],
-    ["Runs", nbits / runs.n, `${nbits} bits of ${runs.n} others, ${words(nbits / runs.n, 3)} a value · ${done}`, "var(--up)"],
+    ["Exponents", e / n, all(e), "var(--down)"],
+    ["Promotion", p / n, all(p), "var(--table)"],
+    ["Huffman", (joined ? h : p) / n, `${all(joined ? h : p)}${joined ? "" : " · join the tiles"}`, "var(--good)"],
+    ["Runs", nbits / runs.n, `${words(nbits / runs.n, 3)} bits a value of ${runs.n} others · ${done}`, "var(--up)"],
   ];
 }
 
@@ -29,7 +29,7 @@ function drawRibbon(page, place) {
       const [label, bar, size] = row.children;
       label.textContent = name;
       size.textContent = text;
-      set(bar, { style: `width: calc((100% - 16.5em) * ${bits / 32}); background: ${fill}` });
+      set(bar, { style: `width: calc((100% - 18.2em) * ${bits / 32}); background: ${fill}` });
     },
   );
 }
