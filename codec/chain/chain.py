@@ -140,7 +140,7 @@ class Chain:
         try:
             return self._read(entry.name)
         except FileNotFoundError as exc:
-            raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
+            raise VanishedError(f"{self.where}/{entry.name}: is gone") from exc
         except (OSError, MemoryError) as exc:
             self.failure = ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}")
             raise self.failure from exc

@@ -76,8 +76,7 @@ class ChainWriter(FileSystemWriter):
             have one, headers included. An optimizer's moments and bases come on top.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
             first save logs that an optimizer's moments are lossy.
-        base_every: After so many saves with deltas comes one that needs no other directory; None:
-            never.
+        base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training that none of these builds on; None removes nothing. Up to keep + base_every
             directories are there, so base_every must not be None. Earlier steps of another process

@@ -50,8 +50,8 @@ class GradientCheckpointer(Checkpointer):
         optimizer: Of torch, its parameters dense and in this process; one that Accelerate or
             Lightning has wrapped stands for the one inside. The copy takes as much memory as its
             parameters and state.
-        base_every: After so many records without one comes a base, the state itself; None: only
-            where one is needed. A restore runs the steps since the last base again.
+        base_every: Records between two bases, which hold the whole state; None: a base only where
+            one is needed. A restore runs the steps since the last base again.
         keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
             load what `restore` returns into model and optimizer.
 

@@ -62,7 +62,7 @@ class Checkpointer:
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
             save logs tensors that may be weights but are stored exactly because of their names, and
             that an optimizer's moments are lossy.
-        base_every: After so many deltas comes a base, the state itself: a restore then never takes
+        base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them. None: only the first save, and saves whose tensors changed, write one.
         keep_bases: How many of the newest bases stay, at least 2; what lies before them is

@@ -1,4 +1,4 @@
-"""The track: the state a restart would have, and what the next delta builds on.
+"""The track: the state that a restart would load, and what the next delta builds on.
 
     delta_t = u_t - track_{t-1}        track_t = track_{t-1} + dequantize(quantize(delta_t))
 
@@ -34,7 +34,7 @@ MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory on
 
 @dataclass
 class Track:
-    """The state a restart would have.
+    """The state that a restart would load.
 
     Attributes:
         layout: Names, dtypes and shapes of its tensors, and the structure around them.

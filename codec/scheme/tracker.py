@@ -42,7 +42,7 @@ class Tracker:
 
     Attributes:
         coding: The settings.
-        track: The state a restart would have.
+        track: The state that a restart would load.
 
     Args:
         state: The first one, name -> numpy array or torch tensor. It is copied and becomes the

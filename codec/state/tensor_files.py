@@ -44,7 +44,7 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         check_torch_file(head)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as exc:
-        raise SourceError(f"{path}: is not there") from exc
+        raise SourceError(f"{path}: not found") from exc
     except IsADirectoryError as exc:
         raise SourceError(f"{path}: is a directory; name its files") from exc
     except SourceError as exc:

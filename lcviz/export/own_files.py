@@ -61,7 +61,7 @@ class OwnFile:
         try:
             data = self.weights.read_bytes()
         except OSError as exc:
-            raise SourceError(f"{self.name}: is not there any more; open it again") from exc
+            raise SourceError(f"{self.name}: is gone; open it again") from exc
         if self.weights == self.source and hashlib.sha256(data).hexdigest() != self.sha256:
             raise SourceError(f"{self.name}: has changed since it was opened; open it again")
         try:

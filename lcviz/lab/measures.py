@@ -65,6 +65,15 @@ def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
     return None
 
 
+def recent(values: Sequence[float], n: int) -> list[float]:
+    """Each value's mean with up to n − 1 finite ones before it; NaN where it is not finite."""
+    found = []
+    for i, value in enumerate(values):
+        near = [v for v in values[max(i - n + 1, 0) : i + 1] if math.isfinite(v)]
+        found.append(sum(near) / len(near) if math.isfinite(value) else math.nan)
+    return found
+
+
 def lost_iterations(
     steps: Sequence[int], live_losses: Sequence[float], restored_loss: float, iteration: int
 ) -> int | None:

@@ -187,7 +187,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             return replace(empty, steps=(entry.step,), coding=_coding_of(metadata, entry.name))
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(header, entry.name))
     except FileNotFoundError as exc:
-        raise VanishedError(f"{entry.name}: is not there any more") from exc
+        raise VanishedError(f"{entry.name}: is gone") from exc
     except VanishedError:
         raise
     except RecordError as exc:

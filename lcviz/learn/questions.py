@@ -33,7 +33,7 @@ QUESTIONS = {
         "x = 3: how many slots?",
         ("4", "7", "8"),
         1,
-        "3 bits tell 8 values apart, and one of them is 0.",
+        "3 bits encode 8 values, and one of them is 0.",
     ),
     "tree": Question(
         "Which value should get the shortest word?",
@@ -51,7 +51,7 @@ QUESTIONS = {
         "0.2 was left out. Training adds 0.2 again. The next δ?",
         ("0.2", "0.4", "0: it is lost"),
         1,
-        "δ is the difference to the track, which still lacks the first 0.2.",
+        "δ starts from the track, which lacks the first 0.2. What waits adds up until it is kept.",
     ),
     "steps": Question(
         "With a tolerance of 0.1, how far can a restored weight be from the live one?",

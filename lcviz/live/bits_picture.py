@@ -69,12 +69,12 @@ def bits_picture(shown: ShownStep) -> Picture:
             "nbytes": shown.sizes.entropy,
             "text": nbytes_text(shown.sizes.entropy),
             "here": False,
-            "title": "Shannon's bound: the least that a code of single values can take. A code of "
-            "runs gets below it where zeros cluster.",
+            "title": "Shannon's bound for codes of single values. Run-length coding gets below it "
+            "where zeros cluster.",
         }
     )
     per = shown.sizes.bits(shown.nbytes)
-    text = f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}."
+    text = f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per parameter, with {used}."
     if shown.moments:
         text = f"{_apart(shown, parts)} Code words and bars are the weights'."
     return Picture(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.measures import lost_iterations
+from lcviz.lab.measures import lost_iterations, recent
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.run.snapshot import (
     DEAD,
@@ -24,6 +24,8 @@ from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep
 
+SMOOTHED = 5  # checkpoints whose mean loss says what a crash costs
+
 
 def headline(
     shown: ShownStep, saved: Sequence[Checkpoint], status: str, crash: str, own: str
@@ -35,31 +37,31 @@ def headline(
         saved: all checkpoints of the run.
         status: what the run does, in words.
         crash: what a crash would cost, in words.
-        own: the run's own setting, in words.
+        own: what the run does instead of what is tried, in words.
     """
     full, nbytes = shown.checkpoint.full_nbytes, shown.nbytes
     times = times_text(full / nbytes)
     sentence = f"{nbytes_text(full)} becomes {nbytes_text(nbytes)}, {times} times smaller."
     rows = {"float32": full, "record": nbytes}
-    apart = _apart(shown) | _so_far(shown, saved)
+    apart, so_far = _apart(shown), _so_far(shown, saved)
     if apart:
         sentence += f" {'; '.join(f'{name}: {text}' for name, text in apart.items())}."
-    if shown.moments:
         for name, of_float32, coded in _rows_apart(shown):
             rows |= {f"{name}, float32": of_float32, f"{name}, in the record": coded}
     return Picture(
         "headline",
         "Size",
         "",
-        f"{sentence} {crash[:1].upper()}{crash[1:]}.",
+        f"{sentence} {so_far[:1].upper()}{so_far[1:]}. {crash[:1].upper()}{crash[1:]}.",
         {
             "full": nbytes_text(full),
             "record": nbytes_text(nbytes),
             "times": f"{times}× smaller",
             "share": min(nbytes / full, 1.0),
+            "so_far": so_far,
             "status": status,
             "crash": crash,
-            "back": None if not shown.trial else f"Only a try: back to {own}",
+            "kept": f"only a try: {own}" if shown.trial else None,
         }
         | ({"apart": list(map(list, apart.items()))} if apart else {}),
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),
@@ -83,13 +85,11 @@ def _apart(shown: ShownStep) -> dict[str, str]:
     return {name: _smaller(*two) for name, two in {"weights": weights, "m and v": both}.items()}
 
 
-def _so_far(shown: ShownStep, saved: Sequence[Checkpoint]) -> dict[str, str]:
-    """What all records up to a step take, the base among them; {} for one that is only tried."""
-    if shown.trial:
-        return {}
+def _so_far(shown: ShownStep, saved: Sequence[Checkpoint]) -> str:
+    """What all records up to a step take, the base among them, as they were saved."""
     own = [c for c in saved if c.step <= shown.step]
     full, nbytes = (sum(sizes) for sizes in zip(*((c.full_nbytes, c.nbytes) for c in own)))
-    return {"run so far": _smaller(full, nbytes)}
+    return f"run so far: {_smaller(full, nbytes)}"
 
 
 def _smaller(full: int, nbytes: int) -> str:
@@ -133,12 +133,12 @@ def describe_lost_work(snapshot: Snapshot) -> str:
     last = every[-1]
     # Losses lag behind where there is no time to measure them. The newest known loss stands for
     # what a checkpoint loses; iterations since the newest checkpoint come on top.
-    since = lost_iterations(
-        [c.step for c in every],
-        [loss_or_nan(c.live_loss) for c in every],
-        loss_or_nan(last.restored_loss),
-        last.step,
+    # One loss jumps from batch to batch: this is the mean of the last few, of both models.
+    live, restored = (
+        recent([loss_or_nan(loss) for loss in losses], SMOOTHED)
+        for losses in zip(*((c.live_loss, c.restored_loss) for c in every))
     )
+    since = lost_iterations([c.step for c in every], live, restored[-1], last.step)
     if since is None:
         return f"loses the run: the model restored from step {last.step} has no finite loss"
     n = since + snapshot.iteration - snapshot.newest.step

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lcviz.report.figure_parts import thinned
-from lcviz.text import loss_text
+from lcviz.text import loss_text, percent_text
 from lcviz.ui.picture import Picture
 
 HEIGHT = 118  # CSS pixels
@@ -52,7 +52,7 @@ def loss_picture(
     ]
     text = (
         f"At step {steps[-1]}: live {loss_text(live[-1], 3)}, restored "
-        f"{loss_text(restored[-1], 3)}."
+        f"{loss_text(restored[-1], 3)}{_gap(live[-1], restored[-1])}."
     )
     if tried is not None:
         lines.append(_line("your try", "good", "solid", [viewed], [tried]) | {"ends": True})
@@ -74,6 +74,13 @@ def loss_picture(
         lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
         4,
     )
+
+
+def _gap(live: float, restored: float) -> str:
+    """How much of the live loss lies between both, ", 0.62 % above"; "" if nobody can tell."""
+    if not math.isfinite(restored) or not math.isfinite(live) or live <= 0:
+        return ""
+    return f", {percent_text(abs(restored / live - 1))} {'above' if restored >= live else 'below'}"
 
 
 def _line(

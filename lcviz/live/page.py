@@ -179,7 +179,7 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         about=run.id,
         disabled=bool(form.wrong),
         help=form.correct_first
-        or "Begin anew with the settings at the side. This run and its chain are deleted: export "
+        or "Start over with the sidebar settings. This run and its chain are deleted: export "
         "first what you want to keep.",
     ):
         problem = _create_run(form, play=False, instead_of=run)
@@ -207,8 +207,8 @@ def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         st.info(snapshot.message, icon=":material/pause_circle:")
     elif mine and (other := other_training(settings, run.settings)):
         st.info(
-            f"This run keeps its own {enumerated(other)}. *Reset* begins one with what is at the "
-            "side."
+            f"This run keeps its own {enumerated(other)}. *Reset* starts a new run with the "
+            "sidebar settings."
         )
 
 
@@ -256,7 +256,7 @@ def _start_button(form: Form, label: str = "Start live training") -> str | None:
         key="start",
         about=len(session.steered().keys),  # a second click does not begin a second run
         disabled=bool(form.wrong),
-        help=form.correct_first or "With the settings at the side.",
+        help=form.correct_first or "With the sidebar settings.",
     )
     _say_what_is_wrong(form)
     return _create_run(form, play=True) if wanted else None

@@ -156,7 +156,7 @@ def _when(snapshot: Snapshot, kill: Kill) -> str:
     """What no checkpoint has, the end of a sentence that must fit beside buttons."""
     if kill.lost:
         return f", {plural(kill.lost, 'iteration')} not saved."
-    return ", just saved." if _left_out_before(snapshot, kill) else ", saved, but not exactly."
+    return ", just saved." if _left_out_before(snapshot, kill) else ", right after a checkpoint."
 
 
 def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:
@@ -188,7 +188,7 @@ def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
 def _left_out(saved: Checkpoint) -> str:
     """How much of the training a checkpoint did not hold."""
     if not math.isfinite(saved.distance):
-        return ", so much that it has no number"
+        return ", not finite"
     text = f": {percent_text(saved.distance)} of the distance trained"
     if saved.live_loss is None or saved.restored_loss is None:
         return text

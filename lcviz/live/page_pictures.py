@@ -15,6 +15,7 @@ from lcviz.text import kept_text
 from lcviz.ui import follow_weight, layout, picture
 from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
+from lcviz.ui.session import is_example
 from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
@@ -91,6 +92,7 @@ def pictures(
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
+    own = f"the example has {own}" if is_example(run) else f"the run keeps {own} until Reset"
     yield "headline", headline(shown, snapshot.checkpoints, status, crash, own)
     if any(a.uniform for a in shown.alphabets):
         yield "buckets", steps_picture(shown)

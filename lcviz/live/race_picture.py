@@ -74,7 +74,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
     first, *others = equal
-    size = f"At {nbytes_text(first.nbytes)} a checkpoint"
+    size = f"At {nbytes_text(first.nbytes)} per checkpoint"
     if first.capped:
         cap = plural(len(first.race.trend) - 1, "iteration")
         nobody = enumerated([o.method.name for o in equal])

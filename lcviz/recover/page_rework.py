@@ -15,7 +15,7 @@ from lcviz.ui import widgets
 from .race_figure import race_panel
 from .rework_figure import restored_table, rework_panel
 
-LOSSES = {"trend": "on the trend", "measured": "as measured"}
+LOSSES = {"trend": "smoothed", "measured": "as measured"}
 NOTHING = 0.0005  # so close to 1, a distance is that of the beginning: nothing was saved
 
 

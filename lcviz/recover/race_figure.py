@@ -29,4 +29,4 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
 
 
 def _measure(ways: Ways) -> str:
-    return "on the trend" if ways.smooth else "as measured"
+    return "smoothed" if ways.smooth else "as measured"

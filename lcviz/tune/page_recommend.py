@@ -101,13 +101,13 @@ def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
 def headline(best: Candidate | None) -> str:
     """The answer: what to use, what it writes, what a crash loses."""
     if best is None:
-        return "no setting keeps that"
+        return "no tested setting meets this limit"
     setting = best.setting
     every = f" every {setting.interval}" if setting.interval > 1 else ""
     lost = f"distance {percent_text(best.distance.value)}"
     if best.rework is not None:
         n = best.rework.value
-        lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than was trained"
+        lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
     if setting.coding.budget is not None and not every:  # it names the share
         return f"use {kept_text(setting.coding)}: {lost}"
     return f"use {kept_text(setting.coding)}{every}: {100 * best.share:.2g} % of float32, {lost}"

@@ -216,7 +216,7 @@ def _choose_weight(run: Run, weight: Weight | None) -> None:
         on_click=follow_from_now,
         args=(Weight(tensor, int(index)),),
     )
-    st.button("Follow any one that is kept", key="follow-kept", on_click=_follow_any, args=(run,))
+    st.button("Follow a random kept weight", key="follow-kept", on_click=_follow_any, args=(run,))
     if weight is not None:
         st.button("Stop following", key="follow-none", on_click=follow_from_now, args=(None,))
 

@@ -66,7 +66,7 @@ class Form:
     @property
     def correct_first(self) -> str:
         """What to do before a run can begin; "" if that is nothing."""
-        return f"Correct at the side: {enumerated(self.wrong)}." if self.wrong else ""
+        return f"Fix in the sidebar: {enumerated(self.wrong)}." if self.wrong else ""
 
 
 def settings_form() -> Form:

@@ -218,12 +218,12 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     cut = picture(page, "buckets").get_by_role("slider")  # the next step does not take it back
     cut.press("ArrowRight")
     headline = picture(page, "headline")
-    expecting(headline).to_contain_text("Only a try: back to")
+    expecting(headline).to_contain_text("only a try: the run keeps")
     kept = cut.get_attribute("aria-valuenow")
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(heading_of(page, stopped + 2)).to_be_visible()
     settled(page)
-    expecting(headline).to_contain_text("Only a try: back to")
+    expecting(headline).to_contain_text("only a try: the run keeps")
     expecting(cut).to_have_attribute("aria-valuenow", str(kept))
     visitor.check()
 
@@ -237,12 +237,13 @@ def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
     visitor.settled()
     before = bar.bounding_box(), buckets.bounding_box()["y"]
     buckets.get_by_role("button", name="1", exact=True).click()
-    back = page.get_by_role("button", name="Only a try: back to 2 bits")
+    back = page.get_by_role("button", name="Back", exact=True)
     expecting(back).to_be_visible()
     visitor.settled()
     box, top = before
     now = bar.bounding_box()
     assert (now["x"], now["width"], buckets.bounding_box()["y"]) == (box["x"], box["width"], top)
+    expecting(picture(page, "headline")).to_contain_text("only a try: the example has 2 bits")
     back.click()
     expecting(back).to_be_hidden()
     expecting(picture(page, "curves")).not_to_contain_text("Your try")

@@ -115,10 +115,10 @@ def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     expecting(time).to_have_value("50")
 
     page.get_by_role("group", name="x = 3: how many slots?").get_by_label("7").check()
-    expecting(page.get_by_text("Right. 3 bits tell")).to_be_visible()
+    expecting(page.get_by_text("Right. 3 bits encode")).to_be_visible()
     expecting(page).to_have_url(re.compile("learn_answers=slots-2"))
     page.reload()  # the link has all of it
-    expecting(page.get_by_text("Right. 3 bits tell")).to_be_visible()
+    expecting(page.get_by_text("Right. 3 bits encode")).to_be_visible()
     expecting(ribbon).to_have_text([*ALL[:4], FOLDED])
     page.get_by_test_id("stMain").get_by_text("Show data tables").click()
     expecting(picture("tree").locator("xpath=../..").get_by_role("table")).to_contain_text("111")
@@ -131,9 +131,9 @@ ALL = [
     "Exponents30 bits, 3 a value",
     "Promotion20 bits, 2 a value",
     "Huffman18 bits, 1.8 a value",
-    "Runs1.03 bits a value of 200 others · fold the zeros",
+    "Runs1.03 bits a value in a list of 200 · fold the zeros",
 ]
-FOLDED = "Runs0.14 bits a value of 200 others · 229 ×, without a header"
+FOLDED = "Runs0.14 bits a value in a list of 200 · 229 × smaller, without a header"
 
 
 def test_all_begins_again(tab: MakeTab) -> None:

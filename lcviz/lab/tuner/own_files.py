@@ -42,7 +42,7 @@ class OwnFiles:
         parts = [
             what or plural(len(self.steps), "file"),
             f"steps {self.steps[0]:,}–{self.steps[-1]:,} "
-            + ("at changing distances" if self.every is None else f"every {self.every:,}"),
+            + ("unevenly spaced" if self.every is None else f"every {self.every:,}"),
             nbytes_text(self.nbytes),
         ]
         if self.odd:

@@ -9,7 +9,7 @@ from lcviz.ui import widgets
 
 from .race_figure import race_panel, rework_table
 
-LOSSES = {"trend": "on the trend", "measured": "as measured"}
+LOSSES = {"trend": "smoothed", "measured": "as measured"}
 
 
 def show_race(raced: Raced, killed_at: int, *, whole: bool) -> None:

@@ -29,7 +29,7 @@ def race_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> Pan
         for name, end in ways.ends.items()
     }
     return Panel(
-        f"The race back: loss around the crash, {'on the trend' if smooth else 'as measured'}",
+        f"The race back: loss around the crash, {'smoothed' if smooth else 'as measured'}",
         f"{race_sentence(ways, _WORDS)} In brackets: iterations until then.",
         race_figure(ways, _WORDS, killed_at, HEIGHT, names),
         "Loss before the crash, and of each method and of the undisturbed training after it.",

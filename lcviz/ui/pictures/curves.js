@@ -56,7 +56,7 @@ function drawAll(svg, data, width, send) {
     (g, mark) => {
       const stroke = mark.strong ? "var(--up)" : "var(--grey)";
       set(g.children[0], { x1: x(mark.step), x2: x(mark.step), y1: 4, y2: height - BOTTOM, stroke });
-      set(g.children[1], { x: x(mark.step), y: mark.above ? 10 : height - 3, style: HALO });
+      set(g.children[1], { x: Math.max(x(mark.step), LEFT + 3.1 * mark.text.length), y: mark.above ? 10 : height - 3, style: HALO });
       g.children[1].textContent = mark.text;
     },
   );

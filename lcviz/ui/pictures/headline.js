@@ -8,20 +8,22 @@ export default function (component) {
       "figure",
       { "data-picture": data.picture, role: "group" },
       make("b", { class: "full" }),
-      make("span", { class: "bar" }, make("i")),
+      make("span", { class: "shares" }, make("span", { class: "bar" }, make("i")), make("small")),
       make("b", { class: "record" }),
       make("b", { class: "times" }),
       make("span", { class: "apart" }),
-      make("span", { class: "said" }, make("span"), make("span"), make("button", { type: "button" })),
+      make("span", { class: "said" }, make("span"), make("span", {}, make("span"), make("button", { type: "button" }, "Back"))),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
   }
-  const [full, bar, record, times, apart, said] = figure.children;
-  const [status, crash, back] = said.children;
+  const [full, shares, record, times, apart, said] = figure.children;
+  const [bar, sofar] = shares.children;
+  const [status, { children: [crash, back] }] = said.children;
   full.textContent = data.full;
   record.textContent = data.record;
   times.textContent = data.times;
+  sofar.textContent = data.so_far;
   each(
     apart,
     data.apart ?? [],
@@ -30,21 +32,20 @@ export default function (component) {
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
   status.textContent = data.status;
-  crash.textContent = data.crash;
-  crash.hidden = Boolean(data.back); // it is the run's, and this record is not
+  crash.textContent = data.kept ?? data.crash; // the run's crash is not that of a try
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
-  set(back, { hidden: !data.back });
-  back.textContent = data.back ?? "";
+  set(back, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
   announce(figure, data, data.text);
   document.addEventListener("keydown", press);
   return () => document.removeEventListener("keydown", press);
 }
 
-/** Space plays and pauses, the right arrow steps, unless a widget has the focus. */
+/** Space plays and pauses, the right arrow steps, unless what has the focus needs the key itself. */
 function press(event) {
-  const at = document.activeElement;
-  if ((at && at !== document.body) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = document.activeElement ?? document.body;
+  const free = at === document.body || (event.key === "ArrowRight" && at.matches(BUTTON));
+  if (!free || event.ctrlKey || event.metaKey || event.altKey) return;
   const names = { " ": ["play", "pause"], ArrowRight: ["step"] }[event.key] ?? [];
   const buttons = names.map((name) => document.querySelector(`.st-key-${name} button:not([disabled])`));
   const button = buttons.find((found) => found);
@@ -53,15 +54,19 @@ function press(event) {
   button.click();
 }
 
+const BUTTON = "button:not([role]), button[role=button]"; // not one of a group, which arrows move in
+
 const STYLE = `
   figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
   figure b { font-size: 22px; white-space: nowrap; }
-  .bar { flex: 1 1 3rem; max-width: 20rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
+  .shares { flex: 0 1 14rem; display: grid; line-height: 1.2; }
+  .shares small { font-size: 12px; color: var(--faint); white-space: nowrap; font-variant-numeric: tabular-nums; }
+  .bar { height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
   .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
   .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
-  .said button { border: 1px solid var(--up); border-radius: 0.5rem; margin-block: -1px; line-height: 1.2; }
+  .said button { border: 1px solid var(--up); border-radius: 0.5rem; margin: -1px 0 -1px 0.5em; line-height: 1.2; }
   .said [hidden] { display: none; }
 `;

@@ -73,7 +73,7 @@ def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str
     with pytest.raises(SourceError, match=told):
         files.read_state(path)
     path.unlink()
-    with pytest.raises(SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="not found"):
         files.read_state(path)
 
 

@@ -428,7 +428,7 @@ def test_a_file_that_changes_or_goes(
     with pytest.raises(SourceError, match="has changed since it was opened"):
         file.state()
     path.unlink()
-    with pytest.raises(SourceError, match=r"1\.safetensors: is not there any more; open it again"):
+    with pytest.raises(SourceError, match=r"1\.safetensors: is gone; open it again"):
         file.state()
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lcviz.lab.measures import crossing, distance, lost_iterations, smoothed
+from lcviz.lab.measures import crossing, distance, lost_iterations, recent, smoothed
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,11 @@ def test_a_negligible_excess_waits_for_no_trend_that_rises() -> None:
     assert crossing(trend, [0.02] * 4) == pytest.approx(2 + 1.02 / 4)
     assert crossing(trend, [0.5, 1e-9, 0.0, 0.0]) == 1  # where the undisturbed training is
     assert crossing([7.0, 7.0, 7.0], [1e-9] * 3) is None  # one that gains nothing
+
+
+def test_recent_means() -> None:
+    assert recent([1.0, 3.0, 5.0, 7.0], 3) == [1.0, 2.0, 3.0, 5.0]
+    assert recent([], 3) == []
+    exploded = recent([1.0, math.inf, 3.0, 5.0], 3)
+    assert math.isnan(exploded.pop(1))
+    assert exploded == [1.0, 2.0, 4.0]

@@ -125,7 +125,7 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     run = run_to(create, 4, optimizer="adam", lr=1e-9)
     c = run.snapshot().newest
     page = live(run=run.id).click("kill")
-    assert killed(page).value == "**Killed at iteration 4**, saved, but not exactly."
+    assert killed(page).value == "**Killed at iteration 4**, right after a checkpoint."
     assert f"is {c.live_loss:.4f} with and without it" in report(page)
     assert "the optimizer's state" in report(page)
     assert "what the checkpoint of step 4 had left out" in report(page)
@@ -141,8 +141,9 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
 
     def tried() -> bool:
         top = page.picture("headline")
-        assert (top["back"] == "Only a try: back to 2 bits") == (top["record"] != record)
-        return top["back"] is not None
+        tried = "only a try: the run keeps 2 bits until Reset"
+        assert (top["kept"] == tried) == (top["record"] != record)
+        return top["kept"] is not None
 
     assert not tried()
     page.set("select_slider", "bits", 1)

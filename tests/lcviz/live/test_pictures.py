@@ -167,7 +167,13 @@ def test_loss_and_a_log_axis() -> None:
     assert (data["marks"][1]["text"], data["marks"][1]["above"]) == ("killed", True)  # close by
     far = loss_picture(steps, live, live, 5, 20, [17]).data["marks"][1]
     assert (far["text"], far["above"]) == ("killed at 17", False)
-    assert "restored not finite" in data["text"]
+    assert data["text"].endswith("restored not finite.")
+    above, below, none = (
+        loss_picture([5], [live_loss], [0.51], 5, 20).data["text"] for live_loss in (0.5, 0.6, 0.0)
+    )
+    assert above == "At step 5: live 0.500, restored 0.510, 2.00 % above."
+    assert below == "At step 5: live 0.600, restored 0.510, 15.00 % below."
+    assert none == "At step 5: live 0.000, restored 0.510."
     assert check(loss_picture(steps, [1, 1e5, 3], [1, 2, 3], 5, 20))["log"]
 
 
@@ -222,15 +228,15 @@ def test_headline(finished_runs: Finished) -> None:
     data = check(headline(shown, saved, "iteration 6 of 6", crash, "2 bits"))
     assert data["share"] == shown.nbytes / 31_400
     assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"
-    assert data["back"] is None
+    assert data["kept"] is None
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
-    assert data["apart"] == [["run so far", smaller]]
+    assert data["so_far"] == f"run so far: {smaller}"
     base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
-    assert base_and_one.data["apart"][0][1].startswith("62.8 kB → ")
-    other = headline(cut(shown, 1), saved, "", "a", "2 bits")
-    assert other.data["back"] == "Only a try: back to 2 bits"
-    assert "apart" not in other.data
+    assert base_and_one.data["so_far"].startswith("run so far: 62.8 kB → ")
+    other = headline(cut(shown, 1), saved, "", "a", "the run keeps 2 bits")
+    assert other.data["kept"] == "only a try: the run keeps 2 bits"
+    assert other.data["so_far"] == data["so_far"]
 
 
 def test_every_module_is_drawn_by_a_picture() -> None:

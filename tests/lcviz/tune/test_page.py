@@ -273,9 +273,9 @@ def test_the_answer_in_words() -> None:
     )
     assert headline(best) == "use 3 bits every 2: 1.5 % of float32, 0.3 iterations lost"
     never = replace(best, rework=Mean(math.inf, math.inf, 10))
-    assert headline(never).endswith("more lost than was trained")
+    assert headline(never).endswith("more lost than trained")
     assert headline(replace(best, rework=None)).endswith("distance 8.00 %")
-    assert headline(None) == "no setting keeps that"
+    assert headline(None) == "no tested setting meets this limit"
     same = RunSettings(coding=Coding(3), interval=2)
     assert changes(best.setting, same) == "Live has this setting already."
     other = RunSettings(coding=Coding(None, "tensor", "huffman"), interval=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.forward_msg_cache import create_reference_msg, populate_hash_if_needed
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.testing.v1 import AppTest
 
@@ -41,3 +42,18 @@ def test_what_is_below_arrives_without_what_polls(monkeypatch: pytest.MonkeyPatc
         n_children[path[:-1]] += 1
         n_children.setdefault(path, 0)
     assert len(left) == 3  # above, the container, below
+
+
+def test_no_message_is_a_reference() -> None:
+    """Streamlit keeps one whose container it drops: the browser cannot place it."""
+    element = ForwardMsg()
+    element.delta.fragment_id = "part"
+    element.delta.new_element.markdown.body = "x" * 1_000_000
+    populate_hash_if_needed(element)
+    queue = ForwardMsgQueue()
+    queue.enqueue(element)
+    queue.enqueue(create_reference_msg(element))
+    queue.clear(retain_lifecycle_msgs=True, fragment_ids_this_run=["part"])
+    (left,) = queue.flush()
+    assert left.ref_hash == element.hash
+    assert not element.metadata.cacheable  # so none is ever made: see .streamlit/config.toml

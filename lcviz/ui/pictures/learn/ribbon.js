@@ -9,13 +9,13 @@ function ribbonRows(page) {
   const folded = state.folded >= runs.words.length;
   const nbits = foldedBits(runs, state.folded);
   const all = (bits) => `${grouped(bits)} bits, ${words(bits / n, 3)} a value`;
-  const done = folded ? `${words((32 * runs.n) / nbits, 3)} ×, without a header` : "fold the zeros";
+  const done = folded ? `${words((32 * runs.n) / nbits, 3)} × smaller, without a header` : "fold the zeros";
   return [
     ["float32", 32, all(float32), "var(--grey)"],
     ["Exponents", e / n, all(e), "var(--down)"],
     ["Promotion", p / n, all(p), "var(--table)"],
     ["Huffman", (joined ? h : p) / n, `${all(joined ? h : p)}${joined ? "" : " · join the tiles"}`, "var(--good)"],
-    ["Runs", nbits / runs.n, `${words(nbits / runs.n, 3)} bits a value of ${runs.n} others · ${done}`, "var(--up)"],
+    ["Runs", nbits / runs.n, `${words(nbits / runs.n, 3)} bits a value in a list of ${runs.n} · ${done}`, "var(--up)"],
   ];
 }
 

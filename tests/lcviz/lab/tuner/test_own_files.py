@@ -48,7 +48,7 @@ def test_changing_distances(tmp_path: Path) -> None:
     write(tmp_path, range(3))
     found = look_into(write(tmp_path, range(10, 12)))
     assert found.every is None
-    assert "5 files, steps 0–11 at changing distances, " in found.describe()
+    assert "5 files, steps 0–11 unevenly spaced, " in found.describe()
 
 
 def test_a_chain(tmp_path: Path) -> None:

@@ -148,6 +148,6 @@ def test_a_race_under_way() -> None:
 )
 def test_verdicts(found: Sequence[Outcome], winners: str, facts: list[str]) -> None:
     text = verdict(found)
-    assert f" a checkpoint {winners}" in text
+    assert f" per checkpoint {winners}" in text
     for fact in facts:
         assert fact in text

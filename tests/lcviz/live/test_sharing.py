@@ -1,0 +1,75 @@
+"""A link lets others look at a run; only who began it, or has the private link, steers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lcviz.run.run import Run
+from lcviz.run.snapshot import RunError
+from lcviz.ui import session
+
+Live = Callable[..., Any]
+Create = Callable[..., Run]
+STEERING = {"play", "pause", "step", "kill", "reset"}
+
+
+def buttons(page: Any) -> set[str]:
+    return {button.key for button in page.at.button}
+
+
+def links(page: Any) -> list[dict[str, list[str]]]:
+    """What the links that *Share* offers say."""
+    codes = [code.value for code in page.at.code if "run=" in code.value]
+    return [parse_qs(urlsplit(code).query) for code in codes]
+
+
+@pytest.fixture
+def run(create: Create) -> Run:
+    return create(interval=2, stop_after=100)
+
+
+def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
+    run.step()
+    run.wait(60)
+    page = live(steers=False, run=run.id, details="false")
+    assert page.picture("headline")["status"].startswith("iteration 2 of 100")
+    assert "You are watching. Only who began this run steers it." in page.texts("markdown")
+    assert not buttons(page) & STEERING
+    assert links(page) == [{"run": [run.id]}]
+    with pytest.raises(RunError, match="began"):
+        page.at.session_state["steering"].of(run)
+    page.click("start")  # a run of one's own
+    assert page.the_run is not run
+    assert STEERING - {"play"} <= buttons(page)
+    assert session.all_runs().get(run.id) is run
+
+
+def test_the_private_link_hands_the_steering_on(live: Live, run: Run) -> None:
+    owner = live(run=run.id, details="false")
+    assert {"play", "step", "kill", "reset"} <= buttons(owner)
+    look, steer = links(owner)
+    assert look == {"run": [run.id]}
+    assert steer["steer"] == [session.all_runs().key(run)]
+    given = {name: value for name, (value,) in steer.items()}
+    friend = live(steers=False, details="false", **given)
+    assert "steer" not in friend.at.query_params  # an address that is copied is a link to look
+    friend.click("step")
+    assert run.wait(60).iteration == 2
+
+
+@pytest.mark.parametrize("key", ["", "wrong"])
+def test_another_key_opens_nothing(live: Live, run: Run, key: str) -> None:
+    page = live(steers=False, run=run.id, steer=key, details="false")
+    assert "You are watching" in " ".join(page.texts("markdown"))
+    assert not buttons(page) & STEERING
+    assert "steer" not in page.at.query_params
+
+
+def test_the_key_of_one_run_opens_no_other(live: Live, run: Run, create: Create) -> None:
+    other = create(interval=2, stop_after=100)
+    page = live(steers=False, run=run.id, steer=session.all_runs().key(other), details="false")
+    assert not buttons(page) & STEERING
