@@ -1,4 +1,4 @@
-"""Pictures of every page, light and dark, at 1400 and 800 px.
+"""Pictures of every page, light and dark: the first screen at three sizes, and the whole page.
 
     PYTHONPATH=. python benchmarks/screenshots.py FOLDER [--chromium /usr/bin/chromium]
 
@@ -23,24 +23,29 @@ CHARTS = {
     "export": ".js-plotly-plot .main-svg",
     "glossary": ".st-key-glossary-asked",
 }
+SIZES = (1280, 720), (1400, 900), (800, 1000)
 PATHS = {
     "glossary": "/glossary?term=bucket",
 }
 
 
-def shoot(browser: Browser, address: str, name: str, scheme: str, width: int, folder: Path) -> None:
-    """One page, whole, once its last chart is drawn."""
+def shoot(
+    browser: Browser, address: str, name: str, scheme: str, size: tuple[int, int], folder: Path
+) -> None:
+    """One page once its last chart is drawn: what one sees first, and all of it."""
+    width, height = size
     context = browser.new_context(
         color_scheme="dark" if scheme == "dark" else "light",
-        viewport={"width": width, "height": 1000},
+        viewport={"width": width, "height": height},
     )
     page = context.new_page()
     page.goto(address + PATHS.get(name, f"/{name}"))
     page.locator(CHARTS[name]).first.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
+    page.screenshot(path=folder / f"{name}-{scheme}-{width}x{height}.png")
     page.set_viewport_size({"width": width, "height": full_height(page)})
     page.wait_for_timeout(1500)
-    page.screenshot(path=folder / f"{name}-{scheme}-{width}.png")
+    page.screenshot(path=folder / f"{name}-{scheme}-{width}-whole.png")
     context.close()
 
 
@@ -60,8 +65,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
         for name in CHARTS:
             for scheme in ("light", "dark"):
-                for width in (1400, 800):
-                    shoot(browser, ours.url, name, scheme, width, options.folder)
+                for size in SIZES:
+                    shoot(browser, ours.url, name, scheme, size, options.folder)
 
 
 if __name__ == "__main__":

@@ -49,10 +49,17 @@ def kept_text(coding: Coding) -> str:
 
 
 def loss_text(loss: float, digits: int = 6) -> str:
-    """A loss as text; says if it is not finite."""
+    """A loss with so many decimals; says if it is not finite."""
     if not math.isfinite(loss):
         return "not finite"
     return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
+
+
+def short_loss_text(loss: float) -> str:
+    """A loss with three significant digits; says if it is not finite."""
+    if not math.isfinite(loss):
+        return "not finite"
+    return f"{loss:.0f}" if 1e3 <= abs(loss) < 1e5 else f"{loss:#.3g}".rstrip(".")
 
 
 def percent_text(share: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lcviz.report.figure_parts import thinned
-from lcviz.text import loss_text, percent_text
+from lcviz.text import percent_text, short_loss_text
 from lcviz.ui.picture import Picture
 
 HEIGHT = 118  # CSS pixels
@@ -51,12 +51,12 @@ def loss_picture(
         _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
     ]
     text = (
-        f"At step {steps[-1]}: live {loss_text(live[-1], 3)}, restored "
-        f"{loss_text(restored[-1], 3)}{_gap(live[-1], restored[-1])}."
+        f"At step {steps[-1]}: live {short_loss_text(live[-1])}, restored "
+        f"{short_loss_text(restored[-1])}{_gap(live[-1], restored[-1])}."
     )
     if tried is not None:
         lines.append(_line("your try", "good", "solid", [viewed], [tried]) | {"ends": True})
-        text += f" Your try changes step {viewed} alone: restored {loss_text(tried, 3)}."
+        text += f" Your try changes step {viewed} alone: restored {short_loss_text(tried)}."
     return Picture(
         "curves",
         "Loss",

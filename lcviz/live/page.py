@@ -51,13 +51,14 @@ Moment = tuple[RunSettings | None, Status | None]  # of the form, and of one's o
 
 def page() -> None:
     """The whole page."""
-    with st.container(key="unseen"):  # the menu above says it, too
-        st.title("LC-Checkpoint, live", anchor=False)
-        keep_in_browser(session.steered())
+    unseen = st.container(key="unseen")
+    unseen.title("LC-Checkpoint, live", anchor=False)  # the menu above says it, too
     set_again()
     st.session_state.pop(CHANGED, None)
     form = settings_form()
     run = session.current_run()
+    with unseen:
+        keep_in_browser(session.steered())  # it may have taken a key from the link
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
             _keep((form.settings, None), _start_button(form))

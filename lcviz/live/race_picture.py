@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.text import enumerated, loss_text, nbytes_text, plural
+from lcviz.text import enumerated, nbytes_text, plural, short_loss_text
 from lcviz.ui.charts import plotted
 from lcviz.ui.picture import Picture
 from lcviz.ui.race import STYLES, Points, RaceWords, race_table, ways_back
@@ -46,7 +46,7 @@ def race_picture(outcomes: Sequence[Outcome], killed_at: int, over: bool) -> Pic
         {
             "lines": lines,
             "marks": [{"step": 0, "text": f"crash at {killed_at}", "strong": True}],
-            "level": {"y": plotted(ways.level), "text": f"{loss_text(ways.level, 3)} before"},
+            "level": {"y": plotted(ways.level), "text": f"{short_loss_text(ways.level)} before"},
             "range": [ways.before[0][0], ways.calm[-1][0]],
             "log": False,
             "unit": "iteration",

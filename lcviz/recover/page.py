@@ -31,7 +31,8 @@ DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
 IN_URL = tuple(
     f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
 )
-TIMELINES_IN_URL = ("recover_crash", "recover_shows")
+TIMELINES_IN_URL = ("recover_timed", "recover_crash", "recover_shows")
+TIMED = "alexnet"  # the largest: the ways to save differ most
 METHODS = {
     "full": "Every value, exactly.",
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
@@ -75,13 +76,13 @@ def page() -> None:
     with first:
         asking.follow(answer)
     asking.follow(more)
-    own, interval = workload(experiment.model), experiment.protocol.interval
-    drill = Drill(own, 0, interval, Coding(budget=experiment.share))
     linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params)
     box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
     if box is not None:
         with box:
-            timelines("recover", drill)
+            timed = workload(_timed_model())
+            coding = Coding(budget=experiment.share)
+            timelines("recover", Drill(timed, 0, experiment.protocol.interval, coding))
 
 
 def _own(asking: Asking[Outcomes], view: View[Outcomes]) -> Shown | None:
@@ -176,6 +177,18 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     _explanation()
     wrong = "" if fail_at and cap else "Correct the settings first."
     return CrashExperiment(model, share, protocol), seeds, wrong
+
+
+def _timed_model() -> str:
+    return st.selectbox(
+        "Model",
+        list(MODELS),
+        list(MODELS).index(TIMED),
+        key="recover_timed",
+        bind="query-params",
+        format_func=lambda name: MODELS[name].title,
+        width=420,
+    )
 
 
 def _last_checkpoint(protocol: Protocol) -> str:

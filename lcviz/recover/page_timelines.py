@@ -66,7 +66,7 @@ def timelines(place: str, drill: Drill) -> None:
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         title = MODELS[drill.workload.model].title
         what = f"{title} with its optimizer" if drill.whole else title
-        st.markdown(f"{what} saved every {every}, in three ways:", width="content")
+        st.markdown(f"{what}: saved every {every}, in three ways", width="content")
         for way, text in EXPLAINED.items():
             st.markdown(f"**{way}**", width="content", help=text)
     kept = _kept(drill)

@@ -16,6 +16,7 @@ import streamlit as st
 from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
+COMMAND = "python -m lcviz.record"
 WITH_FIGURES = ("tune", "recover", "inspect", "export")  # pages that open with Plotly
 # Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
 DRAWING = threading.Lock()
@@ -68,7 +69,8 @@ def learn_told() -> Any | None:
 
 def label(more: str) -> None:
     """Say that it is a recording. more: a sentence after it."""
-    st.markdown(f"A recording: {_read()['title']}. {more}", width="content")
+    text = f"A recording: {_read()['title']}. {more}"
+    st.markdown(text, width="content", help=f"`{COMMAND}` makes it.")
 
 
 def pictures() -> None:

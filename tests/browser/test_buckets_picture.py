@@ -49,6 +49,20 @@ def test_what_is_asked_for_is_shown_at_once(page: Page) -> None:
     assert page.evaluate("sent") == [["bits", "3"], ["mark", [-4, 0]]]
 
 
+def test_the_cut_is_dragged(page: Page) -> None:
+    handle = page.get_by_role("slider")
+    box = handle.bounding_box()
+    to = page.locator("g.bars > g").nth(6).locator("rect").first.bounding_box()
+    assert box is not None
+    assert to is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(to["x"] + to["width"] * 0.9, box["y"], steps=4)
+    assert page.evaluate(LOOK)[0] == "7"
+    page.mouse.up()
+    assert page.evaluate("sent")[-1] == ["cut", 7]
+
+
 def test_other_changes_before_the_answer_do_not_undo_it(page: Page) -> None:
     page.get_by_role("slider").press("ArrowRight")
     page.evaluate("show", DATA | {"text": "another tick"})

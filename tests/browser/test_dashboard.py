@@ -228,6 +228,44 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     visitor.check()
 
 
+def test_five_pictures_on_the_first_screen(tab: MakeTab) -> None:
+    visitor = tab(width=1280).open()
+    expecting(visitor.page.get_by_text("An example: ")).to_be_visible()
+    for name in ("headline", "weights", "buckets", "bits", "curves", "examples"):
+        visitor.check_on_first_screen(picture(visitor.page, name))
+    visitor.check()
+
+
+def test_keys(tab: MakeTab) -> None:
+    """Space plays and pauses, the right arrow steps, unless what has the focus needs the key."""
+    visitor = tab(width=1280).open("/?iterations=100&interval=2&speed=slow")
+    page = visitor.page
+    start(page)
+    expecting(picture(page, "headline")).to_be_visible()  # it listens to the keys
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Space")
+    expecting(page.get_by_role("button", name="Play")).to_be_visible()
+    settled(page)
+    before = iteration(page) // 2 * 2
+    page.keyboard.press("ArrowRight")
+    expecting(whereabouts(page)).to_contain_text(f"iteration {before + 2} of")
+    settled(page)
+    before += 2
+    page.get_by_role("button", name="Step", exact=True).click()  # it keeps the focus
+    expecting(whereabouts(page)).to_contain_text(f"iteration {before + 2} of")
+    settled(page)
+    page.keyboard.press("ArrowRight")
+    expecting(whereabouts(page)).to_contain_text(f"iteration {before + 4} of")
+    settled(page)
+    cut = picture(page, "buckets").get_by_role("slider")
+    kept = int(cut.get_attribute("aria-valuenow") or 0)
+    cut.press("ArrowRight")
+    expecting(picture(page, "headline")).to_contain_text("only a try")
+    expecting(cut).to_have_attribute("aria-valuenow", str(kept + 1))
+    assert iteration(page) == before + 4
+    visitor.check()
+
+
 def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
     visitor = tab(width=1280).open()
     page = visitor.page

@@ -38,6 +38,14 @@ def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     return visitor
 
 
+def test_two_pictures_on_the_first_screen(tab: MakeTab) -> None:
+    visitor = tab(width=1280).open("/inspect")
+    for key in ("sizes", "exponents"):
+        visitor.expecting(visitor.figure(key)).to_be_visible()
+        visitor.check_on_first_screen(visitor.figure(key))
+    visitor.check()
+
+
 def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) -> None:
     path = save(tmp_path / "run.lcc", 0, 5)
     visitor = inspecting(tab, path)

@@ -579,7 +579,7 @@ def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPa
     (score,) = (s for s in page.picture("examples")["scores"] if s["name"] == "your try")
     assert score["text"] == percent_text(measured[1])
     loss = page.picture("loss")
-    assert loss["text"].endswith(" Your try changes step 6 alone: restored 2.500.")
+    assert loss["text"].endswith(" Your try changes step 6 alone: restored 2.50.")
     tried = loss["lines"][2]
     assert (tried["name"], tried["x"], tried["y"]) == ("your try", [6], [2.5])
     assert len(measured) == 2

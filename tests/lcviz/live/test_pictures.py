@@ -173,7 +173,7 @@ def test_loss_and_a_log_axis() -> None:
     )
     assert above == "At step 5: live 0.500, restored 0.510, 2.00 % above."
     assert below == "At step 5: live 0.600, restored 0.510, 15.00 % below."
-    assert none == "At step 5: live 0.000, restored 0.510."
+    assert none == "At step 5: live 0.00, restored 0.510."
     assert check(loss_picture(steps, [1, 1e5, 3], [1, 2, 3], 5, 20))["log"]
 
 

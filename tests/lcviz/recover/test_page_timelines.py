@@ -153,17 +153,20 @@ def test_what_a_run_does() -> None:
     assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, s.coding)
 
 
-def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest], Any]) -> None:
+def test_on_recover_with_its_own_model(
+    page_of: Callable[[AppTest], Any],
+) -> None:
     def script() -> None:
         from lcviz.recover import page as recover
 
         recover.page()
 
     at = AppTest.from_function(script, default_timeout=SECONDS)
-    at.query_params["recover_model"] = "Matrix factorization"
     at.query_params["recover_interval"] = "5"
     page = page_of(at).run().unfold("recover-timing")
-    assert "Matrix factorization saved every 5 iterations, in three ways:" in page.texts("markdown")
+    assert "AlexNet, scaled down: saved every 5 iterations, in three ways" in page.texts("markdown")
+    page.set("selectbox", "recover_timed", "matrix-factorization")
+    assert "Matrix factorization: saved every 5 iterations, in three ways" in page.texts("markdown")
     page.click("recover-timelines-start")
     asked = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
     assert session.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
@@ -177,7 +180,7 @@ def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
         timelines_of_run("live", RunSettings("lenet5", interval=1000))
 
     page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
-    assert "saved every 20 iterations" in page.texts("markdown")[0]
+    assert ": saved every 20 iterations" in page.texts("markdown")[0]
     assert "every 1,000 iterations" in page.texts("caption")[0]
 
 

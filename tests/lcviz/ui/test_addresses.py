@@ -31,7 +31,8 @@ PAGES = {  # parameters of their own
         tune_source tune_own tune_model tune_wide tune_want_True tune_size tune_distance
         tune_rework""",
     "recover": """recover_model recover_share recover_interval recover_fail_at recover_seeds
-        recover_cap recover_seed_5 recover_loss recover_crash recover_crashes recover_shows""",
+        recover_cap recover_seed_5 recover_loss recover_timed recover_crash recover_crashes
+        recover_shows""",
     "inspect": """inspect_follow inspect_step inspect_tensor inspect_alphabet
         inspect_value_linear.weight""",
     "export": "export_source export_step",
