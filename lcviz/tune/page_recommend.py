@@ -108,9 +108,10 @@ def headline(best: Candidate | None) -> str:
     if best.rework is not None:
         n = best.rework.value
         lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
-    if setting.coding.budget is not None and not every:  # it names the share
-        return f"use {kept_text(setting.coding)}: {lost}"
-    return f"use {kept_text(setting.coding)}{every}: {100 * best.share:.2g} % of float32, {lost}"
+    kept = kept_text(setting.coding)
+    if setting.coding.budget is not None and setting.coding.uniform and not every:
+        return f"use {kept} of float32: {lost}"
+    return f"use {kept}{every}: {100 * best.share:.2g} % of float32, {lost}"
 
 
 def changes(setting: Setting, run: RunSettings) -> str:

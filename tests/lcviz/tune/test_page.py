@@ -272,6 +272,11 @@ def test_the_answer_in_words() -> None:
         *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
     )
     assert headline(best) == "use 3 bits every 2: 1.5 % of float32, 0.3 iterations lost"
+    budget = replace(best, setting=Setting(Coding(budget=0.02), 1))
+    assert headline(budget) == "use budget 2.00 % of float32: 0.3 iterations lost"
+    in_buckets = Setting(Coding(budget=0.02, quantizer="exponent"), 1)
+    told = headline(replace(best, setting=in_buckets))
+    assert told == "use budget 2.00 % in buckets: 1.5 % of float32, 0.3 iterations lost"
     never = replace(best, rework=Mean(math.inf, math.inf, 10))
     assert headline(never).endswith("more lost than trained")
     assert headline(replace(best, rework=None)).endswith("distance 8.00 %")
