@@ -12,28 +12,31 @@ from lcviz.ui import session
 
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and its value
+_SLIDER = "step-slider"  # in the session: (run, step, token) of a slider that can be moved
 
 
 def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to show: the newest, unless another step was chosen."""
     interval, newest = run.settings.interval, snapshot.newest.step
-    place = f"step-slider-{run.id}"
     if _FOLLOW not in st.session_state and (asked := _step_of_link(snapshot)) is not None:
         st.session_state[_FOLLOW] = 0, False
-        st.session_state[place] = asked, secrets.token_hex(4)
-    follow = _follow_toggle(place)
+        _put_slider(run, asked)
+    follow = _follow_toggle()
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.
     running = follow and snapshot.status == PLAYING
-    if place not in st.session_state or (follow and st.session_state[place][0] != newest):
-        st.session_state[place] = newest, secrets.token_hex(4)
-    at, made = st.session_state[place]
+    before = st.session_state.get(_SLIDER)
+    if before is None or before[0] != run.id or (follow and before[1] != newest):
+        _put_slider(run, newest)
+    _, at, made = st.session_state[_SLIDER]
+    drawn = _drawn()
     key = f"viewed-{run.id}-{'running' if running else made}"
     if running:
         st.session_state[key] = newest
 
     def leave_newest() -> None:
-        if st.session_state.get(place) == (at, made):  # a slider that is gone may still report
+        # One that is gone may still report: of another step, or of the run before.
+        if follow and _drawn() == drawn:
             follow_newest(False)
 
     # The range is fixed from the start: a slider whose range grew would be made anew each tick.
@@ -68,7 +71,12 @@ def viewed_checkpoint(snapshot: Snapshot) -> Checkpoint:
 def look_into(run: Run, step: int) -> None:
     """Show a step from now on, from a callback."""
     follow_newest(False)
-    st.session_state[f"step-slider-{run.id}"] = step, secrets.token_hex(4)
+    _put_slider(run, step)
+
+
+def _put_slider(run: Run, step: int) -> None:
+    """Make a new slider that stands there."""
+    st.session_state[_SLIDER] = run.id, step, secrets.token_hex(4)
 
 
 def _step_of_link(snapshot: Snapshot) -> int | None:
@@ -78,15 +86,20 @@ def _step_of_link(snapshot: Snapshot) -> int | None:
     return step if step in snapshot.steps else None
 
 
-def _follow_toggle(place: str) -> bool:
-    """Whether the newest step is shown. place: the slider's in the session."""
+def _drawn() -> tuple[object, object]:
+    """Which slider and which toggle the page has now."""
+    return st.session_state.get(_SLIDER), st.session_state.get(_FOLLOW)
+
+
+def _follow_toggle() -> bool:
+    """Whether the newest step is shown."""
     made, follow = st.session_state.setdefault(_FOLLOW, (0, True))
     key = f"follow-{made}"
 
     def turn() -> None:
         if st.session_state[_FOLLOW][0] == made:  # a toggle that is gone may still report
             st.session_state[_FOLLOW] = made, st.session_state[key]
-            st.session_state.pop(place, None)
+            st.session_state.pop(_SLIDER, None)
 
     st.toggle(
         "Newest",
@@ -99,7 +112,6 @@ def _follow_toggle(place: str) -> bool:
 
 
 def follow_newest(follow: bool) -> None:
-    """Show the newest step, or stop following it; the toggle shows the same."""
-    made, now = st.session_state.get(_FOLLOW, (0, True))
-    if now != follow:
-        st.session_state[_FOLLOW] = made + 1, follow
+    """Show the newest step, or stop following it: with a new toggle, which shows the same."""
+    made, _ = st.session_state.get(_FOLLOW, (0, True))
+    st.session_state[_FOLLOW] = made + 1, follow

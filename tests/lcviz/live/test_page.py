@@ -299,7 +299,7 @@ def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(live: Live, creat
 def test_late_reports_of_a_slider_or_toggle_that_is_gone(
     live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither brings back what was chosen there."""
+    """Neither brings back what was chosen there; nor does a slider of the run before."""
     calls: dict[str, list[Any]] = {"viewed": [], "follow": []}
     late: list[Any] = []
 
@@ -314,6 +314,11 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
 
     for kind in ("slider", "toggle"):
         monkeypatch.setattr(st, kind, watched(getattr(st, kind)))
+    page = live(**SHORT)  # the example
+    slider = calls["viewed"][-1]
+    page.click("start")
+    late.append(slider)
+    assert page.run().run().follow.value is True
     page = live(run=create(stop_after=9).id).click("step")
     slider, toggle = calls["viewed"][-1], calls["follow"][-1]
     page.click("step")
