@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+import numpy as np
 from playwright.sync_api import Browser
 
 from .crowd import Visitor, tracebacks
@@ -24,6 +25,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
     started = looked = time.monotonic()
     crowd = [Visitor(browser, ours.url, number, said) for number in range(visitors)]
     looks: list[Held] = []
+    minutes_of: list[float] = []  # of each look
     while (elapsed := time.monotonic() - started) < 60 * minutes:
         for visitor in crowd:
             try:
@@ -37,6 +39,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
             print(f"after {elapsed / 60:5.1f} minutes: {held}", flush=True)
             if elapsed > 60 * minutes * WARM_UP:
                 looks.append(held)
+                minutes_of.append(elapsed / 60)
             assert not tracebacks(ours.log()), ours.log()[-4000:]
     for visitor in crowd:
         visitor.look()
@@ -48,6 +51,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
     if not quarter:
         print("too short to speak of growth: it takes 4 looks after warm-up")
         return
+    _explain(looks, minutes_of)
     for what in ("rss", "threads", "files", "disk"):
         first, last = (
             sum(getattr(h, what) for h in part) / quarter
@@ -56,3 +60,19 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
         print(f"{what}: {first:,.0f} -> {last:,.0f} ({100 * (last / first - 1):+.1f} %)")
         if what == "rss":
             assert last <= (1 + MOST_GROWTH) * first, "memory has grown by more than 10 %"
+
+
+def _explain(looks: list[Held], minutes: list[float]) -> None:
+    """Print how much of the memory goes with the runs' chains on disk, and how the rest drifts.
+
+    A least-squares fit: a run that is left alone keeps more steps in memory as its chain grows.
+    """
+    memory = np.array([held.rss for held in looks])
+    chains = np.array([held.disk for held in looks])
+    known = np.stack([chains, np.array(minutes), np.ones(len(looks))], axis=1)
+    (each, drift, rest), *_ = np.linalg.lstsq(known, memory)
+    print(
+        f"memory follows the chains: correlation {np.corrcoef(memory, chains)[0, 1]:.2f}, "
+        f"{each:.0f} bytes for one on disk; the rest is {rest / 1e6:.0f} MB and drifts by "
+        f"{drift / 1e6:+.1f} MB a minute"
+    )
