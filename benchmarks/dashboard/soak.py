@@ -25,7 +25,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
     started = looked = time.monotonic()
     crowd = [Visitor(browser, ours.url, number, said) for number in range(visitors)]
     looks: list[Held] = []
-    minutes_of: list[float] = []  # of each look
+    looked_at: list[float] = []  # minutes
     while (elapsed := time.monotonic() - started) < 60 * minutes:
         for visitor in crowd:
             try:
@@ -39,7 +39,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
             print(f"after {elapsed / 60:5.1f} minutes: {held}", flush=True)
             if elapsed > 60 * minutes * WARM_UP:
                 looks.append(held)
-                minutes_of.append(elapsed / 60)
+                looked_at.append(elapsed / 60)
             assert not tracebacks(ours.log()), ours.log()[-4000:]
     for visitor in crowd:
         visitor.look()
@@ -51,7 +51,7 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
     if not quarter:
         print("too short to speak of growth: it takes 4 looks after warm-up")
         return
-    _explain(looks, minutes_of)
+    _report_memory_and_disk(looks, looked_at)
     for what in ("rss", "threads", "files", "disk"):
         first, last = (
             sum(getattr(h, what) for h in part) / quarter
@@ -62,17 +62,18 @@ def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
             assert last <= (1 + MOST_GROWTH) * first, "memory has grown by more than 10 %"
 
 
-def _explain(looks: list[Held], minutes: list[float]) -> None:
-    """Print how much of the memory goes with the runs' chains on disk, and how the rest drifts.
+def _report_memory_and_disk(looks: list[Held], minutes: list[float]) -> None:
+    """Print how much of the memory goes with the bytes on disk, and how the rest drifts.
 
-    A least-squares fit: a run that is left alone keeps more steps in memory as its chain grows.
+    A least-squares fit. The temporary files are mostly the runs' chains, and a run keeps more steps
+    in memory as its chain grows. minutes: when each look was taken.
     """
     memory = np.array([held.rss for held in looks])
-    chains = np.array([held.disk for held in looks])
-    known = np.stack([chains, np.array(minutes), np.ones(len(looks))], axis=1)
-    (each, drift, rest), *_ = np.linalg.lstsq(known, memory)
+    disk = np.array([held.disk for held in looks])
+    factors = np.stack([disk, np.array(minutes), np.ones(len(looks))], axis=1)
+    (per_byte, drift, rest), *_ = np.linalg.lstsq(factors, memory)
     print(
-        f"memory follows the chains: correlation {np.corrcoef(memory, chains)[0, 1]:.2f}, "
-        f"{each:.0f} bytes for one on disk; the rest is {rest / 1e6:.0f} MB and drifts by "
+        f"memory against temporary disk: correlation {np.corrcoef(memory, disk)[0, 1]:.2f}, "
+        f"{per_byte:.0f} bytes for one on disk; the rest is {rest / 1e6:.0f} MB and drifts by "
         f"{drift / 1e6:+.1f} MB a minute"
     )

@@ -319,6 +319,10 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
     page.click("start")
     late.append(slider)
     assert page.run().run().follow.value is True
+    slider = calls["viewed"][-1]
+    page.click("reset")  # the new run has no slider yet
+    late.append(slider)
+    assert page.run().click("step").follow.value is True
     page = live(run=create(stop_after=9).id).click("step")
     slider, toggle = calls["viewed"][-1], calls["follow"][-1]
     page.click("step")
