@@ -68,7 +68,7 @@ class Followed:
 
     track: ũ before it. live: u. delta: live - track, float32. bucket: None if delta is 0. kept:
     whether the bucket was promoted. level: what delta became. code: None if the run's codes are
-    no longer in memory, or without a word: a zero after the last value of a stream. restored: ũ
+    no longer kept, or without a word: a zero after the last value of a stream. restored: ũ
     after it. exact: stored as it is; delta is not coded, and bucket and code are None.
     """
 
@@ -102,7 +102,7 @@ def follow(
         before: the track before the step, empty for a base.
         live: the model.
         alphabets: of the step's delta.
-        codes: from `dissect`; None if they are no longer in memory.
+        codes: from `dissect`; None if they are no longer kept.
 
     Raises:
         KeyError: if there is no such tensor.

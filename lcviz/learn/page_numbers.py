@@ -135,5 +135,5 @@ def _of_link(run: Run) -> States | None:
     step = st.query_params.get(_STEP, "")
     states = run.states(int(step)) if step.isdecimal() and len(step) < 10 else None
     if step and states is None:
-        st.info(f"Step {step} of this link is no longer in memory: below is the newest checkpoint.")
+        st.info(f"Step {step} of this link is no longer kept: below is the newest checkpoint.")
     return states

@@ -1,10 +1,11 @@
-"""What a run keeps of its steps: the newest in memory, the alphabets of older ones on disk."""
+"""What a run keeps of its steps: the newest in memory, older ones on disk."""
 
 from __future__ import annotations
 
 import errno
 import os
 import pickle
+import shutil
 import tempfile
 import threading
 import weakref
@@ -22,38 +23,78 @@ T = TypeVar("T")
 class NewestSteps(Generic[T]):
     """Values by step; the oldest are dropped when they take too much. Not thread-safe.
 
-    budget: bytes that all values may take together. The newest one stays, whatever it takes.
+    budget, in_memory: bytes that all values may take together, and of these in memory; the others
+    are on disk, one file each. The newest one stays, and in memory, whatever it takes. A value that
+    cannot be written is dropped. folder: where a folder for the files is made; it goes with this
+    object.
     """
 
-    def __init__(self, budget: int) -> None:
-        self._budget, self._nbytes = budget, 0
-        self._kept: dict[int, tuple[T, int]] = {}
+    def __init__(self, budget: int, in_memory: int, folder: Path) -> None:
+        self._budget, self._in_memory = budget, in_memory
+        self._nbytes: dict[int, int] = {}  # of every step that is kept, in order
+        self._values: dict[int, T] = {}  # of those in memory
+        self._parent, self._folder = folder, ""
 
     def add(self, step: int, value: T, nbytes: int) -> None:
         """Keep one more; nbytes: what it takes."""
         self.drop(step)
-        self._kept[step] = value, nbytes
-        self._nbytes += nbytes
-        while self._nbytes > self._budget and len(self._kept) > 1:
-            self.drop(next(iter(self._kept)))
+        self._nbytes[step], self._values[step] = nbytes, value
+        while sum(self._nbytes.values()) > self._budget and len(self._nbytes) > 1:
+            self.drop(next(iter(self._nbytes)))
+        while sum(map(self._nbytes.__getitem__, self._values)) > self._in_memory:
+            oldest = next(iter(self._values))
+            if oldest == step:
+                break
+            self._move_to_disk(oldest)
+
+    def _move_to_disk(self, step: int) -> None:
+        try:
+            if not self._folder:
+                self._folder = tempfile.mkdtemp(prefix="steps-", dir=self._parent)
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            with self._file(step).open("wb") as file:
+                pickle.dump(self._values[step], file, pickle.HIGHEST_PROTOCOL)
+        except OSError:  # the disk is full
+            self.drop(step)
+        else:
+            del self._values[step]
+
+    def _file(self, step: int) -> Path:
+        return Path(self._folder, str(step))
 
     def drop(self, step: int) -> None:
         """Drop a step, if it is there."""
-        self._nbytes -= self._kept.pop(step, (None, 0))[1]
+        if self._nbytes.pop(step, None) is not None:
+            self._values.pop(step, None)
+            if self._folder:
+                self._file(step).unlink(missing_ok=True)
 
     def keep(self, n: int) -> None:
         """Drop all steps but the newest n."""
-        for step in self.steps[: max(len(self._kept) - n, 0)]:
+        for step in self.steps[: max(len(self._nbytes) - n, 0)]:
             self.drop(step)
 
     def get(self, step: int) -> T | None:
         """The value of a step, None if it was dropped."""
-        return self._kept[step][0] if step in self._kept else None
+        if step in self._values or step not in self._nbytes:
+            return self._values.get(step)
+        try:
+            with self._file(step).open("rb") as file:
+                value: T = pickle.load(file)  # a file of our own: nobody else writes there
+        except OSError:  # somebody has cleaned up
+            self.drop(step)
+            return None
+        return value
 
     @property
     def steps(self) -> tuple[int, ...]:
         """The steps that are kept, in the order in which they came."""
-        return tuple(self._kept)
+        return tuple(self._nbytes)
+
+    @property
+    def steps_in_memory(self) -> tuple[int, ...]:
+        """Those that are not on disk."""
+        return tuple(self._values)
 
 
 class AlphabetsOnDisk:

@@ -31,7 +31,7 @@ class RemovedBucketResults:
         states: States | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> RemovedBuckets:
-        """See `Run.removed_buckets`. codes, states: of the step, None if no longer in memory."""
+        """See `Run.removed_buckets`. codes, states: of the step, None if no longer kept."""
         with self._lock:
             if step not in self._known:
                 at = next((i for i, c in enumerate(checkpoints) if c.step == step), None)
@@ -41,8 +41,8 @@ class RemovedBucketResults:
                     raise RunError("The base is stored exactly: it has no buckets to remove.")
                 if codes is None:
                     raise RunError(
-                        f"The dropped values of step {step} are no longer in memory (only those of "
-                        "the newest steps are kept): choose a later step."
+                        f"The dropped values of step {step} are no longer kept, only those "
+                        "of the newest steps. Choose a later step."
                     )
                 c = checkpoints[at]
                 if states is not None:

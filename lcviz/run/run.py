@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -43,7 +44,12 @@ from .snapshot import (
 
 WATCH_SECONDS = 20.0
 CODES_BUDGET = 16 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
-STATES_BUDGET = 32 * 2**20  # bytes of the states of the newest deltas
+STATES_BUDGET = 64 * 2**20  # bytes of the states of the newest deltas
+IN_MEMORY = 1 / 16  # share of both; the others are on disk
+
+
+def _newest(budget: int, path: Path) -> NewestSteps[Any]:
+    return NewestSteps(budget, int(budget * IN_MEMORY), path.parent)
 
 
 class Run:
@@ -72,8 +78,8 @@ class Run:
         self._train_seconds = self._train_seconds_saved = 0.0
         self._loss_seconds = self._wall_seconds = self._idle_seconds = 0.0
         self._speed: float | None = None
-        self._codes: NewestSteps[list[Codes]] = NewestSteps(CODES_BUDGET)
-        self._states: NewestSteps[States] = NewestSteps(STATES_BUDGET)
+        self._codes: NewestSteps[list[Codes]] = _newest(CODES_BUDGET, path)
+        self._states: NewestSteps[States] = _newest(STATES_BUDGET, path)
         self._alphabets, self._n_on_disk = AlphabetsOnDisk(path.parent), 0
         self._removed_buckets = RemovedBucketResults(self.task, path)
         self._save(self._live, float("nan"))
@@ -120,8 +126,7 @@ class Run:
     def states(self, step: int | None = None) -> States | None:
         """The two states of a saved step's delta; without a step, the newest one's.
 
-        None if they are no longer in memory: the newest STATES_BUDGET bytes are kept, and at
-        least one step.
+        None if they are no longer kept: the newest STATES_BUDGET bytes are, and at least one step.
         """
         with self._condition:
             return self._states.get(self._checkpoints[-1].step if step is None else step)
@@ -132,7 +137,7 @@ class Run:
             return self._states.steps
 
     def codes(self, step: int) -> list[Codes] | None:
-        """The exponent stage's codes of a saved step, by alphabet; None if no longer in memory."""
+        """The exponent stage's codes of a saved step, by alphabet; None if no longer kept."""
         with self._condition:
             return self._codes.get(step)
 
@@ -161,7 +166,7 @@ class Run:
     ) -> RemovedBuckets:
         """The removed-bucket experiment for a saved step; repeated calls are free.
 
-        Raises RunError for the base, and for a step whose codes are no longer in memory.
+        Raises RunError for the base, and for a step whose codes are no longer kept.
         """
         with self._condition:
             if self._status == Status.CLOSED:
@@ -390,9 +395,10 @@ class Run:
             self._measure_losses(live)
 
     def _move_to_disk(self) -> None:
-        """Move the alphabets of steps whose states were dropped from memory to disk."""
+        """Move the alphabets of steps whose states are no longer in memory to disk."""
         checkpoints = self._checkpoints  # this thread alone changes them
-        while self._states.get(checkpoints[self._n_on_disk].step) is None:
+        in_memory = self._states.steps_in_memory[0]
+        while checkpoints[self._n_on_disk].step < in_memory:  # the newest stays there
             older = checkpoints[self._n_on_disk]
             if older.alphabets:
                 try:

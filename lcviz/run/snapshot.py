@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
+from functools import cached_property
 from typing import Any
 
 from codec import Coding
@@ -274,10 +275,10 @@ class Snapshot:
         """The last saved step; the base is always there."""
         return self.checkpoints[-1]
 
-    @property
+    @cached_property
     def measured(self) -> tuple[Checkpoint, ...]:
         """The checkpoints whose losses were measured, always with the base."""
-        return tuple(c for c in self.checkpoints if c.measured)
+        return tuple(c for c in self.checkpoints if c.live_loss is not None)
 
     @property
     def steps(self) -> tuple[int, ...]:

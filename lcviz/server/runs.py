@@ -18,7 +18,7 @@ from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, RunSettings
 from . import heap
 from .temp_folders import TempFolder
 
-MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
+MAX_RUNS = 12  # each may hold a model, 5 MB of codes and states, and 80 MB of them on disk
 IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room is needed
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.

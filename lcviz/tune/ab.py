@@ -173,7 +173,7 @@ class TrialChains:
 
 
 def replayed_steps(held: Sequence[int], interval: int) -> tuple[int, ...]:
-    """The steps that choices are replayed on: of those in memory, the base first.
+    """The steps that choices are replayed on: of those that are kept, the base first.
 
     held: rising. Returns between half of MOST_CHECKPOINTS and all of them, if there are so many.
     The base moves on by leaps, so that most new checkpoints take only one more save.

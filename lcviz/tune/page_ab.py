@@ -76,7 +76,7 @@ def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
     """Replay both; None, and why, if they cannot be."""
     seen = replayed_states(run, snapshot)
     if len(seen) < 2:
-        st.info("Only one state of this run is in memory. Two are needed: a base and a later one.")
+        st.info("Only one state of this run is kept. Two are needed: a base and a later one.")
         return None
     held = st.session_state.get(_CHAINS)
     if held is None or held[0] != run.id:
@@ -92,10 +92,10 @@ def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
 
 
 def _basis(base: int, oldest: int, side: ab.Side) -> str:
-    """What the numbers rest on. oldest: the first step whose state is in memory."""
+    """What the numbers rest on. oldest: the first step whose state is kept."""
     text = f"{plural(len(side.saves), 'checkpoint')} after an exact base at step {base}"
     if base == 0:
         return f"{text}."
     if oldest < base:
         return f"{text}; no more than {ab.MOST_CHECKPOINTS} are replayed."
-    return f"{text}; older states are no longer in memory."
+    return f"{text}; older states are no longer kept."

@@ -20,7 +20,7 @@ from lcviz.ui.settings import describe
 from .ab import RunState, replayed_steps
 
 _LOSS = "tune-live-loss"  # in the session: (run, step) and the loss
-GONE = "The states of this run are no longer in memory: wait for its next checkpoint."
+GONE = "The states of this run are no longer kept: wait for its next checkpoint."
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def replayed_states(run: Run, snapshot: Snapshot) -> list[RunState]:
     """The checkpoints that are replayed, the base first."""
     held = [step for step in run.steps_held() if step <= snapshot.newest.step]
     found = ((s, run.states(s)) for s in replayed_steps(held, run.settings.interval))
-    # A state that is missing was removed from memory just now.
+    # A state that is missing was dropped just now.
     return [RunState(s, both.live, snapshot.at(s).moved) for s, both in found if both is not None]
 
 
 def newest_delta(run: Run, snapshot: Snapshot) -> NewestDelta | None:
-    """The newest delta; None if its states are no longer in memory."""
+    """The newest delta; None if its states are no longer kept."""
     step = snapshot.newest.step
     if (states := run.states(step)) is None:
         return None

@@ -146,7 +146,7 @@ def at_step(
 
 
 def history(run: Run, viewed: Checkpoint) -> None:
-    """The followed weight over all steps in memory, if one is followed."""
+    """The followed weight over all steps that are kept, if one is followed."""
     weight = weight_followed()
     if weight is None:
         return
@@ -184,7 +184,7 @@ def read_bucket(text: str) -> BucketKey | None:
 def _why_not(run: Run, weight: Weight) -> str:
     states = run.states()
     if states is None or weight.is_in(states.live):
-        return "that step is no longer in memory; choose a later one."
+        return "that step is no longer kept; choose a later one."
     return "this run has no such weight. Choose another one."
 
 

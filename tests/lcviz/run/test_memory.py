@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import pickle
+import shutil
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,22 +40,27 @@ def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     return coded, lengths, exact, sizes, totals(alphabets), tables(alphabets)
 
 
-def test_the_oldest_go_first_and_the_newest_stays() -> None:
-    kept: NewestSteps[str] = NewestSteps(10)
-    for step, nbytes, steps in (
-        (0, 4, (0,)),
-        (5, 4, (0, 5)),
-        (7, 2, (0, 5, 7)),
-        (9, 1, (5, 7, 9)),
-        (11, 8, (9, 11)),
-        (12, 100, (12,)),  # whatever it takes
-        (13, 1, (13,)),
-        (13, 6, (13,)),  # once more: its room is taken once
-        (14, 4, (13, 14)),
+def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
+    kept: NewestSteps[str] = NewestSteps(10, 5, tmp_path)
+    for step, nbytes, steps, in_memory in (
+        (0, 4, (0,), (0,)),
+        (5, 4, (0, 5), (5,)),
+        (7, 2, (0, 5, 7), (7,)),
+        (9, 1, (5, 7, 9), (7, 9)),
+        (11, 8, (9, 11), (11,)),
+        (12, 100, (12,), (12,)),  # whatever it takes
+        (13, 1, (13,), (13,)),
+        (13, 6, (13,), (13,)),  # once more: its room is taken once
+        (14, 4, (13, 14), (14,)),
     ):
         kept.add(step, f"of {step}", nbytes)
         assert kept.steps == steps
-    assert (kept.get(12), kept.get(14)) == (None, "of 14")
+        assert kept.steps_in_memory == in_memory
+        assert [kept.get(s) for s in steps] == [f"of {s}" for s in steps]
+        assert kept.steps_in_memory == in_memory  # to read one does not bring it back
+        on_disk = {int(path.name) for path in tmp_path.glob("steps-*/*")}
+        assert on_disk == set(steps) - set(in_memory)
+    assert kept.get(12) is None
     kept.drop(13)
     kept.drop(13)
     kept.add(15, "more", 6)  # there is room again
@@ -63,6 +70,45 @@ def test_the_oldest_go_first_and_the_newest_stays() -> None:
     assert kept.steps == (15,)
     kept.keep(0)
     assert kept.steps == ()
+    assert list(tmp_path.glob("steps-*/*")) == []
+    del kept
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_or_read_is_dropped(tmp_path: Path) -> None:
+    kept: NewestSteps[str] = NewestSteps(10, 1, tmp_path / "nowhere")
+    kept.add(0, "first", 1)
+    kept.add(1, "second", 1)
+    assert kept.steps == kept.steps_in_memory == (1,)
+    (tmp_path / "nowhere").mkdir()
+    kept.add(2, "third", 1)
+    assert kept.steps == (1, 2)
+    shutil.rmtree(next(tmp_path.glob("nowhere/steps-*")))
+    assert (kept.get(1), kept.get(2)) == (None, "third")
+    assert kept.steps == (2,)
+
+
+@pytest.mark.parametrize("optimizer_state", [False, True])
+def test_states_and_codes_are_the_same_from_disk(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, optimizer_state: bool
+) -> None:
+    settings = {"optimizer": "adam", "lr": 0.01, "optimizer_state": optimizer_state}
+    held = finished(make_run(stop_after=4, **settings))
+    monkeypatch.setattr(run_module, "IN_MEMORY", 0)
+    stored = finished(make_run(stop_after=4, **settings))
+    assert held._states.steps_in_memory == (0, 1, 2, 3, 4)
+    assert stored._states.steps_in_memory == stored._codes.steps_in_memory == (4,)
+    assert stored.steps_held() == (0, 1, 2, 3, 4)
+    for step in range(5):
+        for kept, found in (
+            (held.states(step), stored.states(step)),
+            (held.codes(step), stored.codes(step)),
+        ):
+            assert pickle.dumps(kept) == pickle.dumps(found)
+    assert not isinstance(stored.snapshot().at(2).alphabets, tuple)  # they are there, too
+    stored.close()
+    assert stored.steps_held() == (4,)
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])

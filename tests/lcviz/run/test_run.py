@@ -568,7 +568,7 @@ def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.M
     run = make_run(stop_after=4)
     played(run)
     assert run.codes(2) is None
-    with pytest.raises(RunError, match="step 2 are no longer in memory"):
+    with pytest.raises(RunError, match="step 2 are no longer kept"):
         run.removed_buckets(2)
     assert [run.removed_buckets(step).step for step in (3, 4)] == [3, 4]
 

@@ -165,7 +165,7 @@ def test_a_step_that_is_no_longer_held(live: Live, create: Callable[..., Run]) -
     run._states.drop(2)
     page = live(run=run.id, weight=f"{name}:5").follow_newest(False).look_into(2)
     assert "followed" not in page.charts
-    assert any("no longer in memory" in text for text in page.texts("caption"))
+    assert any("no longer kept" in text for text in page.texts("caption"))
     assert "followed" in page.look_into(3).charts
 
 
