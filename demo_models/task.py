@@ -68,6 +68,7 @@ class Task:
         with torch.device("meta"):
             model = card.build(dataset)
         self._hollow: nn.Module = copy.deepcopy(model).eval().requires_grad_(False)
+        self._copies: list[nn.Module] = []  # of it, which nobody uses now
         model.to_empty(device="cpu")
         model.initialise(torch.Generator().manual_seed(seed))
         self.model: nn.Module = model
@@ -159,12 +160,17 @@ class Task:
 
     def _outputs(self, state: State | None, examples: tuple[Tensor, ...]) -> Tensor:
         tensors = self.model.state_dict() if state is None else self._checked(state)
-        # functional_call puts the tensors into the module during the call. The module is a copy:
-        # other threads train and probe at the same time.
-        with torch.no_grad():
-            outputs: Tensor = functional_call(
-                copy.deepcopy(self._hollow), tensors, examples[:-1], strict=True
-            )
+        # functional_call puts the tensors into the module during the call. The module is a copy,
+        # one for each thread that is here: others train and probe at the same time.
+        try:
+            module = self._copies.pop()
+        except IndexError:
+            module = copy.deepcopy(self._hollow)
+        try:
+            with torch.no_grad():
+                outputs: Tensor = functional_call(module, tensors, examples[:-1], strict=True)
+        finally:
+            self._copies.append(module)
         return outputs
 
     def _checked(self, state: State) -> dict[str, Tensor]:

@@ -67,11 +67,15 @@ def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
 
 def recent(values: Sequence[float], n: int) -> list[float]:
     """Each value's mean with up to n − 1 finite ones before it; NaN where it is not finite."""
-    found = []
-    for i, value in enumerate(values):
-        near = [v for v in values[max(i - n + 1, 0) : i + 1] if math.isfinite(v)]
-        found.append(sum(near) / len(near) if math.isfinite(value) else math.nan)
-    return found
+    if not len(values):
+        return []
+    every = np.asarray(values, np.float64)
+    finite = np.isfinite(every)
+    weights = np.ones(n)
+    sums = np.convolve(np.where(finite, every, 0), weights)[: len(every)]
+    counts = np.convolve(finite, weights)[: len(every)]
+    means: list[float] = np.where(finite, sums / np.maximum(counts, 1), np.nan).tolist()
+    return means
 
 
 def lost_iterations(

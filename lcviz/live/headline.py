@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 
 import pandas as pd
 
@@ -87,8 +89,8 @@ def _apart(shown: ShownStep) -> dict[str, str]:
 
 def _so_far(shown: ShownStep, saved: Sequence[Checkpoint]) -> str:
     """What all records up to a step take, the base among them, as they were saved."""
-    own = [c for c in saved if c.step <= shown.step]
-    full, nbytes = (sum(sizes) for sizes in zip(*((c.full_nbytes, c.nbytes) for c in own)))
+    own = saved[: bisect_right(saved, shown.step, key=attrgetter("step"))]
+    full, nbytes = (sum(map(attrgetter(name), own)) for name in ("full_nbytes", "nbytes"))
     return f"run so far: {_smaller(full, nbytes)}"
 
 

@@ -6,6 +6,7 @@ Its pictures keep their place from tick to tick.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import streamlit as st
@@ -97,6 +98,7 @@ def page() -> None:
 def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[object]) -> None:
     """What follows the run. rest: what the rest of the page shows, once it does."""
     run.watch()
+    started = time.perf_counter()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != poll_seconds(run) or _is_old(rest, snapshot):
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
@@ -114,6 +116,8 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
         )
         return
     show_pictures(run, snapshot, settings)
+    if snapshot.status == PLAYING:
+        session.time_look(run, time.perf_counter() - started)
     # The pictures come first. Then the rest of the page shows what was moved or set in them.
     if CHANGED in st.session_state or _is_old(rest, snapshot):
         st.rerun()

@@ -85,7 +85,7 @@ def pictures(
     back: the race from the newest crash. Until the run goes on, it stands where the loss does.
     """
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
-    gone = f"The weights of step {shown.step} are no longer in memory: choose a later step."
+    gone = f"The weights of step {shown.step} are no longer kept: choose a later step."
     measured = snapshot.measured
     side = image_side(run.task)
     held = shown.restored is not None and shown.states is not None
@@ -165,7 +165,7 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[ShownS
         problem = f"This setting cannot save step {viewed.step}. {exc}"
     if saved.codes is None and (form not in (run.settings.coding, held[1]) or most):
         problem = (
-            f"Step {viewed.step} is no longer in memory, so it is shown as it was saved. Choose a "
+            f"Step {viewed.step} is no longer kept, so it is shown as it was saved. Choose a "
             "later one to try another setting."
         )
     return found, problem

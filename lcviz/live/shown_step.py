@@ -28,11 +28,11 @@ WORDS = 24  # code words shown
 class ShownStep:
     """One delta, and a record of it.
 
-    alphabets, codes: of the exponent stage; codes are None if they are no longer in memory. kept:
+    alphabets, codes: of the exponent stage; codes are None if they are no longer kept. kept:
     buckets of each alphabet; all of these are the weights'. header_nbytes, table_nbytes,
     word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
     that the record holds. sizes: of the same symbols with each coder. words: the first of the
-    payload. states: before it and live; None if no longer in memory. trial: whether the record is
+    payload. states: before it and live; None if no longer kept. trial: whether the record is
     only tried.
     """
 
@@ -84,7 +84,7 @@ class ShownStep:
 
     @cached_property
     def restored(self) -> Arrays | None:
-        """What a restart would load after it; None if its states are no longer in memory."""
+        """What a restart would load after it; None if its states are no longer kept."""
         if self.states is None or self.codes is None:
             return None
         lossy = {name for a in self.alphabets for name in a.names}
@@ -101,7 +101,7 @@ def as_saved(run: Run, viewed: Checkpoint) -> ShownStep:
 
 
 def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
-    """The same delta with other settings, and new code tables; None if it is no longer in memory.
+    """The same delta with other settings, and new code tables; None if it is no longer kept.
 
     Raises codec.LccError for a budget that it cannot meet.
     """
@@ -121,7 +121,7 @@ def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
 def cut(shown: ShownStep, most: int) -> ShownStep | None:
     """The same delta with the largest buckets alone, so many of each alphabet.
 
-    None if its codes are no longer in memory, or if they are uniform steps.
+    None if its codes are no longer kept, or if they are uniform steps.
     """
     if shown.codes is None or any(a.uniform for a in shown.alphabets):
         return None

@@ -17,7 +17,8 @@ from lcviz.ui.picture import Picture
 from .shown_step import ShownStep
 
 MOST_PIXELS = 60_000  # of an image; larger tensors are drawn coarser
-GAP = -128  # between two tiles
+LEVELS = 7  # of a map, on each side of 0
+GAP = -8  # between two tiles
 HEIGHT = 176  # CSS pixels
 Image = NDArray[np.float32]
 
@@ -26,7 +27,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
     """What a step changes in one tensor.
 
     Args:
-        shown: the step; its states are in memory.
+        shown: the step; its states are kept.
         tensor: name of one of its tensors.
         side: of the model's input images, in pixels; None if it has none.
     """
@@ -141,13 +142,18 @@ def _coarse(image: Image) -> Image:
 
 
 def _packed(image: Image, scale: float | None = None) -> str:
-    """An image as base64 of int8: 127 is scale, or the largest value; GAP where there is none."""
+    """An image as base64 of two pixels a byte, each 4 bits in two's complement, the low half first.
+
+    LEVELS is the scale, or the largest value; GAP where there is none.
+    """
     gaps = np.isnan(image)
     values = np.where(np.isfinite(image), image, 0)
     top = scale or float(np.abs(values).max()) or 1.0
-    found = np.rint(values / top * 127).clip(-127, 127).astype(np.int8)
-    found[gaps] = GAP
-    return base64.b64encode(found.tobytes()).decode()
+    found = np.zeros(image.size + image.size % 2, np.uint8)
+    levels = np.rint(values / top * LEVELS).clip(-LEVELS, LEVELS).astype(np.int8)
+    levels[gaps] = GAP
+    found[: image.size] = levels.reshape(-1).view(np.uint8) & 15
+    return base64.b64encode((found[::2] | found[1::2] << 4).tobytes()).decode()
 
 
 def _table(shown: ShownStep, live: Arrays, before: Arrays, after: Arrays) -> pd.DataFrame:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = Path(__file__).parent / "pictures"
+# Streamlit looks for tables in every value of a dict, and sends a list as it is.
+UNWRAP = "\nexport default (component) => draw({ ...component, data: component.data[0] });\n"
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
 
@@ -74,7 +76,7 @@ def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> No
         for name, handle in (events or {}).items()
     }
     explained = {**data, **behind(data.get("title", ""))}
-    _component(data["picture"])(key=place, data=explained, **called)
+    _component(data["picture"])(key=place, data=[explained], **called)
 
 
 def picture_key(key: str) -> str:
@@ -95,9 +97,8 @@ def style() -> str:
 
 @cache
 def _component(name: str) -> Callable[..., Any]:
-    component: Callable[..., Any] = st.components.v2.component(
-        f"lcviz.{name}", js=script(name), css=style()
-    )
+    js = script(name).replace("export default function", "function draw", 1) + UNWRAP
+    component: Callable[..., Any] = st.components.v2.component(f"lcviz.{name}", js=js, css=style())
     return component
 
 

@@ -6,9 +6,12 @@ different links do not meet. Who may steer it: see `steering`.
 
 from __future__ import annotations
 
+import math
 import os
+import statistics
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import streamlit as st
 
@@ -26,11 +29,16 @@ from .polling import polled
 from .steering import Steering
 
 POLL_SECONDS = 1.0
-LATER_POLL_SECONDS = 2.0  # a look takes about 0.1 s from a training on the same machine
 LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
+LATER_POLL_SECONDS, MOST_POLL_SECONDS = 2.0, 4.0
+# A look takes time from a training on the same machine: what the server works on the pictures, and
+# about as much until the browser has drawn them.
+LOOK_SHARE = 1 / 30  # of the time, for the server's part
+LOOKS = 5  # that are timed; then the pace of a run stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 _RUN = "run"
+_looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first ones
 
 
 @st.cache_resource(show_spinner=False)
@@ -177,4 +185,20 @@ def poll_interval(run: Run) -> float | None:
     snapshot = run.snapshot()
     if snapshot.status not in BUSY:
         return RESTING_POLL_SECONDS
-    return POLL_SECONDS if snapshot.wall_seconds < LIVELY_SECONDS else LATER_POLL_SECONDS
+    if snapshot.wall_seconds < LIVELY_SECONDS:
+        return POLL_SECONDS
+    looks = _looks.get(run, [])
+    if len(looks) < LOOKS:
+        return LATER_POLL_SECONDS
+    wanted = math.ceil(2 * statistics.median(looks) / LOOK_SHARE) / 2
+    return min(max(wanted, LATER_POLL_SECONDS), MOST_POLL_SECONDS)
+
+
+def time_look(run: Run, seconds: float) -> None:
+    """Say how long somebody's look at a run has taken: slow ones are made less often.
+
+    Only the first LOOKS count: each change of pace runs the whole page again.
+    """
+    looks = _looks.setdefault(run, [])
+    if len(looks) < LOOKS:
+        looks.append(seconds)

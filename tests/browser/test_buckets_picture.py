@@ -83,11 +83,13 @@ def test_without_an_answer_it_is_taken_back(page: Page) -> None:
 
 
 def test_a_bar_tells_its_count_as_short_as_it_fits(page: Page) -> None:
+    from playwright.sync_api import expect
+
     many = [bar | {"kept": 1144 if bar["kept"] else 0} for bar in DATA["buckets"]]
     for width, text in ((480, "1,144"), (314, "1.1k"), (260, "")):
         page.locator("body").evaluate(f"body => body.style.width = '{width}px'")
         page.evaluate("show", DATA | {"buckets": many, "largest": 1144, "text": text})
-        assert page.locator("g.bars text").first.text_content() == text
+        expect(page.locator("g.bars text").first).to_have_text(text)
 
 
 @pytest.fixture

@@ -430,7 +430,7 @@ class Page:
         (found,) = (
             e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
         )
-        data: dict[str, Any] = json.loads(found.proto.json)
+        data: dict[str, Any] = json.loads(found.proto.json)[0]
         return data
 
     @property

@@ -12,11 +12,15 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Set attributes; null or false removes one, true sets it without a value. */
+/**
+ * Set attributes; null or false removes one, true sets it without a value. One that has its value
+ * is left alone: the browser would work out its style again.
+ */
 function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
+    const text = value === true ? "" : String(value);
     if (value === null || value === false || value === undefined) element.removeAttribute(name);
-    else element.setAttribute(name, value === true ? "" : value);
+    else if (element.getAttribute(name) !== text) element.setAttribute(name, text);
   }
   return element;
 }
@@ -134,11 +138,12 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   );
 }
 
-/** Numbers from base64 of bytes. Kind: Uint8Array, Int8Array, Int32Array, ... */
-function unpacked(text, Kind = Uint8Array) {
+/** Bytes from base64, as Uint8Array. */
+function unpacked(text) {
   const raw = atob(text);
-  const bytes = Uint8Array.from(raw, (c) => c.charCodeAt(0));
-  return new Kind(bytes.buffer);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
 }
 
 /** Whether whoever looks has asked for less motion. */
@@ -152,17 +157,21 @@ function colour(element, name) {
   return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
 }
 
-/** Call draw(width) now and whenever the body gets another width. */
+/**
+ * Call draw(width) now and whenever the body gets another width. It is read only then: to ask for a
+ * width between two changes makes the browser lay out the whole page.
+ */
 function fitted(body, draw) {
   body.draw = draw;
   if (!body.fitting) {
-    let width = body.clientWidth;
+    body.width = body.clientWidth;
     body.fitting = new ResizeObserver(() => {
-      if (body.clientWidth && body.clientWidth !== width) body.draw((width = body.clientWidth));
+      const width = body.clientWidth;
+      if (width && width !== body.width) body.draw((body.width = width));
     });
     body.fitting.observe(body);
   }
-  draw(body.clientWidth || 400);
+  draw(body.width || 400);
 }
 
 const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
@@ -170,8 +179,10 @@ const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴",
 /** 2 to a power, as a text: 2⁻⁷. */
 const power = (exponent) => "2" + [...String(exponent)].map((c) => SUPERSCRIPT[c]).join("");
 
+const THOUSANDS = new Intl.NumberFormat("en-US"); // toLocaleString would make one for each number
+
 /** A whole number with its thousands grouped. */
-const grouped = (number) => number.toLocaleString("en-US");
+const grouped = (number) => THOUSANDS.format(number);
 
 /** A number with its noun. */
 const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;

@@ -16,6 +16,7 @@ export default function (component) {
     },
   );
   if (!body.children.length) body.append(make("div", { class: "row" }), make("style", {}, STYLE));
+  const ink = colour(body, "--ink");
   each(
     body.firstChild,
     data.examples,
@@ -30,7 +31,7 @@ export default function (component) {
       ),
     (cell, example) => {
       const [picture, live, restored] = cell.children;
-      if (example.pixels) paint(picture, example, data.side);
+      if (example.pixels) paint(picture, example, data.side, ink);
       else picture.textContent = example.name;
       live.textContent = example.live;
       restored.textContent = example.restored;
@@ -41,8 +42,7 @@ export default function (component) {
   );
 }
 
-function paint(canvas, example, side) {
-  const ink = colour(canvas, "--ink");
+function paint(canvas, example, side, ink) {
   const drawn = example.pixels.slice(0, 64) + ink;
   if (canvas.drawn === drawn) return;
   canvas.drawn = drawn;

@@ -31,13 +31,14 @@ export default function (component) {
   };
   draw();
   if (body.step !== data.step && !still()) {
-    map.classList.remove("new");
-    void map.offsetWidth; // so that the animation begins anew
-    map.classList.add("new");
+    const [weights, glow] = map.children;
+    weights.animate({ opacity: [0.5, 1] }, FLASH);
+    glow.animate({ opacity: [1, 0.75] }, FLASH);
   }
   body.step = data.step;
 }
 
+const FLASH = { duration: 500, easing: "ease-out" };
 const key = (colour, text) => make("span", {}, make("i", { style: `background: var(--${colour})` }), text);
 
 function chooseTensor(controls, data, send) {
@@ -49,7 +50,16 @@ function chooseTensor(controls, data, send) {
   select.onchange = () => send("tensor", select.value);
 }
 
-/** maps: Int8Array of rows x columns; a value of 127 is the largest. */
+const GAP = -8; // between two tiles; 7 is the largest value
+
+/** The n values of a map, -8 to 7: base64 of two a byte, the low half first. */
+function levels(text, n) {
+  const bytes = unpacked(text);
+  const found = new Int8Array(n);
+  for (let i = 0; i < n; i++) found[i] = (bytes[i >> 1] << (i % 2 ? 24 : 28)) >> 28;
+  return found;
+}
+
 function paint(map, data, view) {
   const [rows, columns] = data.shape;
   const around = map.getRootNode().host ?? map;
@@ -66,26 +76,30 @@ function paint(map, data, view) {
     canvas.getContext("2d").putImageData(found, 0, 0);
   };
   const grey = (out, at, value) => {
-    const share = 0.55 * (Math.abs(value) / 127);
+    const share = 0.55 * (Math.abs(value) / 7);
     for (let c = 0; c < 3; c++) out[at + c] = paper[c] + (ink[c] - paper[c]) * share;
-    out[at + 3] = value === -128 ? 0 : 255; // -128: a gap between tiles
+    out[at + 3] = value === GAP ? 0 : 255;
   };
   const signed = (strength) => (out, at, value) => {
-    if (value === 0 || value === -128) return;
+    if (value === 0 || value === GAP) return;
     const from = value > 0 ? up : down;
     for (let c = 0; c < 3; c++) out[at + c] = from[c];
-    out[at + 3] = 255 * strength(Math.abs(value) / 127);
+    out[at + 3] = 255 * strength(Math.abs(value) / 7);
   };
   const [weights, glow, changes] = map.children;
   const base = view === "live" ? data.maps.live : data.maps.restored ?? data.maps.live;
   const nothing = new ImageData(columns, rows);
-  put(weights, view === "missing" || !base ? nothing : image(unpacked(base, Int8Array), grey));
+  put(weights, view === "missing" || !base ? nothing : image(levels(base, rows * columns), grey));
   const shown = view === "written" ? data.maps.written : view === "missing" ? data.maps.missing : null;
-  const over = shown ? image(unpacked(shown, Int8Array), signed(view === "written" ? () => 1 : (v) => 0.15 + 0.85 * v)) : nothing;
+  const over = shown ? image(levels(shown, rows * columns), signed(view === "written" ? () => 1 : (v) => 0.15 + 0.85 * v)) : nothing;
   put(changes, over);
-  put(glow, view === "written" ? over : nothing);
-  const room = map.clientWidth || 380;
+  const room = (map.room ||= map.clientWidth) || 380;
   const scale = Math.min(room / columns, data.height / rows);
+  const coarse = (n) => Math.ceil((n * scale) / BLUR);
+  set(glow, { width: coarse(columns), height: coarse(rows) });
+  const light = glow.getContext("2d");
+  light.clearRect(0, 0, glow.width, glow.height);
+  if (view === "written") light.drawImage(changes, 0, 0, glow.width, glow.height);
   const size = `width: ${Math.floor(columns * scale)}px; height: ${Math.floor(rows * scale)}px`;
   for (const canvas of map.children) set(canvas, { style: size });
   set(map, { style: `height: ${Math.floor(rows * scale)}px`, "aria-label": data.text });
@@ -93,15 +107,19 @@ function paint(map, data, view) {
     map.fitting = new ResizeObserver(() => map.again());
     map.fitting.observe(around);
   }
-  map.again = () => map.clientWidth !== room && paint(map, data, view);
+  map.again = () => {
+    const width = map.clientWidth;
+    if (width && width !== map.room) paint(Object.assign(map, { room: width }), data, view);
+  };
 }
+
+// The glow is a coarse copy that the browser smooths. A filter would be computed for every frame.
+const BLUR = 6; // pixels of the screen in one of the copy
 
 const STYLE = `
   .map { position: relative; }
   .map canvas { position: absolute; left: 0; top: 0; image-rendering: pixelated; }
-  .glow { filter: blur(4px); opacity: 0.75; }
-  .new .glow { animation: glow 0.6s ease-out; }
-  @keyframes glow { from { filter: blur(9px) brightness(1.5); opacity: 1; } }
+  .map .glow { image-rendering: auto; opacity: 0.75; }
   .under { display: flex; justify-content: space-between; align-items: center; margin-top: 0.5rem; gap: 0.5rem; flex-wrap: wrap; }
   .key { display: flex; gap: 0.8rem; color: var(--faint); font-size: 12px; }
   .key i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }

@@ -22,7 +22,7 @@ RUN = {"carry": "16 weights of this run"}
 def data(page: Any) -> dict[str, Any]:
     """What the pictures draw."""
     (found,) = page.at.get("bidi_component")
-    shown: dict[str, Any] = json.loads(found.proto.json)
+    shown: dict[str, Any] = json.loads(found.proto.json)[0]
     return shown
 
 
@@ -125,7 +125,7 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
     page = learning(**parameters, learn_step="2")
     assert "The checkpoint of step 2." in page.texts("caption")[-1]
     gone = learning(**parameters, learn_step="77")
-    assert "Step 77 of this link is no longer in memory" in gone.texts("info")[0]
+    assert "Step 77 of this link is no longer kept" in gone.texts("info")[0]
     assert "The checkpoint of step 3." in gone.run().texts("caption")[-1]
     assert not gone.texts("info")
 

@@ -521,6 +521,13 @@ def test_a_step_that_takes_long_is_watched(
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.POLL_SECONDS
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
+    known = {(0.02,): 2.0, (0.075,): 2.5, (0.02, 0.02, 3.0): 2.0, (9.0,): 4.0}
+    for looks, seconds in known.items():
+        monkeypatch.setattr(session, "_looks", {})
+        for look in looks * session.LOOKS:
+            session.time_look(run, look)
+        session.time_look(run, 1e6)  # one too late to count
+        assert session.poll_interval(run) == seconds
     held.release(3)
     assert page.finish().status == "paused"
     assert shown_step(page) == 3

@@ -22,7 +22,7 @@ from lcviz.live.headline import headline, times_text
 from lcviz.live.loss_picture import loss_picture
 from lcviz.live.shown_step import as_saved, cut
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
-from lcviz.live.weights_picture import GAP, MOST_PIXELS, drawable, tiled, weights_picture
+from lcviz.live.weights_picture import GAP, LEVELS, MOST_PIXELS, drawable, tiled, weights_picture
 from lcviz.run.run import Run
 from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
@@ -46,8 +46,11 @@ def newest(run: Run) -> Any:
 
 
 def image(data: dict[str, Any], name: str) -> np.ndarray:
-    raw = np.frombuffer(base64.b64decode(data["maps"][name]), np.int8)
-    return raw.reshape(data["shape"])
+    packed = np.frombuffer(base64.b64decode(data["maps"][name]), np.uint8)
+    halves = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1).astype(np.int8)
+    values = np.where(halves < 8, halves, halves - 16)
+    rows, columns = data["shape"]
+    return values[: rows * columns].reshape(rows, columns)
 
 
 def test_weights(finished_runs: Finished) -> None:
@@ -56,11 +59,11 @@ def test_weights(finished_runs: Finished) -> None:
     written = image(data, "written")
     assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
     tile = np.sign(shown.restored["linear.weight"] - shown.states.before["linear.weight"])
-    np.testing.assert_array_equal(written[29:, 116:], 127 * tile[9].reshape(28, 28))
+    np.testing.assert_array_equal(written[29:, 116:], LEVELS * tile[9].reshape(28, 28))
     assert (written[28] == GAP).all()
     live = shown.states.live["linear.weight"]
     assert image(data, "live")[:28, :28].reshape(-1)[5] == round(
-        float(live[0, 5]) / float(np.abs(live).max()) * 127
+        float(live[0, 5]) / float(np.abs(live).max()) * LEVELS
     )
     moved = np.count_nonzero(tile)
     of = "linear.weight (10 × 28 × 28)"
