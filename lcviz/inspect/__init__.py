@@ -4,10 +4,8 @@ Read in this order:
     page            the page; page_open chooses a chain, page_step shows one step of it,
                     page_receipt checks a receipt, page_watch compares watched runs,
                     page_parts is what they share
-    exponents       how many values of each step got a level of which exponent
     watch_paths     the arguments after --run, and chains in folders
     watch           the watched runs, read again and again
-    figure_parts    what the figures share; records_figure, tensors_figure, exponents_figure and
-                    watch_figure draw
-Records themselves are read by lcviz.lab.records.
+    watch_figure    how they grow, side by side
+Records themselves are read by lcviz.lab.records; lcviz.report draws a chain.
 """

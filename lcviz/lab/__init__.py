@@ -5,6 +5,7 @@ What is measured on one delta:
     anatomy         its buckets, and what each number of bits would keep and cost
     sizes           the bytes of its parts
     records         one record of a chain, part by part
+    chain_summary   a chain in numbers
     step_tensors    one step of a chain, tensor by tensor
     breakdown       what each stage of the codec saves
     removed_bucket  the loss when one exponent bucket is left out
@@ -17,6 +18,7 @@ What is measured on a whole training:
     workload        what the lab trains
     series          its states, or checkpoints of a visitor's own
     dry_run         a chain that is encoded and counted, but not written
+    frontier        bytes against distance, while it trains
     overhead        seconds that saving costs
     recovery/       what a crash costs
     tuner/          which setting to use

@@ -41,6 +41,7 @@ from lcviz.ui.settings import (
 from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
+from .keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds
 from .page_pictures import CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
@@ -60,6 +61,7 @@ def page() -> None:
     run = session.current_run()
     with unseen:
         keep_in_browser(session.steered())  # it may have taken a key from the link
+        listen()
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
             _keep((form.settings, None), _start_button(form))

@@ -7,8 +7,11 @@ draws:
     page_run        the run on Live that four sections look at, and its newest delta
     page_choices    the controls of A and B
     ab              two choices of the codec on the same checkpoints of one run
-    recommend       many settings tried out on a training, and one chosen (computed in lab/tuner)
+    page_recommend  many settings tried out on a training, and one chosen (computed in lab/tuner);
+                    recommend_figure draws
     all_settings    one delta with every number of bits, scope and coder
     by_tensor       one delta tensor by tensor
     by_bucket       one delta with its largest buckets alone, or without some
+    page_sweep      what settings are tried out on
+    recorded        the answer until this server has its own
 """

@@ -8,7 +8,9 @@ Read in this order:
     set_widgets     widgets that the page sets, although a person can move them
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common
-    curves, race    panels that several pages show
+    polling         parts of a page that run by themselves, again and again
+    steering        who may steer a run; share: its links
+    race            the race back after a failure, a panel that several pages show
     coding_form     how deltas are coded: the widgets of several pages
     settings        the settings of a run; live_settings, snippet: the same elsewhere
     experiment      an experiment that a page asks for, follows and stops

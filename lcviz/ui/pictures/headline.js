@@ -37,24 +37,7 @@ export default function (component) {
   set(back, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
   announce(figure, data, data.text);
-  document.addEventListener("keydown", press);
-  return () => document.removeEventListener("keydown", press);
 }
-
-/** Space plays and pauses, the right arrow steps, unless what has the focus needs the key itself. */
-function press(event) {
-  const at = document.activeElement ?? document.body;
-  const free = at === document.body || (event.key === "ArrowRight" && at.matches(BUTTON));
-  if (!free || event.ctrlKey || event.metaKey || event.altKey) return;
-  const names = { " ": ["play", "pause"], ArrowRight: ["step"] }[event.key] ?? [];
-  const buttons = names.map((name) => document.querySelector(`.st-key-${name} button:not([disabled])`));
-  const button = buttons.find((found) => found);
-  if (!button) return;
-  event.preventDefault();
-  button.click();
-}
-
-const BUTTON = "button:not([role]), button[role=button]"; // not one of a group, which arrows move in
 
 const STYLE = `
   figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
