@@ -48,6 +48,7 @@ class Runs:
         minute to compile, later half a second to load from numba's cache.
         """
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+        heap.give_back_regularly()
 
     def prepared(self, timeout: float = 0.0) -> bool:
         """True once the example is there, or `example` raises; waits `timeout` seconds."""

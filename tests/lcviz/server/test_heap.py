@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -43,3 +44,17 @@ def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap.sys, "platform", "win32")
     monkeypatch.setattr(heap.ctypes, "CDLL", None)  # is not even asked for
     heap.give_back()
+
+
+def test_it_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Semaphore(0)
+    monkeypatch.setattr(heap, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(heap, "give_back", given.release)
+    heap.give_back_regularly.cache_clear()
+    before = [thread.name for thread in threading.enumerate()].count("give-back")
+    heap.give_back_regularly()
+    heap.give_back_regularly()
+    after = [thread.name for thread in threading.enumerate()].count("give-back")
+    assert after == before + 1
+    for _ in range(3):
+        assert given.acquire(timeout=60)
