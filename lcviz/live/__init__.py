@@ -2,7 +2,7 @@
 
 Read in this order:
     page                the whole page: controls, pictures, details
-    keys                Space and the right arrow
+    page_keys           Space and the right arrow
     page_step_slider    which checkpoint is shown
     shown_step          that checkpoint, as saved or as a visitor tries it
     page_pictures       its pictures, and what happens when one touches them

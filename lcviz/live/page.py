@@ -41,7 +41,7 @@ from lcviz.ui.settings import (
 from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
-from .keys import listen
+from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds
 from .page_pictures import CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
