@@ -241,6 +241,7 @@ def test_keys(tab: MakeTab) -> None:
     visitor = tab(width=1280).open("/?iterations=100&interval=2&speed=slow")
     page = visitor.page
     start(page)
+    expecting(picture(page, "headline")).to_be_visible()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Space")
     expecting(page.get_by_role("button", name="Play")).to_be_visible()
