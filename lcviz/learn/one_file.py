@@ -49,6 +49,6 @@ def learn_html() -> str:
     return _PAGE.format(
         title=HEADING,
         style=picture.style().replace(":host", ":root"),
-        script=picture.script(shown.name).replace("export default function (", "function draw(", 1),
+        script=picture.drawing(shown.name),
         data=json.dumps(shown.data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
     )

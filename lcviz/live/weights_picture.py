@@ -144,13 +144,15 @@ def _coarse(image: Image) -> Image:
 def _packed(image: Image, scale: float | None = None) -> str:
     """An image as base64 of two pixels a byte, each 4 bits in two's complement, the low half first.
 
-    LEVELS is the scale, or the largest value; GAP where there is none.
+    LEVELS is the scale, or the largest value; GAP where there is none. Rounded away from 0: what is
+    not 0 can be seen.
     """
     gaps = np.isnan(image)
     values = np.where(np.isfinite(image), image, 0)
     top = scale or float(np.abs(values).max()) or 1.0
     found = np.zeros(image.size + image.size % 2, np.uint8)
-    levels = np.rint(values / top * LEVELS).clip(-LEVELS, LEVELS).astype(np.int8)
+    magnitudes = np.ceil(np.abs(values) / top * LEVELS).clip(0, LEVELS)
+    levels = np.copysign(magnitudes, values).astype(np.int8)
     levels[gaps] = GAP
     found[: image.size] = levels.reshape(-1).view(np.uint8) & 15
     return base64.b64encode((found[::2] | found[1::2] << 4).tobytes()).decode()

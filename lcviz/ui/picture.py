@@ -90,6 +90,11 @@ def script(name: str) -> str:
     return "".join(path.read_text() for path in parts)
 
 
+def drawing(name: str) -> str:
+    """The script of a module as a function draw(component), where nothing can be exported."""
+    return script(name).replace("export default function", "function draw", 1)
+
+
 def style() -> str:
     """The style of all modules."""
     return (FOLDER / "pictures.css").read_text()
@@ -97,8 +102,9 @@ def style() -> str:
 
 @cache
 def _component(name: str) -> Callable[..., Any]:
-    js = script(name).replace("export default function", "function draw", 1) + UNWRAP
-    component: Callable[..., Any] = st.components.v2.component(f"lcviz.{name}", js=js, css=style())
+    component: Callable[..., Any] = st.components.v2.component(
+        f"lcviz.{name}", js=drawing(name) + UNWRAP, css=style()
+    )
     return component
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lcviz.ui.picture import script
+from lcviz.ui.picture import drawing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -99,7 +99,7 @@ def page(browser: Browser) -> Iterator[Page]:
         page = context.new_page()
         page.clock.install(time=0)
         page.set_content("<body></body>")
-        module = script("buckets").replace("export default function (", "function draw(", 1)
+        module = drawing("buckets")
         page.add_script_tag(content=MODULE % module)
         page.evaluate("show", DATA)
         page.clock.pause_at(3_600_000)

@@ -266,6 +266,20 @@ def test_keys(tab: MakeTab) -> None:
     visitor.check()
 
 
+def test_keys_before_the_first_checkpoint(tab: MakeTab) -> None:
+    visitor = tab(width=1280).open("/?iterations=100&interval=2&speed=slow")
+    page = visitor.page
+    start(page)
+    page.get_by_role("button", name="Reset", exact=True).click()
+    expecting(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()
+    expecting(page.get_by_text("The base is saved")).to_be_visible()
+    settled(page)
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowRight")
+    expecting(whereabouts(page)).to_contain_text("iteration 2 of")
+    visitor.check()
+
+
 def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
     visitor = tab(width=1280).open()
     page = visitor.page

@@ -50,7 +50,8 @@ function chooseTensor(controls, data, send) {
   select.onchange = () => send("tensor", select.value);
 }
 
-const GAP = -8; // between two tiles; 7 is the largest value
+const LARGEST = 7; // level of a map
+const GAP = -8; // between two tiles
 
 /** The n values of a map, -8 to 7: base64 of two a byte, the low half first. */
 function levels(text, n) {
@@ -76,7 +77,7 @@ function paint(map, data, view) {
     canvas.getContext("2d").putImageData(found, 0, 0);
   };
   const grey = (out, at, value) => {
-    const share = 0.55 * (Math.abs(value) / 7);
+    const share = 0.55 * (Math.abs(value) / LARGEST);
     for (let c = 0; c < 3; c++) out[at + c] = paper[c] + (ink[c] - paper[c]) * share;
     out[at + 3] = value === GAP ? 0 : 255;
   };
@@ -84,7 +85,7 @@ function paint(map, data, view) {
     if (value === 0 || value === GAP) return;
     const from = value > 0 ? up : down;
     for (let c = 0; c < 3; c++) out[at + c] = from[c];
-    out[at + 3] = 255 * strength(Math.abs(value) / 7);
+    out[at + 3] = 255 * strength(Math.abs(value) / LARGEST);
   };
   const [weights, glow, changes] = map.children;
   const base = view === "live" ? data.maps.live : data.maps.restored ?? data.maps.live;
