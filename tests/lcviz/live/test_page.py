@@ -506,6 +506,40 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
     assert page.at.button(key=other.lower()).label == other
 
 
+@pytest.mark.parametrize(
+    ("looks", "seconds"), [((0.02,), 2.0), ((0.075,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
+)
+def test_the_slower_a_look_is_the_longer_until_the_next(
+    create: Create, monkeypatch: pytest.MonkeyPatch, looks: tuple[float, ...], seconds: float
+) -> None:
+    """The first looks decide, by their median."""
+    monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)
+    run = create(interval=1, stop_after=10_000)
+    run.play()
+    for look in (looks * session.LOOKS)[: session.LOOKS]:
+        assert session.poll_interval(run) == session.LATER_POLL_SECONDS
+        session.time_look(run, look)
+    for _ in range(2 * session.LOOKS):
+        session.time_look(run, 1e6)  # too late to count
+    assert session.poll_interval(run) == seconds
+
+
+def test_looks_at_a_run_that_plays_are_timed(
+    live: Live, create: Create, held: threading.Semaphore
+) -> None:
+    run = create(interval=1, stop_after=3)
+    run.play()
+    page = live(run=run.id)  # its base
+    assert run not in session._looks
+    let_save(run, held, 1)
+    page.run()
+    assert len(session._looks[run]) == 1
+    held.release(2)
+    page.finish()
+    page.run()
+    assert len(session._looks[run]) == 1
+
+
 def test_a_step_that_takes_long_is_watched(
     live: Live, create: Create, held: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -521,13 +555,6 @@ def test_a_step_that_takes_long_is_watched(
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.POLL_SECONDS
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
-    known = {(0.02,): 2.0, (0.075,): 2.5, (0.02, 0.02, 3.0): 2.0, (9.0,): 4.0}
-    for looks, seconds in known.items():
-        monkeypatch.setattr(session, "_looks", {})
-        for look in looks * session.LOOKS:
-            session.time_look(run, look)
-        session.time_look(run, 1e6)  # one too late to count
-        assert session.poll_interval(run) == seconds
     held.release(3)
     assert page.finish().status == "paused"
     assert shown_step(page) == 3
