@@ -73,7 +73,7 @@ def _page(title: str, *panels: Panel) -> dict[str, Any]:
         {
             "title": shown_text(panel.title),
             "alt": panel.alt,
-            "figure": json.loads(inked_figure(panel.chart, "light").to_json()),
+            "figure": json.loads(inked_figure(panel.figure, "light").to_json()),
         }
         for panel in panels
     ]

@@ -35,7 +35,7 @@ PAGES = ("learn", "tune", "recover", "inspect", "export", "glossary")
 EXAMPLE = "An example: "
 STALE = "The run in this link is no longer on this server"
 FULL = "This server already holds"
-ERRORS = "[data-testid=stException], [data-testid=stEChartsChartError]"
+ERRORS = "[data-testid=stException]"
 COUNT_CLICKS = """() => {
     window.clicksSeen = 0;
     document.addEventListener('click', () => window.clicksSeen++, {capture: true, once: true});

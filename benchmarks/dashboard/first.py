@@ -21,9 +21,7 @@ from playwright.sync_api import Browser
 from .in_page import new_context
 from .serving import PATIENCE, ROOT, Server, server
 
-PICTURE = (
-    "[data-picture]:not([data-picture=headline]), .js-plotly-plot .main-svg, .stEChartsChart svg"
-)
+PICTURE = "[data-picture]:not([data-picture=headline]), .js-plotly-plot .main-svg"
 PAGES = ("live", "learn", "tune", "recover", "inspect", "export")
 BARE = "bare page"
 SITUATIONS = ("fresh", "restart", "warm")

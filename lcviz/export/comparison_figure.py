@@ -52,7 +52,7 @@ def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
     )
     table = pd.DataFrame(columns).dropna(axis="columns", how="all")
     alt = "Bytes of every step in float32, as its file, zipped, and as a record of the chain."
-    return Panel("Bytes of each step", sentence, figure, alt, table, HEIGHT)
+    return Panel("Bytes of each step", sentence, figure, alt, table)
 
 
 def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
@@ -73,7 +73,7 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     title = "Distance from the originals, ‖restored − u‖ / ‖u − u₀‖"
     alt = "Relative distance of each restored step from the file it was made of."
     table = pd.DataFrame({"step": [c.step for c in steps]} | _error_columns(steps))
-    return Panel(title, sentence, figure, alt, table, HEIGHT)
+    return Panel(title, sentence, figure, alt, table)
 
 
 def tensors_of_step(one: ComparedStep) -> Panel:
@@ -119,7 +119,7 @@ def tensors_of_step(one: ComparedStep) -> Panel:
     columns = {"tensor": [t.name for t in tensors], "weights": [t.n for t in tensors]}
     table = pd.DataFrame(columns | _error_columns(tensors))
     alt = "Relative distance of each tensor of a step from its original, as bars."
-    return Panel(f"Tensors of step {one.step}", sentence, figure, alt, table, height)
+    return Panel(f"Tensors of step {one.step}", sentence, figure, alt, table)
 
 
 def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from .page_open import ChainSource, Findings, choose, leave, read
 from .page_parts import progress_bar, sentence, show_damage
 from .page_receipt import check_receipt
 from .page_step import one_step
-from .watch_figure import BUSY_SECONDS, since_text
+from .watch_table import BUSY_SECONDS, since_text
 
 UNASKED_SECONDS = 3  # of decoding
 RESTING = 4  # times as long as decoding took, the machine is left to the training

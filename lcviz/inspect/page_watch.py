@@ -17,13 +17,14 @@ import streamlit as st
 import codec
 from codec.errors import ChainNotFoundError
 from lcviz.text import enumerated, plain, plural
-from lcviz.ui import navigation, session, widgets
+from lcviz.ui import navigation, picture, session, widgets
 from lcviz.ui.polling import polled
 
 from .page_parts import sentence, show_damage
 from .watch import MOST_RUNS, Watch, Watched
-from .watch_figure import BUSY_SECONDS, MEASURES, PATIENCE, runs_over_steps, runs_table
 from .watch_paths import WatchArguments, parse_arguments
+from .watch_picture import MEASURES, runs_over_steps
+from .watch_table import BUSY_SECONDS, PATIENCE, runs_table
 
 SCRIPT = "app.py"
 ALL, LIVE = "All runs, side by side", "The run on Live"
@@ -227,7 +228,6 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         damaged = [plain(run.name) for run in runs if run.summary and run.summary.problems]
         text = f"Damaged: {', '.join(damaged)}. Open a run to see which of its steps restore."
         show_damage(text, problems, "runs")
-    _table(runs)
     measure = widgets.choice(
         "Drawn",
         list(MEASURES),
@@ -237,11 +237,12 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         format_func=MEASURES.__getitem__,
         label_visibility="collapsed",
     )
-    panel = runs_over_steps(runs, measure)
-    if panel is None:
+    drawn = runs_over_steps(runs, measure)
+    if drawn is None:
         st.info("There is no delta yet: the first one comes with the second step that is saved.")
     else:
-        widgets.show(panel, f"watched-{measure}")
+        picture.show(drawn, "watched")
+    _table(runs)
 
 
 def _not_a_chain(name: str) -> str:

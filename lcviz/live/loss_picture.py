@@ -48,7 +48,7 @@ def loss_picture(
         marks.append({"step": k, "text": text, "strong": True, "above": near})
     lines = [
         _line("live", "down", "solid", x, [live[i] for i in shown]),
-        _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
+        _line("restored", "up", "dash", x, [restored[i] for i in shown]),
     ]
     text = (
         f"At step {steps[-1]}: live {short_loss_text(live[-1])}, restored "

@@ -30,7 +30,7 @@ def race_picture(outcomes: Sequence[Outcome], killed_at: int, over: bool) -> Pic
     ways = ways_back(outcomes, smooth=True)
     lines = [
         _line("before", "grey", "solid", ways.before),
-        _line(WORDS.calm, "grey", "dotted", ways.calm),
+        _line(WORDS.calm, "grey", "dot", ways.calm),
     ]
     for o in outcomes:
         points, running = ways.lines[o.method.name], not over and o is outcomes[-1]

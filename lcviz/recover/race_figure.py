@@ -24,7 +24,6 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
         race_figure(ways, _WORDS, fail_at, HEIGHT),
         "Loss after the failure by iteration, of each method and of the undisturbed training.",
         race_table(ways, _WORDS),
-        HEIGHT,
     )
 
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import FIGURE_SYMBOLS, GREY, Panel, base_figure
+from lcviz.ui.charts import GREY, Panel, base_figure
 from lcviz.ui.race import STYLES
 
 _CAPPED = "arrow-right"
@@ -63,7 +63,6 @@ def rework_panel(costs: Sequence[CrashCost]) -> Panel:
         figure,
         "Rework of each method in iterations: a point for every seed, the mean and its interval.",
         _table(costs),
-        _HEIGHT,
     )
 
 
@@ -81,7 +80,7 @@ def _points(row: int, cost: CrashCost) -> go.Scatter:
         y=[round(row - _LIFT + off, 3) for off in apart],
         mode="markers",
         marker={
-            "symbol": [_CAPPED if capped else FIGURE_SYMBOLS[symbol] for _, capped in cost.each],
+            "symbol": [_CAPPED if capped else symbol for _, capped in cost.each],
             "size": 9,
             "color": colour,
             "opacity": 0.85,

@@ -94,7 +94,6 @@ def timelines_panel(
         "For each way to save, bars of what the training loop and the saver do over time, and "
         "below them a line of the iterations that a crash would cost.",
         partial(_table, found),
-        height,
     )
 
 

@@ -36,7 +36,6 @@ def values_by_bucket(found: StepBuckets) -> Panel:
         figure,
         "Values in each exponent bucket, by sign.",
         _table(found),
-        HEIGHT,
     )
 
 
@@ -60,7 +59,6 @@ def removed_bucket(found: StepBuckets) -> Panel:
         figure,
         "Distance that the restored step moves without each bucket, by sign.",
         _table(found),
-        HEIGHT,
     )
 
 

@@ -62,8 +62,8 @@ class ChainFigures(Mapping[str, go.Figure]):
 
     def __getitem__(self, name: str) -> go.Figure:
         panel = self.panels[name]
-        assert isinstance(panel.chart, go.Figure)
-        figure = go.Figure(panel.chart)
+        assert isinstance(panel.figure, go.Figure)
+        figure = go.Figure(panel.figure)
         margin, height = figure.layout.margin, figure.layout.height
         return figure.update_layout(
             title={

@@ -63,7 +63,6 @@ def code_words(facts: StepFacts) -> Panel | None:
         figure,
         "Share of the bits that each code word takes.",
         table,
-        height,
     )
 
 

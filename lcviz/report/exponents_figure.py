@@ -81,7 +81,6 @@ def exponents_over_steps(steps: Sequence[StepExponents], marked: BucketKey | Non
         figure,
         "Heat map of the number of changed values by step and exponent of the level.",
         pd.DataFrame(rows, columns=["step", "exponent", "values"]),
-        HEIGHT,
     )
 
 

@@ -48,4 +48,4 @@ def steps_that_restore(restored: Collection[int], every: Sequence[int]) -> Panel
         columns=["step", "state"],
     )
     alt = "Each step: whether it restores."
-    return Panel("Integrity: steps that restore", sentence, figure, alt, table, HEIGHT)
+    return Panel("Integrity: steps that restore", sentence, figure, alt, table)

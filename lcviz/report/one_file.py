@@ -129,9 +129,9 @@ def _id(name: str) -> str:
 
 def _figure(panel: Panel) -> dict[str, Any]:
     """The data of a figure and its layout in both themes, as JSON."""
-    assert isinstance(panel.chart, go.Figure)
-    whole = json.loads(panel.chart.to_json())
-    return {"data": whole["data"], "layout": {theme: _layout(panel.chart, theme) for theme in INK}}
+    assert isinstance(panel.figure, go.Figure)
+    whole = json.loads(panel.figure.to_json())
+    return {"data": whole["data"], "layout": {theme: _layout(panel.figure, theme) for theme in INK}}
 
 
 def _layout(figure: go.Figure, theme: str) -> dict[str, Any]:

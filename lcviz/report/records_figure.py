@@ -65,7 +65,7 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     figure.update_yaxes(type="log", range=limits, dtick=1, tickformat=",")
     alt = "Bytes of each record, by step."
     table = partial(records_table, records)
-    return Panel("Size of each record", _sentence(records, by_mark), figure, alt, table, HEIGHT)
+    return Panel("Size of each record", _sentence(records, by_mark), figure, alt, table)
 
 
 def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:

@@ -98,7 +98,6 @@ def tensor_bars(facts: StepFacts) -> Panel:
         figure,
         "Bars for each tensor: the share of its values that changed, and bits per parameter.",
         tensors_table(facts),
-        height,
     )
 
 

@@ -124,7 +124,7 @@ def _both(
     figure.update_xaxes(range=step_range(steps[0], steps[-1]))
     figure.update_yaxes(rangemode="tozero")
     table = pd.DataFrame({"step": steps} | columns)
-    return Panel(title, sentence, figure, f"{title} with A and with B, by step.", table, HEIGHT)
+    return Panel(title, sentence, figure, f"{title} with A and with B, by step.", table)
 
 
 def _bytes(n: float, side: Side) -> str:

@@ -68,7 +68,6 @@ def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Codi
         "Lines over the bits x: size of the record by scope and coder above, relative distance by "
         "scope below.",
         all_settings_table(tried, full_nbytes),
-        HEIGHT,
     )
 
 

@@ -112,7 +112,6 @@ def by_bucket_panel(
         figure,
         "Loss of the rebuilt model over the number of largest buckets kept, with the bits x on it.",
         table,
-        HEIGHT,
     )
 
 

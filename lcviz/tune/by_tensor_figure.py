@@ -81,7 +81,6 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
         figure,
         "Heat map: a row for each tensor, a column for each number of bits.",
         _table(found, columns, measure),
-        height,
     )
 
 

@@ -71,7 +71,6 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
         "the Pareto frontier.",
         frontier_table(tuned, unit),
-        HEIGHT,
     )
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -28,15 +27,6 @@ POINTER = "▶"  # in front of what is highlighted, in texts
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 
-Option = dict[str, Any]
-FIGURE_DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot"}  # Plotly's names
-FIGURE_SYMBOLS = {
-    "rect": "square",
-    "circle": "circle",
-    "triangle": "triangle-up",
-    "diamond": "diamond",
-    "roundRect": "hexagon",
-}
 GRID = "rgba(128,128,128,0.25)"
 _SIDES = {"l": 64, "r": 24, "t": 44, "b": 52}
 
@@ -45,38 +35,31 @@ _SIDES = {"l": 64, "r": 24, "t": 44, "b": 52}
 class Panel:
     """A picture with its title, its sentence and its numbers.
 
-    title: what is shown, with units. sentence: what this picture shows now. chart: an ECharts
-    option or a Plotly figure. alt: the kind of picture, for those who do not see it; always the
-    same, since a chart with a new alt text is drawn anew. numbers: its table, or a function that
-    makes it when it is shown. height: in pixels. renderer: of an ECharts option; "svg" is crisp at
-    any zoom and its texts can be read, "canvas" is faster with thousands of shapes.
+    title: what is shown, with units. sentence: what this picture shows now. alt: the kind of
+    picture, for those who do not see it; always the same, since a chart with a new alt text is
+    drawn anew. numbers: its table, or a function that makes it when it is shown.
     """
 
     title: str
     sentence: str
-    chart: Option | go.Figure
+    figure: go.Figure
     alt: str
     numbers: pd.DataFrame | Callable[[], pd.DataFrame]
-    height: int = 320
-    renderer: Literal["svg", "canvas"] = "svg"
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """Its numbers."""
         return self.numbers() if callable(self.numbers) else self.numbers
 
-
-def base_option() -> Option:
-    """What all ECharts panels share: no animation, and a legend on top.
-
-    The legend is not clickable: the next tick would undo a click.
-    """
-    legend = {"top": 0, "selectedMode": False, "itemWidth": 18, "itemHeight": 10}
-    return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        height: int = self.figure.layout.height
+        return height
 
 
 def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
-    """What all Plotly panels share: explicit margins, the legend on top, all values at one x.
+    """What all figures share: explicit margins, the legend on top, all values at one x.
 
     x, y: names of the axes. sides: margins in pixels, where they differ: l, r, t, b.
     """
@@ -110,42 +93,6 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
     return go.Figure(drawn)
 
 
-def axis(name: str, gap: int = 28, **more: Any) -> Option:
-    """A numeric axis with its name along the middle. gap: pixels between the axis and its name."""
-    return {"type": "value", "name": name, "nameLocation": "middle", "nameGap": gap} | more
-
-
 def plotted(value: float, digits: int = 6) -> float | None:
     """A number for a chart: rounded; None, a gap, if it is not finite."""
     return round(value, digits) if math.isfinite(value) else None
-
-
-def inked(option: Option, theme: str) -> Option:
-    """The option with axis and legend text in a readable colour. theme: "light" or "dark"."""
-    ink = INK[theme]
-
-    def axes(value: Any) -> Any:
-        if isinstance(value, list):
-            return [axes(one) for one in value]
-        label = value.get("axisLabel", {}) | {"color": ink}
-        return value | {"axisLabel": label, "nameTextStyle": {"color": ink}}
-
-    result = dict(option)
-    for key in ("xAxis", "yAxis"):
-        if key in option:
-            result[key] = axes(option[key])
-    if "visualMap" in option:
-        result["visualMap"] = option["visualMap"] | {"textStyle": {"color": ink}}
-    result["legend"] = option["legend"] | {"textStyle": {"color": ink}}
-    series = [dict(one) for one in option["series"]]
-    for one in series:
-        if "label" in one:
-            one["label"] = one["label"] | {"color": ink}
-        for mark in ("markArea", "markLine"):
-            if mark in one:
-                label = one[mark].get("label", {}) | {"color": ink}
-                one[mark] = one[mark] | {"label": label, "animation": False}
-        if "markLine" in one:  # without digits it is drawn where the value is once rounded to two
-            one["markLine"]["precision"] = 9
-    result["series"] = series
-    return result

@@ -52,7 +52,7 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     )
     alt = "Trained and restored value of the followed weight, by step."
     title = f"The followed weight, {name_text(viewed)}"
-    return Panel(title, sentence, figure, alt, table, HEIGHT)
+    return Panel(title, sentence, figure, alt, table)
 
 
 def _waited(found: Sequence[Followed]) -> str:

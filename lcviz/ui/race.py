@@ -14,8 +14,6 @@ from lcviz.text import enumerated, loss_text, plural
 
 from .charts import (
     BLUE,
-    FIGURE_DASHES,
-    FIGURE_SYMBOLS,
     GREEN,
     GREY,
     PURPLE,
@@ -24,13 +22,14 @@ from .charts import (
     plotted,
 )
 
-# Of each method: colour, symbol, dash. Grey is the training that goes on undisturbed.
+# Of each method: colour, and Plotly's names of its symbol and dash. Grey is the training that goes
+# on undisturbed.
 STYLES = {
-    "full": (GREEN, "rect", "solid"),
-    "SCAR": (VERMILION, "circle", "dashed"),
-    "TOPN": (PURPLE, "triangle", "dotted"),
-    "LC Huffman": (BLUE, "diamond", "dashed"),
-    "LC run-length": (BLUE, "roundRect", "solid"),
+    "full": (GREEN, "square", "solid"),
+    "SCAR": (VERMILION, "circle", "dash"),
+    "TOPN": (PURPLE, "triangle-up", "dot"),
+    "LC Huffman": (BLUE, "diamond", "dash"),
+    "LC run-length": (BLUE, "hexagon", "solid"),
     "LC": (BLUE, "diamond", "solid"),
 }
 Points = list[tuple[float, float]]  # iterations after the failure, loss
@@ -125,7 +124,7 @@ def race_figure(
     for name, points in ways.lines.items():
         colour, symbol, dash = STYLES[name]
         shown = (names or {}).get(name, name)
-        figure.add_trace(_line(shown, colour, FIGURE_DASHES[dash], FIGURE_SYMBOLS[symbol], points))
+        figure.add_trace(_line(shown, colour, dash, symbol, points))
     return figure
 
 

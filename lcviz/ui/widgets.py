@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from lcviz.text import minus, plain
 
-from .charts import Panel, inked, inked_figure
+from .charts import Panel, inked_figure
 from .glossary import linked
 from .picture import tables_shown
 
@@ -46,24 +45,14 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     """A panel without its table."""
     theme = st.context.theme.type or "light"
     st.markdown(f"**{linked(panel.title)}**")
-    if isinstance(panel.chart, go.Figure):
-        st.plotly_chart(
-            inked_figure(panel.chart, theme),
-            key=panel_key(key),
-            alt=panel.alt,
-            on_select=on_select,
-            selection_mode="points",
-            config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
-        )
-    else:
-        st.echarts_chart(
-            inked(panel.chart, theme),
-            key=panel_key(key),
-            height=panel.height,
-            alt=panel.alt,
-            renderer=panel.renderer,
-            on_select=on_select,
-        )
+    st.plotly_chart(
+        inked_figure(panel.figure, theme),
+        key=panel_key(key),
+        alt=panel.alt,
+        on_select=on_select,
+        selection_mode="points",
+        config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
+    )
     st.markdown(f":small[{panel.sentence}]")
 
 

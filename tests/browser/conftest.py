@@ -184,12 +184,8 @@ class Tab:
         app = self.page.get_by_test_id("stApp")
         self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
 
-    def chart(self, key: str) -> Locator:
-        """The picture of a panel."""
-        return self.page.locator(f".st-key-panel-{key} .stEChartsChart svg")
-
     def figure(self, key: str) -> Locator:
-        """The picture of a Plotly panel."""
+        """The picture of a panel."""
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
 
     def hover_until(self, point: Locator, told: Locator) -> None:
@@ -273,8 +269,7 @@ class Tab:
         """Nothing went wrong: no error box, no console error, no foreign request."""
         from playwright.sync_api import expect
 
-        for test_id in ("stEChartsChartError", "stException"):
-            expect(self.page.get_by_test_id(test_id)).to_have_count(0)
+        expect(self.page.get_by_test_id("stException")).to_have_count(0)
         assert self.problems == []
 
     @property

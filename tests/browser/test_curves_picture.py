@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lcviz.ui.picture import script, style
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 Line = dict[str, Any]
 LOOK = """() => {
@@ -51,27 +52,37 @@ RACES = {
 }
 
 
+def shown(browser: Browser, **data: Any) -> Page:
+    """A page with nothing but the picture of these data."""
+    known = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
+    module = script("curves").replace("export default function (", "window.draw = function (", 1)
+    page = browser.new_page(offline=True, viewport={"width": 800, "height": 400})
+    page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
+    page.add_script_tag(content=module)
+    page.evaluate(
+        "data => window.draw({ data, parentElement: document.body })",
+        known | {"unit": "iteration", "clickable": False} | data,
+    )
+    return page
+
+
 @pytest.mark.parametrize("lines", RACES.values(), ids=RACES)
 def test_words_stand_where_no_line_is(browser: Browser, lines: list[Line]) -> None:
-    data = {
-        "picture": "curves",
-        "title": "",
-        "about": "",
-        "text": "",
-        "number": 4,
-        "lines": [BEFORE, *lines],
-        "marks": [],
-        "level": {"y": 0.3, "text": "0.300 before"},
-        "range": [-10, 40],
-        "log": False,
-        "unit": "iteration",
-        "height": 104,
-        "clickable": False,
-    }
-    module = script("curves").replace("export default function (", "window.draw = function (", 1)
-    with browser.new_context(offline=True, viewport={"width": 800, "height": 300}) as context:
-        page = context.new_page()
-        page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
-        page.add_script_tag(content=module)
-        page.evaluate("data => window.draw({ data, parentElement: document.body })", data)
+    level = {"y": 0.3, "text": "0.300 before"}
+    with shown(browser, lines=[BEFORE, *lines], level=level, range=[-10, 40], height=104) as page:
         assert page.evaluate(LOOK) == []
+
+
+def test_twelve_lines_that_end_together_can_be_told_apart(browser: Browser) -> None:
+    lines = [line(f"run {i}", [0, 100], [i, 50 + 0.01 * i]) for i in range(12)]
+    with shown(browser, lines=lines, range=[0, 100], height=300, right=200) as page:
+        assert page.evaluate(LOOK) == []
+        leads = page.locator("g.names path[d]")
+        assert 9 <= leads.count() <= 12  # from the end of a line to a name that had to move
+        page.locator("svg").hover(position={"x": 60, "y": 250})
+        rows = page.locator("g.hover tspan")
+        assert rows.all_text_contents()[:2] == ["iteration 0", "run 0 0"]
+        boxes = [row.bounding_box() for row in rows.all()]
+        tops = [box["y"] for box in boxes if box]
+        assert all(b - a >= 13 for a, b in pairwise(tops))
+        assert len(tops) == 13

@@ -12,10 +12,11 @@ import numpy as np
 import codec
 
 MakeTab = Callable[..., Any]
-CHARTS = "[data-testid=stDataFrame] canvas, .stEChartsChart, .stEChartsChart svg"
+PICTURE = "[data-picture=curves]"
+CHARTS = f"[data-testid=stDataFrame] canvas, {PICTURE}, {PICTURE} svg"
 # Marks nodes by a property: one that is replaced loses it, one that is updated keeps it.
-TAG = f"() => document.querySelectorAll('{CHARTS}').forEach((node, i) => {{ node.lcvizTag = i }})"
-TAGS = f"() => [...document.querySelectorAll('{CHARTS}')].map(node => node.lcvizTag ?? null)"
+TAG = "nodes => nodes.forEach((node, i) => { node.lcvizTag = i })"
+TAGS = "nodes => nodes.map(node => node.lcvizTag ?? null)"
 
 
 def save(path: Path, first: int, last: int, **settings: Any) -> Path:
@@ -42,16 +43,16 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     visitor.expecting(page.get_by_text("2 runs at ")).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"/inspect$"))
     visitor.expecting(cell(0, 0)).to_have_text("a.lcc")
-    visitor.expecting(page.locator(".stEChartsChart svg").first).to_be_visible()
-    visitor.check_accessible(".stEChartsChart svg")
-    page.evaluate(TAG)
+    visitor.expecting(page.locator(f"{PICTURE} svg")).to_be_visible()
+    visitor.check_accessible(PICTURE)
+    page.locator(CHARTS).evaluate_all(TAG)
 
     save(a, 5, 6)  # the page finds out by itself
     visitor.expecting(cell(3, 0)).to_have_text("6")
     save(folder / "c.lcc", 0, 1)
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
     visitor.expecting(cell(0, 2)).to_have_text("c.lcc")
-    tags = page.evaluate(TAGS)
+    tags = page.locator(CHARTS).evaluate_all(TAGS)
     assert len(tags) >= 4
     assert tags == list(range(len(tags)))  # the very same nodes
 
@@ -68,5 +69,5 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     page.emulate_media(color_scheme="dark")
     page.get_by_role("button", name="All runs").click()
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
-    visitor.check_accessible(".stEChartsChart svg", ("color-contrast",))
+    visitor.check_accessible(PICTURE, ("color-contrast",))
     visitor.check()

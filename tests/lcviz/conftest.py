@@ -31,7 +31,7 @@ from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
-from lcviz.ui.charts import Panel, inked, inked_figure
+from lcviz.ui.charts import Panel, inked_figure
 
 MakeSettings = Callable[..., RunSettings]
 
@@ -241,44 +241,8 @@ def make_case() -> Callable[..., Case]:
     return make
 
 
-def _walk(value: Any) -> Iterator[Any]:
-    yield value
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for one in inner:
-        yield from _walk(one)
-
-
-def _check(panel: Panel) -> dict[str, Any]:
-    option = panel.chart
-    assert isinstance(option, dict)
-    assert json.loads(json.dumps(option, allow_nan=False)) == option  # plain JSON, NumPy-free
-    for one in _walk(option):
-        assert not (isinstance(one, dict) and one.get("decal") == "none")  # makes ECharts throw
-    assert option["animation"] is False
-    assert option["legend"].get("selectedMode") is False or option["legend"]["show"] is False
-    for theme, ink in (("light", "#31333f"), ("dark", "#fafafa")):
-        dyed = inked(option, theme)
-        json.dumps(dyed, allow_nan=False)
-        found = [dyed.get(key, []) for key in ("xAxis", "yAxis")]
-        axes = [a for one in found for a in (one if isinstance(one, list) else [one])]
-        axes = [a for a in axes if a.get("show", True)]
-        assert all(a["axisLabel"]["color"] == a["nameTextStyle"]["color"] == ink for a in axes)
-        assert dyed["legend"]["textStyle"]["color"] == ink
-    assert panel.title
-    assert panel.sentence.endswith(".")
-    assert panel.alt.endswith(".")
-    assert len(panel.table.columns) > 1
-    return option
-
-
-@pytest.fixture(scope="session")
-def check_option() -> Callable[[Panel], dict[str, Any]]:
-    """Checks an ECharts panel: JSON without NaN, inked in both themes, with words. Its option."""
-    return _check
-
-
 def _check_figure(panel: Panel) -> dict[str, Any]:
-    figure = panel.chart
+    figure = panel.figure
     assert isinstance(figure, go.Figure)
     told: dict[str, Any] = json.loads(figure.to_json())
     margin, axes = told["layout"]["margin"], ("xaxis", "yaxis")
@@ -439,13 +403,6 @@ class Page:
         ids = [e.proto.id for e in self.at.get("bidi_component")]
         return {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
 
-    def chart(self, key: str) -> dict[str, Any]:
-        """The option of the ECharts panel of that key."""
-        (found,) = (e for e in self.at.get("echarts_chart") if e.proto.id.endswith(f"-panel-{key}"))
-        assert found.proto.alt
-        option: dict[str, Any] = json.loads(found.proto.spec)
-        return option
-
     def figure(self, key: str) -> dict[str, Any]:
         """The Plotly panel of that key."""
         (found,) = (e for e in self.at.get("plotly_chart") if e.proto.id.endswith(f"-panel-{key}"))
@@ -454,12 +411,8 @@ class Page:
 
     @property
     def charts(self) -> set[str]:
-        """Keys of all panels, whatever they are drawn with."""
-        return {
-            e.proto.id.rpartition("-panel-")[2]
-            for kind in ("echarts_chart", "plotly_chart")
-            for e in self.at.get(kind)
-        }
+        """Keys of all panels."""
+        return {e.proto.id.rpartition("-panel-")[2] for e in self.at.get("plotly_chart")}
 
     def texts(self, kind: str) -> list[str]:
         """What all elements of a kind say: subheader, error, caption, ...; links as their words."""

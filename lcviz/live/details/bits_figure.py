@@ -118,7 +118,6 @@ def bits_panel(
         figure,
         "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets.",
         partial(_table, promotions, names),
-        HEIGHT,
     )
 
 

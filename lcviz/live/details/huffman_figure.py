@@ -121,7 +121,7 @@ def token_text(row: TokenRow) -> str:
 
 def _panel(title: str, sentence: str, tree: go.Figure, what: str, table: pd.DataFrame) -> Panel:
     alt = f"{what} as a binary tree; the table below has the same words."
-    return Panel(title, sentence, tree, alt, table, tree.layout.height)
+    return Panel(title, sentence, tree, alt, table)
 
 
 def _cost(alphabet: Alphabet) -> str:

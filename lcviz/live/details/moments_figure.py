@@ -36,7 +36,6 @@ def moments_panel(viewed: Checkpoint) -> Panel:
         figure,
         "Bytes of Adam's moments m and v in this record, by tensor.",
         partial(_table, viewed),
-        HEIGHT,
     )
 
 

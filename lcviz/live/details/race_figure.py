@@ -34,7 +34,6 @@ def race_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> Pan
         race_figure(ways, _WORDS, killed_at, HEIGHT, names),
         "Loss before the crash, and of each method and of the undisturbed training after it.",
         race_table(ways, _WORDS),
-        HEIGHT,
     )
 
 

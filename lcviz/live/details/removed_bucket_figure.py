@@ -52,7 +52,6 @@ def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None
         figure,
         "Change of the loss for each removed exponent bucket, by sign.",
         _table(result),
-        HEIGHT,
     )
 
 

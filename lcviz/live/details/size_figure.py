@@ -52,7 +52,6 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
         figure,
         "Size of each delta record in percent of float32, by step.",
         partial(_table, checkpoints),
-        HEIGHT,
     )
 
 

@@ -1,7 +1,8 @@
 // Curves over steps, drawn in place while a training runs.
 
 const LEFT = 44;
-const RIGHT = 74;
+const RIGHT = 74; // of names beside the lines' ends, where the data do not say otherwise
+const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
 const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;";
 const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
@@ -19,7 +20,8 @@ export default function (component) {
 }
 
 function drawAll(svg, data, width, send) {
-  const height = data.height;
+  const { height } = data;
+  const right = Math.min(data.right ?? RIGHT, 0.3 * width);
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
   const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
   const log = data.log;
@@ -29,12 +31,12 @@ function drawAll(svg, data, width, send) {
   if (!log && low > 0 && low < 0.4 * high) low = 0;
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
-  const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - RIGHT);
+  const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - right);
   const y = (value) => 8 + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 14);
   const [grid, marks, lines, names, hover] = svg.children;
   const rules = [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)).map((value) => ({ value }));
   const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
-  const { ends, level } = placed(data, drawn, y, width, height);
+  const { ends, level } = placed(data, drawn, y, { width, height, right });
   if (data.level) rules.push({ value: data.level.y, text: data.level.text, place: level });
   each(
     grid,
@@ -43,7 +45,7 @@ function drawAll(svg, data, width, send) {
     () => make("g", {}, make("line"), make("text", { class: "faint" })),
     (g, { value, text, place }) => {
       const [rule, said] = g.children;
-      set(rule, { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
+      set(rule, { x1: LEFT, x2: width - right, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
       set(said, place ? { x: place.x, y: place.y, "text-anchor": place.anchor } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
       said.textContent = text ?? digits(value);
     },
@@ -76,7 +78,7 @@ function drawAll(svg, data, width, send) {
         pen = "L";
         return point;
       });
-      const dash = { dashed: "6 4", dotted: "2 3" }[line.dash] ?? null;
+      const dash = { dash: "6 4", dot: "2 3" }[line.dash] ?? null;
       set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": line.x.length < 2 ? 5 : 2, "stroke-linecap": line.x.length < 2 ? "round" : null });
     },
   );
@@ -84,20 +86,22 @@ function drawAll(svg, data, width, send) {
     names,
     ends,
     (end) => end.line.name,
-    () => make("g", {}, make("circle"), make("text")),
+    () => make("g", {}, make("path", { fill: "none" }), make("circle"), make("text")),
     (group, end) => {
-      const [dot, text] = group.children;
+      const [lead, dot, text] = group.children;
       const colour = COLOURS[end.line.colour];
+      const far = Math.abs(end.place.y - 4 - end.dot) > 6; // then a line leads from the end to its name
+      set(lead, { d: far ? `M${end.at} ${end.dot}L${end.place.x - 2} ${end.place.y - 4}` : null, stroke: colour, opacity: 0.5 });
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
       text.textContent = end.line.label ?? end.line.name;
       set(text, { x: end.place.x, y: end.place.y, style: `${HALO} font-weight: 600; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
     },
   );
-  point(svg, hover, data, { x, y, width, height, x0, x1 }, send);
+  point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
 }
 
 /** Where words stand: the names of the lines beside their ends, and what the level is. */
-function placed(data, drawn, y, width, height) {
+function placed(data, drawn, y, { width, height, right }) {
   const ends = data.lines
     .map((line, i) => ({ line, end: drawn[i].findLast((at) => at) }))
     .filter(({ line, end }) => end && line.label !== "")
@@ -107,14 +111,14 @@ function placed(data, drawn, y, width, height) {
   ends.toReversed().forEach((end, i, all) => (end.y = Math.min(end.y, i ? all[i - 1].y - 13 : height - BOTTOM - 6)));
   const taken = ends.filter(({ line }) => line.ends).map(({ at, dot }) => ({ left: at - 4, right: at + 4, top: dot - 4, bottom: dot + 4 }));
   for (const end of ends) {
-    const x = Math.min(end.at + 7, width - RIGHT + 6);
+    const x = Math.min(end.at + 7, width - right + 6);
     const places = [0, -13, 13, -26, 26].map((by) => ({ x, y: end.y + 4 + by, anchor: "start" }));
     const inside = places.filter((place, i) => !i || (place.y > 9 && place.y <= height - BOTTOM));
     end.place = freePlace(inside, end.line.label ?? end.line.name, taken, drawn);
   }
   if (!data.level) return { ends };
   const along = [1, 0.75, 0.5, 0.25].flatMap((share) =>
-    [-4, 12].map((by) => ({ x: LEFT + share * (width - LEFT - RIGHT), y: y(data.level.y) + by, anchor: "end" })),
+    [-4, 12].map((by) => ({ x: LEFT + share * (width - LEFT - right), y: y(data.level.y) + by, anchor: "end" })),
   );
   return { ends, level: freePlace(along, data.level.text, taken, drawn) };
 }
@@ -146,11 +150,11 @@ function freePlace(places, text, taken, lines) {
 }
 
 /** A line under the pointer with the values there; a click shows that step. */
-function point(svg, hover, data, { x, y, width, height, x0, x1 }, send) {
+function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
   const nearest = (event) => {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) * width) / box.width;
-    const step = x0 + ((at - LEFT) / (width - LEFT - RIGHT)) * (x1 - x0);
+    const step = x0 + ((at - LEFT) / (width - LEFT - right)) * (x1 - x0);
     const every = data.lines.flatMap((line) => line.x);
     return every.reduce((best, s) => (Math.abs(s - step) < Math.abs(best - step) ? s : best), every[0]);
   };
@@ -158,9 +162,12 @@ function point(svg, hover, data, { x, y, width, height, x0, x1 }, send) {
     const step = nearest(event);
     if (step === undefined) return;
     const found = data.lines.map((line) => [line, line.x.indexOf(step)]).filter(([line, i]) => i >= 0 && line.y[i] !== null);
-    const said = [`${data.unit} ${step}`, ...found.map(([line, i]) => `${line.name} ${digits(line.y[i])}`)].join(" · ");
+    const said = [`${data.unit} ${step}`, ...found.map(([line, i]) => `${line.name} ${digits(line.y[i])}`)];
+    const rows = said.length > MANY ? said : [said.join(" · ")];
     const end = x(step) < width / 2;
-    const box = make("text", { x: x(step) + (end ? 8 : -8), y: 12, "text-anchor": end ? "start" : "end", style: "paint-order: stroke; stroke: var(--paper); stroke-width: 4px" }, said);
+    const at = x(step) + (end ? 8 : -8);
+    const box = make("text", { y: 12, "text-anchor": end ? "start" : "end", style: "paint-order: stroke; stroke: var(--paper); stroke-width: 4px" });
+    box.append(...rows.map((row, i) => make("tspan", { x: at, dy: i ? 14 : 0 }, row)));
     hover.replaceChildren(make("line", { x1: x(step), x2: x(step), y1: 4, y2: height - BOTTOM, stroke: "var(--ink)", opacity: 0.4 }), box);
     for (const [line, i] of found) hover.append(make("circle", { cx: x(step), cy: y(line.y[i]), r: 3.5, fill: COLOURS[line.colour] }));
   };

@@ -48,9 +48,11 @@ def runs(page: Any) -> Any:
     return found.set_index("run")
 
 
-def drawn(page: Any, measure: str) -> dict[str, list[list[float]]]:
+def drawn(page: Any, measure: str) -> dict[str, list[tuple[int, float]]]:
     """Run -> its points."""
-    return {s["name"]: s["data"] for s in page.chart(f"watched-{measure}")["series"]}
+    picture = page.picture("watched")
+    assert picture["title"] == page_watch.MEASURES[measure]
+    return {line["name"]: list(zip(line["x"], line["y"])) for line in picture["lines"]}
 
 
 def test_one_chain_is_open_and_followed(
@@ -157,9 +159,9 @@ def test_what_lies_there_instead(started: MakePage, tmp_path: Path, said: Said, 
     save(tmp_path / "a.lcc", 0, 0)
     assert said(page.run(), "warning") == []
     assert "There is no delta yet" in page.texts("info")[0]
-    assert page.charts == set()
+    assert page.pictures == set()
     page.set("segmented_control", "watch_measure", "bytes")
-    assert page.charts == {"watched-bytes"}
+    assert page.pictures == {"watched"}
 
 
 def test_a_damaged_record(started: MakePage, tmp_path: Path, said: Said, save: Save) -> None:
@@ -208,10 +210,10 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
     assert table["kept"].tolist()[1:] == ["2 bits, whole model", "4 bits, whole model"]
     lines = drawn(page, "share")
     assert {name: len(data) for name, data in lines.items()} == {"two.lcc": 4, "deeper/run.lcc": 9}
-    assert lines["deeper/run.lcc"][-1] == [9, pytest.approx(100 * deltas[-1] / 4808, abs=1e-4)]
+    assert lines["deeper/run.lcc"][-1] == (9, pytest.approx(100 * deltas[-1] / 4808, abs=1e-4))
     page.set("segmented_control", "watch_measure", "bytes")
     lines = drawn(page, "bytes")
-    assert lines["two.lcc"][-1] == [4, table.loc["two.lcc"]["on disk, bytes"]]
+    assert lines["two.lcc"][-1] == (4, table.loc["two.lcc"]["on disk, bytes"] / 1000)
     page.set("segmented_control", "watch_measure", "times")
     lines = drawn(page, "times")
     assert lines["two.lcc"][-1][1] == pytest.approx(table.loc["two.lcc"]["times smaller"], 0.05)

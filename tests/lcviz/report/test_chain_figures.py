@@ -116,7 +116,7 @@ def test_a_removed_bucket_is_what_the_restored_step_lacks(tmp_path: Path) -> Non
     trained = distance(after, base)
     bars = {
         (exponent, trace.name): y
-        for trace in panel.chart.data
+        for trace in panel.figure.data
         for exponent, y in zip(trace.x, trace.y)
     }
     exponent = int(np.floor(np.log2(largest)))

@@ -1,13 +1,11 @@
-"""How numbers are written, and how an option is inked."""
+"""How numbers are written, and the contrast of colours."""
 
 from __future__ import annotations
-
-import copy
 
 import pytest
 
 from lcviz.text import exponent_text, minus, nbytes_text, percent_text
-from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, base_option, inked
+from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION
 
 
 def test_bytes() -> None:
@@ -46,33 +44,6 @@ def test_exponents_have_a_true_minus_sign() -> None:
     texts = {(-7, None): "2⁻⁷", (10, 0): "+2¹⁰", (-126, 1): "−2⁻¹²⁶", (-127, 1): "−subnormal"}
     assert {key: exponent_text(*key) for key in texts} == texts
     assert (minus(-12), minus("+0.5")) == ("−12", "+0.5")
-
-
-@pytest.mark.parametrize(("theme", "ink"), [("light", "#31333f"), ("dark", "#fafafa")])
-def test_inked_colours_everything_readable_and_changes_nothing_else(theme: str, ink: str) -> None:
-    option = base_option() | {
-        "xAxis": {"type": "value", "name": "x"},
-        "yAxis": [{"type": "value"}, {"type": "log"}],
-        "series": [
-            {"type": "tree", "label": {"position": "top"}},
-            {"type": "line", "markLine": {"data": [{"xAxis": 3}], "label": {"show": False}}},
-            {"type": "bar", "data": [1]},
-        ],
-    }
-    before = copy.deepcopy(option)
-    dyed = inked(option, theme)
-    assert option == before
-    text = {"axisLabel": {"color": ink}, "nameTextStyle": {"color": ink}}
-    assert dyed["xAxis"] == before["xAxis"] | text
-    assert dyed["yAxis"] == [axis | text for axis in before["yAxis"]]
-    assert dyed["legend"] == before["legend"] | {"textStyle": {"color": ink}}
-    tree, line, bar = dyed["series"]
-    assert tree["label"] == {"position": "top", "color": ink}
-    assert line["markLine"]["label"] == {"show": False, "color": ink}
-    assert line["markLine"]["animation"] is False  # else it grows anew at every tick
-    assert line["markLine"]["data"] == [{"xAxis": 3}]
-    assert line["markLine"]["precision"] > 6  # else a loss of 0.5724 is marked at 0.57
-    assert bar == before["series"][2]
 
 
 @pytest.mark.parametrize("colour", [BLUE, VERMILION, GREEN, PURPLE])

@@ -108,7 +108,7 @@ function tellRestart({ state, checkpoints, names }) {
   const gap = words(Math.abs(live[i] - track[i]), 3);
   if (state.crashed !== null) return `Crash: u is lost. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
   if (state.restored === whole && state.at === whole && whole)
-    return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for that.`;
+    return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for it: the next gradient is taken where u is now.`;
   if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
   return `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}. The grey gap, ${gap}, stays in the next δ.`;
 }

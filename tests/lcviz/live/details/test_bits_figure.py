@@ -121,7 +121,7 @@ def test_a_delta_without_elements(check_figure: Check) -> None:
 def test_bits_that_keep_a_highlighted_bucket(check_figure: Check, keeps: int, where: str) -> None:
     panel = bits_panel(made(), 1, (-5, 1), keeps)
     assert bands(check_figure(panel)) == [(0.5, 1.5), (keeps - 0.5, 8.5)]
-    assert panel.chart.layout.annotations[1].text == "keep −2⁻⁵"
+    assert panel.figure.layout.annotations[1].text == "keep −2⁻⁵"
     assert panel.sentence.endswith(f"−2⁻⁵ is kept {where}.")
     plain, other = bits_panel(made(), 1), bits_panel(made(), 1, (-5, 1), None)
-    assert (other.chart, other.sentence) == (plain.chart, plain.sentence)  # not in this delta
+    assert (other.figure, other.sentence) == (plain.figure, plain.sentence)  # not in this delta

@@ -94,4 +94,4 @@ def test_a_highlighted_bucket(check_figure: Check) -> None:
     assert pattern  # it is still one that was dropped
     assert rim
     plain, other = removed_bucket_panel(RESULT), removed_bucket_panel(RESULT, (4, 0))
-    assert (other.chart, other.sentence) == (plain.chart, plain.sentence)
+    assert (other.figure, other.sentence) == (plain.figure, plain.sentence)

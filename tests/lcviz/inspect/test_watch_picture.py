@@ -6,7 +6,8 @@ from pathlib import Path
 
 from codec.storage.source import Entry
 from lcviz.inspect.watch import Watched
-from lcviz.inspect.watch_figure import ago_text, runs_over_steps, since_text
+from lcviz.inspect.watch_picture import runs_over_steps
+from lcviz.inspect.watch_table import ago_text, since_text
 from lcviz.lab.chain_summary import summarize
 from lcviz.lab.records import RecordFacts
 
@@ -38,8 +39,10 @@ def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) ->
         )
         for i, stamp in enumerate([30, *range(28, 14, -1)])
     ]
-    panel = runs_over_steps([*runs[1:], runs[0]], "bytes")
-    assert panel is not None
-    assert isinstance(panel.chart, dict)
-    assert [line["name"] for line in panel.chart["series"]] == [f"r{i}" for i in range(12)]
-    assert "the 12 runs with the newest records" in panel.sentence
+    drawn = runs_over_steps([*runs[1:], runs[0]], "bytes")
+    assert drawn is not None
+    lines = drawn.values["lines"]
+    assert [line["name"] for line in lines] == [f"r{i}" for i in range(12)]
+    assert len({(line["colour"], line["dash"]) for line in lines}) == 12  # no two alike
+    assert "the 12 runs with the newest records" in drawn.text
+    assert drawn.about == "bytes on disk, by step"

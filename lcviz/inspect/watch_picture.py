@@ -1,0 +1,127 @@
+"""Several chains side by side as they grow: what each record takes, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from lcviz.lab.chain_summary import Point
+from lcviz.report.figure_parts import shortened, thinned
+from lcviz.text import nbytes_text, percent_text, plural
+from lcviz.ui.charts import plotted
+from lcviz.ui.picture import Picture
+
+from .watch import Watched
+
+COLOURS, DASHES = ("down", "up", "good", "table"), ("solid", "dash", "dot")
+MOST_LINES = len(COLOURS) * len(DASHES)  # no two are drawn alike
+MOST_POINTS = 2000  # of all lines together: they are sent at every tick
+NAME_LENGTH = 30
+HEIGHT = 300  # CSS pixels
+WIDTH_OF_LETTER = 7
+MANY_TIMES = 20  # from this ratio of shares on the axis is logarithmic
+MEASURES = {
+    "share": "A step, % of float32",
+    "bytes": "Bytes so far",
+    "times": "Times smaller so far",
+}
+_ABOUT = {
+    "share": "each record, by step · bases, which are exact, are left out",
+    "bytes": "on disk, by step",
+    "times": "float32 bytes ÷ bytes on disk, by step",
+}
+_UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
+_VALUES: dict[str, Callable[[Point], float | None]] = {
+    "share": lambda p: None if p.share is None else 100 * p.share,
+    "bytes": lambda p: p.nbytes,
+    "times": lambda p: p.full_nbytes / p.nbytes if p.full_nbytes else None,
+}
+Line = list[tuple[int, float]]  # of step and value
+
+
+def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
+    """A line for each run, by step; None while there is nothing to draw.
+
+    measure: one of MEASURES.
+    """
+    drawn = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
+    if not drawn:
+        return None
+    if len(drawn) > MOST_LINES:  # those that grow now are among them
+        drawn = sorted(drawn, key=lambda one: one[0].summary.stamp if one[0].summary else 0)
+        drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
+    first, last = (end(x for _, line in drawn for x, _ in line) for end in (min, max))
+    low, high = (end(y for _, line in drawn for _, y in line) for end in (min, max))
+    about, unit = _ABOUT[measure], 1.0
+    if measure == "bytes":
+        name, unit = next((one for one in _UNITS.items() if high >= one[1]), ("bytes", 1.0))
+        about = f"{name} {about}"
+    most = max(MOST_POINTS // len(drawn), 2)
+    lines = [_drawn(run, thinned(line, most), unit) for run, line in drawn]
+    return Picture(
+        "curves",
+        MEASURES[measure],
+        about,
+        _sentence([run for run, _ in drawn], runs, measure),
+        {
+            "lines": lines,
+            "marks": [
+                {"step": x, "text": f"step {x}", "strong": False} for x in sorted({first, last})
+            ],
+            "range": [first, max(last, first + 1)],
+            "log": measure == "share" and 0 < MANY_TIMES * low < high,
+            "unit": "step",
+            "height": HEIGHT,
+            "right": 14 + WIDTH_OF_LETTER * max(len(line["label"]) for line in lines),
+            "clickable": False,
+        },
+        partial(_table, drawn, measure),
+    )
+
+
+def _drawn(run: Watched, line: Sequence[tuple[int, float]], unit: float) -> dict[str, Any]:
+    """A line as the picture draws it."""
+    return {
+        "name": run.name,
+        "label": shortened(run.name, NAME_LENGTH),
+        "colour": COLOURS[run.number % len(COLOURS)],
+        "dash": DASHES[run.number // len(COLOURS) % len(DASHES)],
+        "ends": True,
+        "x": [step for step, _ in line],
+        "y": [plotted(value / unit, 4) for _, value in line],
+    }
+
+
+def _line(run: Watched, measure: str) -> Line:
+    points = run.summary.points if run.summary else ()
+    found = ((p.step, _VALUES[measure](p)) for p in points)
+    return [(step, value) for step, value in found if value is not None]
+
+
+def _table(drawn: Sequence[tuple[Watched, Line]], measure: str) -> pd.DataFrame:
+    rows = [(run.name, step, value) for run, line in drawn for step, value in line]
+    return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
+
+
+def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -> str:
+    known = [(run.name, run.summary) for run in drawn if run.summary is not None]
+    if measure == "share":
+        shares = sorted((summary.share or 0.0, name) for name, summary in known)
+        (low, least), (high, most) = shares[0], shares[-1]
+        text = f"On average a step takes {percent_text(low)} of float32 in {least}"
+        if least != most:
+            text += f" and {percent_text(high)} in {most}"
+        text += "."
+    else:
+        steps = plural(sum(len(s.steps) for _, s in known), "step")
+        nbytes, full = (sum(n) for n in zip(*((s.nbytes, s.full_nbytes) for _, s in known)))
+        text = (
+            f"{steps} of {plural(len(known), 'run')} in {nbytes_text(nbytes)} instead of "
+            f"{nbytes_text(full)}, bases included."
+        )
+    if len(drawn) == MOST_LINES < len(runs):
+        text += f" Drawn are the {MOST_LINES} runs with the newest records."
+    return text
