@@ -32,7 +32,7 @@ def page() -> None:
         if not found:
             continue
         n += len(found)
-        st.subheader(title, anchor=False)
+        st.header(title, anchor=False)
         grid = st.grid(3, min_column_width=360, key=f"glossary-{title}")
         for term in found:
             with grid.cell():

@@ -106,7 +106,7 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
     _say_how_it_is(run, snapshot, settings)
     if snapshot.newest.kind == "base":
-        st.subheader(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
+        st.header(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
         first = (
             "the first comes in a moment."
             if snapshot.status == PLAYING

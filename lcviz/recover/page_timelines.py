@@ -44,7 +44,7 @@ CRASHES = {"machine": "machine", "training": "training alone"}
 
 def timelines_of_run(place: str, settings: RunSettings) -> None:
     """The section for a run of these settings, whatever the run does meanwhile."""
-    st.subheader(TITLE, anchor=False)
+    st.header(TITLE, anchor=False)
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
         st.caption(

@@ -181,7 +181,7 @@ def _table(found: Sequence[Timeline]) -> pd.DataFrame:
 def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs, a column for each: time in the loop, and bytes on disk."""
     table = {
-        "": [
+        "measure": [
             "iteration",
             "pause for a checkpoint",
             "of an iteration",

@@ -58,7 +58,7 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
         (f"time to encode, median of {of}", lambda s: f"{1000 * s.seconds:.2f} ms", slower),
     ]
     cells = [(name, cell(a), cell(b), difference) for name, cell, difference in rows]
-    return pd.DataFrame(cells, columns=["", "A", "B", AGAINST])
+    return pd.DataFrame(cells, columns=["measure", "A", "B", AGAINST])
 
 
 def ab_sentence(a: Side, b: Side) -> str:

@@ -81,7 +81,7 @@ def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
     table = pd.DataFrame(
         [
             {
-                "": "→" if c is tuned.recommended else "",
+                "advised": "→" if c is tuned.recommended else "",
                 f"for every {unit}": f"{100 * c.rate:.3f} %",
                 "a checkpoint": percent_text(c.share),
                 "distance": f"{c.distance.value:.3f}",

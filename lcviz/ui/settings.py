@@ -72,7 +72,7 @@ class Form:
 def settings_form() -> Form:
     """The choices for the next run, in the sidebar."""
     with st.sidebar:
-        st.subheader("Training")
+        st.header("Training")
         card = _model()
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
@@ -84,7 +84,7 @@ def settings_form() -> Form:
         )
         same = "The same seed and settings give the same run, byte for byte."
         seed = widgets.checked_number("Seed", 0, 2**31, 0, 1, key="seed", text=same)
-        st.subheader("Checkpoints")
+        st.header("Checkpoints")
         interval = _interval(stop_after)
         coding = coding_form()
         whole = optimizer in WITH_MOMENTS and widgets.choice(

@@ -33,7 +33,7 @@ VIEW = "/?weight=linear.weight:1234&bucket=pos-9"  # followed and highlighted on
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can change
 
 
-def test_no_serious_violation(tab: MakeTab) -> None:
+def test_axe_finds_nothing(tab: MakeTab) -> None:
     """On every page in both themes; the followed weight's line comes along and says the same."""
     visitor = tab(width=800).open(VIEW)
     line = visitor.page.locator(".st-key-followed-line")

@@ -238,7 +238,7 @@ def test_the_first_row_and_the_ribbon_are_in_view(tab: MakeTab) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_violation(scheme: str, tab: MakeTab) -> None:
+def test_axe_finds_nothing(scheme: str, tab: MakeTab) -> None:
     """With the tables, tiles to join and an answer."""
     visitor = tab(color_scheme=scheme).open(
         "/learn?tables=true&learn_merges=1&learn_answers=runs-2"

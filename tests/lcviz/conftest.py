@@ -415,7 +415,7 @@ class Page:
         return {e.proto.id.rpartition("-panel-")[2] for e in self.at.get("plotly_chart")}
 
     def texts(self, kind: str) -> list[str]:
-        """What all elements of a kind say: subheader, error, caption, ...; links as their words."""
+        """What all elements of a kind say: header, error, caption, ...; links as their words."""
         return [EXPLAINED.sub(r"\1", element.value) for element in getattr(self.at, kind)]
 
     @property

@@ -87,7 +87,7 @@ def _checkpoint(run: Run) -> None:
     viewed = viewed_checkpoint(snapshot)
     if snapshot.status == CLOSED:
         return
-    st.subheader(
+    st.header(
         f"Inside the checkpoint of step {viewed.step}",
         anchor=False,
         help="While the run plays, these pictures stay. Pause, or choose a step, to draw them "

@@ -164,7 +164,7 @@ def test_a_crash_of_the_asynchronous_one(ms: float, machine: bool, expected: lis
 
 def test_each_way_in_a_column() -> None:
     table = ways_table(FOUND)
-    assert table.columns.tolist() == ["", SYNCHRONOUS, ASYNCHRONOUS, MERGED]
+    assert table.columns.tolist() == ["measure", SYNCHRONOUS, ASYNCHRONOUS, MERGED]
     assert table[SYNCHRONOUS].tolist() == [
         "10 ms",
         "4 ms",

@@ -52,7 +52,7 @@ def test_rework(check_figure: Check) -> None:
     assert figure["layout"]["xaxis"]["type"] == "log"
     assert "Not drawn: 1 that lose more than 25" in panel.sentence
     assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
-    assert panel.table[""].tolist() == ["", "", "→", ""]
+    assert panel.table["advised"].tolist() == ["", "", "→", ""]
 
 
 def test_distance_without_a_loss(check_figure: Check) -> None:
@@ -79,4 +79,4 @@ def test_none_is_recommended(target: str, most: float, check_figure: Check) -> N
     tuned: Tuned = choose(SEVERAL, target, most)
     panel = frontier_panel(tuned, "rework", "iteration")
     assert "recommended" not in points(check_figure(panel))
-    assert set(panel.table[""]) == {""}
+    assert set(panel.table["advised"]) == {""}
