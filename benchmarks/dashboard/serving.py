@@ -86,7 +86,7 @@ def server(
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    command += ["--server.port", str(port)]
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
         process = subprocess.Popen(
             command,

@@ -33,7 +33,7 @@ LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
 LATER_POLL_SECONDS, MOST_POLL_SECONDS = 2.0, 4.0
 # A look takes time from a training on the same machine: what the server works on the pictures, and
 # about as much until the browser has drawn them.
-LOOK_SHARE = 1 / 30  # of the time, for the server's part
+LOOK_SHARE = 1 / 40  # of the time, for the server's part
 LOOKS = 5  # that are timed; then the pace of a run stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3

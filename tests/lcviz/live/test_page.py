@@ -507,7 +507,7 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
 
 
 @pytest.mark.parametrize(
-    ("looks", "seconds"), [((0.02,), 2.0), ((0.075,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
+    ("looks", "seconds"), [((0.02,), 2.0), ((0.062,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
 )
 def test_the_slower_a_look_is_the_longer_until_the_next(
     create: Create, monkeypatch: pytest.MonkeyPatch, looks: tuple[float, ...], seconds: float
