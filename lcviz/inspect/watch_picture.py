@@ -59,6 +59,9 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
     if measure == "bytes":
         name, unit = next((one for one in _UNITS.items() if high >= one[1]), ("bytes", 1.0))
         about = f"{name} {about}"
+    log = measure == "share" and 0 < MANY_TIMES * low < high
+    if log:
+        about += " · log scale"
     most = max(MOST_POINTS // len(drawn), 2)
     lines = [_drawn(run, thinned(line, most), unit) for run, line in drawn]
     return Picture(
@@ -72,7 +75,7 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
                 {"step": x, "text": f"step {x}", "strong": False} for x in sorted({first, last})
             ],
             "range": [first, max(last, first + 1)],
-            "log": measure == "share" and 0 < MANY_TIMES * low < high,
+            "log": log,
             "unit": "step",
             "height": HEIGHT,
             "right": 14 + WIDTH_OF_LETTER * max(len(line["label"]) for line in lines),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codec import Coding
 from codec.storage.source import Entry
 from lcviz.inspect.watch import Watched
 from lcviz.inspect.watch_picture import runs_over_steps
@@ -46,3 +47,21 @@ def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) ->
     assert len({(line["colour"], line["dash"]) for line in lines}) == 12  # no two alike
     assert "the 12 runs with the newest records" in drawn.text
     assert drawn.about == "bytes on disk, by step"
+
+
+def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
+    tmp_path: Path,
+) -> None:
+    for largest, log in ((1000, False), (2100, True)):  # bytes, beside a record of 100
+        runs = []
+        for i, nbytes in enumerate((100, largest)):
+            base, delta = Entry(0, "base", "", 9, 0), Entry(1, "delta", "", nbytes, 1)
+            facts = [RecordFacts(base, 1, (0,), None, 9000), RecordFacts(delta, 2, (1,), Coding())]
+            runs.append(Watched(f"r{i}", tmp_path, i, summarize(facts)))
+        drawn = runs_over_steps(runs, "share")
+        assert drawn is not None
+        assert drawn.values["log"] is log
+        assert drawn.about.endswith("log scale") is log
+        linear = runs_over_steps(runs, "bytes")
+        assert linear is not None
+        assert not linear.values["log"]
