@@ -21,7 +21,7 @@ MOST_LINES = len(COLOURS) * len(DASHES)  # no two are drawn alike
 MOST_POINTS = 2000  # of all lines together: they are sent at every tick
 NAME_LENGTH = 30
 HEIGHT = 300  # CSS pixels
-WIDTH_OF_LETTER = 7
+WIDTH_OF_LETTER = 7  # CSS pixels
 MANY_TIMES = 20  # from this ratio of shares on the axis is logarithmic
 MEASURES = {
     "share": "A step, % of float32",
@@ -63,7 +63,12 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
     if log:
         about += " · log scale"
     most = max(MOST_POINTS // len(drawn), 2)
-    lines = [_drawn(run, thinned(line, most), unit) for run, line in drawn]
+    labels = [shortened(run.name, NAME_LENGTH) for run, _ in drawn]
+    if len(set(labels)) < len(labels):  # only their beginnings tell them apart
+        labels = [run.name for run, _ in drawn]
+    lines = [
+        _drawn(run, label, thinned(line, most), unit) for label, (run, line) in zip(labels, drawn)
+    ]
     return Picture(
         "curves",
         MEASURES[measure],
@@ -78,18 +83,20 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
             "log": log,
             "unit": "step",
             "height": HEIGHT,
-            "right": 14 + WIDTH_OF_LETTER * max(len(line["label"]) for line in lines),
+            "right": 14 + WIDTH_OF_LETTER * max(map(len, labels)),
             "clickable": False,
         },
         partial(_table, drawn, measure),
     )
 
 
-def _drawn(run: Watched, line: Sequence[tuple[int, float]], unit: float) -> dict[str, Any]:
-    """A line as the picture draws it."""
+def _drawn(
+    run: Watched, label: str, line: Sequence[tuple[int, float]], unit: float
+) -> dict[str, Any]:
+    """A line as the picture draws it. unit: what its values are divided by."""
     return {
         "name": run.name,
-        "label": shortened(run.name, NAME_LENGTH),
+        "label": label,
         "colour": COLOURS[run.number % len(COLOURS)],
         "dash": DASHES[run.number // len(COLOURS) % len(DASHES)],
         "ends": True,

@@ -12,15 +12,7 @@ import plotly.graph_objects as go
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.text import enumerated, loss_text, plural
 
-from .charts import (
-    BLUE,
-    GREEN,
-    GREY,
-    PURPLE,
-    VERMILION,
-    base_figure,
-    plotted,
-)
+from .charts import BLUE, GREEN, GREY, PURPLE, VERMILION, base_figure, plotted
 
 # Of each method: colour, and Plotly's names of its symbol and dash. Grey is the training that goes
 # on undisturbed.

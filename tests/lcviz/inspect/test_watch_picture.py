@@ -1,4 +1,4 @@
-"""Several runs in one picture, and how long ago their last records came."""
+"""Several runs in one picture."""
 
 from __future__ import annotations
 
@@ -8,25 +8,8 @@ from codec import Coding
 from codec.storage.source import Entry
 from lcviz.inspect.watch import Watched
 from lcviz.inspect.watch_picture import runs_over_steps
-from lcviz.inspect.watch_table import ago_text, since_text
 from lcviz.lab.chain_summary import summarize
 from lcviz.lab.records import RecordFacts
-
-
-def test_how_long_ago_the_last_record_came() -> None:
-    texts = {-9: "9 s ahead", -1: "0 s ago", 0.9: "0 s ago", 119: "1 min ago", 120: "2 min ago"}
-    texts |= {7300: "2 h ago", 2 * 86400: "2 days ago"}
-    assert {seconds: ago_text(seconds) for seconds in texts} == texts
-    for seconds, gap, parts, quiet in (
-        (3, None, ("3 s ago",), False),
-        (50, 1.5, ("50 s ago", "every 1.5 s"), False),
-        (180, 1.5, ("3 min ago", "every 1.5 s"), True),
-        (600, 300, ("10 min ago", "every 5 min"), False),
-        (901, 300, ("15 min ago", "every 5 min"), True),
-    ):
-        text = since_text(int((1e9 - seconds) * 1e9), gap, 1e9)
-        assert all(part in text for part in parts)
-        assert ("the training has ended" in text) == quiet
 
 
 def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:
@@ -65,3 +48,18 @@ def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
         linear = runs_over_steps(runs, "bytes")
         assert linear is not None
         assert not linear.values["log"]
+
+
+def test_long_names_are_shortened_unless_only_their_beginnings_differ(tmp_path: Path) -> None:
+    base, delta = Entry(0, "base", "", 9, 0), Entry(1, "delta", "", 9, 1)
+    summary = summarize([RecordFacts(base, 1, (0,), None, 9), RecordFacts(delta, 2, (1,))])
+    long = "seed-0-of-a-sweep-of-learning-rates.lcc"
+    for other, labels in (
+        ("b.lcc", ["…a-sweep-of-learning-rates.lcc", "b.lcc"]),
+        ("1" + long, [long, "1" + long]),
+    ):
+        runs = [Watched(name, tmp_path, i, summary) for i, name in enumerate((long, other))]
+        drawn = runs_over_steps(runs, "bytes")
+        assert drawn is not None
+        assert [line["label"] for line in drawn.values["lines"]] == labels
+        assert [line["name"] for line in drawn.values["lines"]] == [long, other]
