@@ -115,7 +115,8 @@ class DeltaMerger:
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
             moments = [(Moment.of(r.step, r.track, d), d) for _, r, d in deltas]
-            content = Merged(layers.layers_of(moments), delta.coding, tables)
+            rest = deltas[-1][2].rest
+            content = Merged(layers.layers_of(moments), delta.coding, tables, rest)
             name = record_name(last.step, "merged", entry.step)
             data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
             with suppress(ForeignRecordError):  # its header is longer than a reader takes

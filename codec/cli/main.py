@@ -21,7 +21,7 @@ from codec.bench.tasks import RoundTripError
 from codec.console import BAD_DATA, WRONG_USE, Parser
 from codec.errors import LccError, SettingsError, StepNotFoundError, StepOrderError
 from codec.scheme.coders import CODERS
-from codec.scheme.coding import QUANTIZERS, SCOPES
+from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES, UNSET
 from codec.storage.location import local_path
 
 from . import commands
@@ -94,16 +94,28 @@ def _compress(own: Parser) -> None:
     )
     own.add_argument("-o", "--output", required=True, metavar="RUN", help="the run.lcc to write")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
-    own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
+    own.add_argument(
+        "--distance",
+        type=float,
+        help="the share of a change that a delta may leave for the next one (default: "
+        f"{DEFAULT_DISTANCE:g})",
+    )
+    own.add_argument(
+        "--bits",
+        type=_bits,
+        default=UNSET,
+        help="instead of --distance: the bits of priority promotion, 1 to 8, or all",
+    )
     own.add_argument(
         "--budget",
         type=float,
-        help="instead of --bits: the largest delta, as a share of the lossy tensors' float32 size",
+        help="instead of --distance: the largest delta, as a share of the lossy tensors' float32 "
+        "size",
     )
     own.add_argument(
         "--tolerance",
         type=float,
-        help="instead of --bits: the largest error of a saved value",
+        help="instead of --distance: the largest error of a saved value",
     )
     own.add_argument(
         "--quantizer",

@@ -1,6 +1,6 @@
 """PyTorch's distributed checkpoints (DCP), with deltas in the place of whole tensors.
 
-    writer = ChainWriter(bits=2)                                   # one, kept over the training
+    writer = ChainWriter()                                         # one, kept over the training
     dcp.save(state, storage_writer=writer, checkpoint_id="run/step-10")
     dcp.load(state, storage_reader=ChainReader("run/step-10"))     # on any number of ranks
 

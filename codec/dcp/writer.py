@@ -28,7 +28,7 @@ from torch.futures import Future
 
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
-from codec.scheme.coding import Coding
+from codec.scheme.coding import UNSET, Coding
 from codec.storage.directory import TEMPORARY
 
 from .chunks import Rules, copy_with_ties
@@ -70,7 +70,8 @@ class ChainWriter(FileSystemWriter):
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
-        bits, scope, coder, budget, tolerance, quantizer: See `Coding`. An alphabet belongs to one
+        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. Without any
+            target the distance is 0.3. An alphabet belongs to one
             chunk, or with scope "model" to a rank's record. A budget is of each rank: the deltas
             of a save take at most this share of the float32 size of the rank's lossy chunks that
             have one, headers included. An optimizer's moments and bases come on top.
@@ -92,13 +93,14 @@ class ChainWriter(FileSystemWriter):
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
-        bits: int | None = 2,
+        bits: int | None = UNSET,
         scope: str = "tensor",
         coder: str = "runlength",
         *,
         budget: float | None = None,
         tolerance: float | None = None,
         quantizer: str | None = None,
+        distance: float | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep: int | None = None,
@@ -112,7 +114,7 @@ class ChainWriter(FileSystemWriter):
                 f"give a number of steps with keep={keep}"
             )
         self._rules = Rules(policy)
-        self._coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
+        self._coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
         self._kept = RankState()

@@ -1,7 +1,7 @@
 """The metadata of a record: a line of words in its header, and JSON in the array MORE.
 
-    1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength <digest>
-    5 dmr 29 <parent> <track> u0.01 <digest>
+    1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength 450,60 <digest>
+    5 dmr 29 <parent> <track> u0.01 98,13 <digest>
 
 The second form, COMPACT, is about 50 bytes shorter: a small model's budget is spent on little else.
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from codec.caps import parsed, short
 from codec.errors import ForeignRecordError, MalformedRecordError, VersionError
+from codec.scheme.remainder import Rest
 from codec.state.tensors import Arrays
 
 FORMAT = 1  # of most records
@@ -36,16 +37,20 @@ PLACE = ("format", "kind", "step", "run", "parent", "track")
 BASE = (*PLACE, "digest")
 SETTINGS = ("keep", "scope", "coder")
 STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
-TARGETS = ("bits", "budget", "tolerance", "quantizer")  # what the word keep says
-OWN = {*STEPS, *TARGETS}  # these stand in the line only
+TARGETS = ("bits", "budget", "tolerance", "distance", "quantizer")  # what the word keep says
+REST = "rest"  # before the digest of a delta or merged record, where it is known
+OWN = {*STEPS, *TARGETS, REST}  # these stand in the line only
 SHORT = ("format", "kind, scope, coder", "step", "parent", "track", "keep", "digest")  # of COMPACT
 KINDS, SCOPES, CODERS = (
     {name[0]: name for name in names}
     for names in (("delta", "merged"), ("model", "tensor"), ("runlength", "huffman"))
 )
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
-_STEPS, _TOLERANCE = "uniform:", "tolerance:"
-_BRIEF = {_STEPS: "u", _TOLERANCE: "t"}  # in COMPACT
+_STEPS, _TOLERANCE, _DISTANCE = "uniform:", "tolerance:", "distance:"
+_BRIEF = {_STEPS: "u", _TOLERANCE: "t", _DISTANCE: "d"}  # in COMPACT
+_THOUSAND, _MOST = 1000, 9999  # of the numbers in REST: thousandths, four digits
+_REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
+LONGEST_REST = Rest(10.0, 10.0)
 _BASE64 = re.compile("[A-Za-z0-9_-]{21}[AQgw]")  # of 16 bytes
 _FLOAT = re.compile("[0-9.e+-]{1,24}")
 
@@ -59,6 +64,8 @@ def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
         words = [form, kind, step, _brief(parent), _brief(track), _keep(metadata)]
     elif "scope" in metadata:
         words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
+    if rest := metadata.get(REST):
+        words.append(",".join(f"{min(round(_THOUSAND * s), _MOST)}" for s in _bounded(rest)))
     more = {name: value for name, value in metadata.items() if name not in OWN}
     text = json.dumps(more, separators=(",", ":")).encode()
     arrays: Arrays = {MORE: np.frombuffer(text, np.uint8)} if more else {}
@@ -84,6 +91,8 @@ def line_of(line: str, where: str) -> dict[str, Any]:
     compact = words[0] == str(COMPACT)
     if compact:
         names = SHORT
+    if names is not BASE and len(words) == len(names) + 1:
+        names = (*names[:-1], REST, names[-1])
     if len(words) != len(names):
         expected = f"{len(names)} words, {' '.join(names)}"
         raise MalformedRecordError(where, expected, f"{len(words)}")
@@ -95,11 +104,14 @@ def line_of(line: str, where: str) -> dict[str, Any]:
         raise MalformedRecordError(where, "a step in decimal", short(entries["step"]))
     entries["step"] = int(entries["step"])
     entries |= {name: None for name in ("run", "parent") if entries[name] == "-"}
+    if REST in entries:
+        entries[REST] = _rest_of(entries[REST], where)
     if "keep" in entries:
         entries |= _kept(entries.pop("keep"), where)
-        if entries["quantizer"] == "uniform" and entries["format"] < UNIFORM:
+        oldest = COMPACT if entries["distance"] is not None else UNIFORM
+        if entries["quantizer"] == "uniform" and entries["format"] < oldest:
             found = f"format {entries['format']}"
-            raise MalformedRecordError(where, f"format {UNIFORM} for uniform steps", found)
+            raise MalformedRecordError(where, f"format {oldest} for uniform steps", found)
     return entries
 
 
@@ -121,6 +133,18 @@ def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
     return entries
 
 
+def _bounded(rest: Rest) -> Rest:
+    """The same with shares that four digits can say."""
+    return Rest(*(min(share, LONGEST_REST.behind) for share in rest))
+
+
+def _rest_of(word: str, where: str) -> Rest:
+    if (numbers := _REST.fullmatch(word)) is None:
+        expected = "two numbers of thousandths, with a comma between them"
+        raise MalformedRecordError(where, expected, short(word))
+    return Rest(*(int(number) / _THOUSAND for number in numbers.groups()))
+
+
 def _brief(digest: str) -> str:
     """A digest of 32 hex digits in 22 characters, base64 for URLs."""
     return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
@@ -129,7 +153,8 @@ def _brief(digest: str) -> str:
 def _expanded(entries: Mapping[str, str], where: str) -> dict[str, Any]:
     """The entries of a line of the format COMPACT with the names and forms of older ones."""
     letters = entries["kind, scope, coder"]
-    found: dict[str, Any] = {"step": entries["step"], "run": None, "digest": entries["digest"]}
+    found: dict[str, Any] = {"run": None}
+    found |= {name: entries[name] for name in ("step", REST, "digest") if name in entries}
     try:
         kind, scope, coder = list(letters)
         found |= {"kind": KINDS[kind], "scope": SCOPES[scope], "coder": CODERS[coder]}
@@ -161,6 +186,8 @@ def _keep(metadata: Mapping[str, Any]) -> str:
 
     if metadata["tolerance"] is not None:
         return f"{named(_TOLERANCE)}{metadata['tolerance']!r}"
+    if metadata["distance"] is not None:
+        return f"{named(_DISTANCE)}{metadata['distance']!r}"
     if metadata["budget"] is not None:
         by_steps = named(_STEPS) if metadata["quantizer"] == "uniform" else ""
         return f"{by_steps}{metadata['budget']!r}"
@@ -174,15 +201,15 @@ def _kept(word: str, where: str) -> dict[str, Any]:
     if _DECIMAL.fullmatch(word):
         return found | {"bits": int(word)}
     name, number = "budget", word
-    if word.startswith((_STEPS, _TOLERANCE)):
+    if word.startswith((_STEPS, _TOLERANCE, _DISTANCE)):
         kind, _, number = word.partition(":")
-        name = "tolerance" if kind == "tolerance" else "budget"
+        name = "budget" if kind == "uniform" else kind
         found["quantizer"] = "uniform"
     try:
         value = float(number) if _FLOAT.fullmatch(number) else None
     except ValueError:
         value = None
     if value is None or repr(value) != number:
-        expected = "bits, all, a budget or a tolerance as it is written"
+        expected = "bits, all, a budget, a tolerance or a distance as it is written"
         raise MalformedRecordError(where, expected, short(word))
     return found | {name: value}

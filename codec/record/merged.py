@@ -16,6 +16,7 @@ from codec.caps import short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
+from codec.scheme.remainder import Rest
 from codec.scheme.residual import Residual
 from codec.scheme.tables import CodeTable
 from codec.state import edits
@@ -23,6 +24,7 @@ from codec.state.tensors import Arrays, Layout
 
 from .alphabets import ARRAY, coded, groups_of, words_of
 from .container import Content, seal
+from .header import REST
 from .record import (
     MAX_STEP,
     PREFIX,
@@ -110,11 +112,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Merged:
-    """The content of a merged record. tables: code tables that the next delta may use again."""
+    """The content of a merged record.
+
+    tables: code tables that the next delta may use again. rest: what its last step leaves, see
+    `Delta`.
+    """
 
     layers: tuple[Layer, ...]
     coding: Coding
     tables: Mapping[str, CodeTable]
+    rest: Rest | None = None
 
     @property
     def moments(self) -> tuple[Moment, ...]:
@@ -156,6 +163,7 @@ def dump(place: Place, merged: Merged) -> bytes:
         **place.metadata(),
         "track": merged.moments[-1].track,
         **merged.coding.header(),
+        REST: merged.rest,
         "layers": [
             {
                 "steps": [[moment.step, moment.track] for moment in layer.moments],
@@ -241,7 +249,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     sent = tables_of(record)
     every = [group for layer in layers for group in layer.groups]
     check_need(record, coding.uniform or by_steps(sent, every))
-    return Merged(tuple(layers), coding, sent)
+    return Merged(tuple(layers), coding, sent, record.metadata.get(REST))
 
 
 def _layers_of(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:

@@ -30,7 +30,7 @@ from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, is_stor
 from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, coded, groups_of, words_of
 from .container import Content, seal, unseal
 from .diagnosis import differing
-from .header import COMPACT, DIGEST, MORE, RESIDUAL, UNIFORM
+from .header import COMPACT, DIGEST, LONGEST_REST, MORE, RESIDUAL, REST, UNIFORM
 from .residuals import RESIDUALS, has_residuals, read_residual, residual_parts
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
@@ -173,7 +173,7 @@ def header_nbytes(
     n_alphabets = sum(not tensors[0].alone for tensors in shares)
     words = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: words} if shares else {}
-    data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding), arrays)
+    data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding, rest=LONGEST_REST), arrays)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
     if MORE in longest.header:  # the place's own, such as parent_at
@@ -404,7 +404,8 @@ def delta_of(record: Record, track: Track) -> Delta:
         words.finish()
         values = read_values(arrays.get(VALUES))
     check_need(record, coding.uniform or by_steps({}, groups))
-    return Delta(groups, exact, non_finite, coding, None, values, residuals)
+    rest = record.metadata.get(REST)
+    return Delta(groups, exact, non_finite, coding, None, values, residuals, rest=rest)
 
 
 def check_track(
@@ -479,6 +480,7 @@ def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Mapping[str, Co
         **place.metadata(),
         "track": digest,
         **delta.coding.header(),
+        REST: delta.rest,
         **non_finite_entry(delta.non_finite),
     }
     return seal(metadata, arrays)

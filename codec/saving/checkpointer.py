@@ -1,6 +1,6 @@
 """What a training loop holds: saves its state into a chain directory, local or behind a URL.
 
-    with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
+    with codec.Checkpointer("run.lcc") as checkpoints:
         checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
 
 This module turns a state into a layout, tensors and values. The recorder writes them, in this
@@ -18,7 +18,7 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.scheme.coding import Coding, check_targets
+from codec.scheme.coding import UNSET, Coding, check_targets
 from codec.scheme.tracker import Tracker
 from codec.state.policy import (
     EXACT,
@@ -57,8 +57,9 @@ class Checkpointer:
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        bits, scope, coder, budget, tolerance, quantizer: See `Coding`. A budget also pays for the
-            record's header.
+        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
+            pays for the record's header. Without any target the distance is 0.3: a restart is then
+            as good as one from exact weights, however far apart the saves are.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
             save logs tensors that may be weights but are stored exactly because of their names, and
             that an optimizer's moments are lossy.
@@ -88,13 +89,14 @@ class Checkpointer:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        bits: int | None = 2,
+        bits: int | None = UNSET,
         scope: str = "model",
         coder: str = "runlength",
         *,
         budget: float | None = None,
         tolerance: float | None = None,
         quantizer: str | None = None,
+        distance: float | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
@@ -103,7 +105,7 @@ class Checkpointer:
         when_busy: str = "wait",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
+        self.coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         check_history(base_every, keep_bases)
         if when_busy not in WHEN_BUSY:
             raise SettingsError(

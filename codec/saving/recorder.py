@@ -41,7 +41,7 @@ from codec.record.alphabets import nbytes_of
 from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.record import Place, Record
-from codec.scheme.coding import Coding
+from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
@@ -54,6 +54,8 @@ from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
+FAR_BEHIND = 0.5  # of what was trained since the base: the log warns
+SETTLED = 3  # deltas after a base: before, little was trained and most of it may be left
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )
@@ -121,6 +123,7 @@ class Recorder:
         self._unconfirmed: str | None = None  # a record that may be there though its save failed
         self._encoder = DeltaEncoder()
         self._reasons: set[str] = set()  # for bases: each is logged once
+        self._has_warned = False  # that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
         try:
             self._continue_chain(settings.resume)
@@ -193,7 +196,22 @@ class Recorder:
         if delta is None:
             self._remove_history()
         ends = started, encoded, checked, written, time.perf_counter()
-        return _summary(record, layout, ends, delta, written - synced)
+        saved = _summary(record, layout, ends, delta, written - synced)
+        self._log_behind(saved)
+        return saved
+
+    def _log_behind(self, saved: Saved) -> None:
+        """Log once that a restart would be far behind, and the setting that changes it."""
+        if saved.behind > FAR_BEHIND and self._written.n >= SETTLED and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "step %d: a restart would load weights that are %.0f %% of the trained distance "
+                "behind (%s). For saves this far apart pass distance=%g instead",
+                saved.step,
+                100 * saved.behind,
+                self.coding.describe(),
+                DEFAULT_DISTANCE,
+            )
 
     def _log_reason(self, step: int, reason: str) -> None:
         """Log why there is a base instead of a delta; once for names that differ in digits only."""
@@ -400,4 +418,5 @@ def _summary(
         record.exact_nbytes,
         layout.lossy_nbytes,
         nbytes_of(group for group in groups if group.tensors[0].alone),
+        *(delta.rest or (0.0, 0.0) if delta else (0.0, 0.0)),
     )

@@ -41,6 +41,10 @@ class Saved:
             those of moment_nbytes.
         moment_nbytes: The part of nbytes that is outside a budget too, though it is lossy: an
             optimizer's tensors with bits of their own.
+        distance: The share of the change since the checkpoint before that is left for the next one:
+            ||u - track after|| / ||u - track before||, over the lossy weights; 0.0 of a base.
+        behind: The same rest as a share of what was trained since the base: how far a restart would
+            be behind. In models of more than 2**18 weights what was trained is estimated.
     """
 
     step: int
@@ -58,6 +62,8 @@ class Saved:
     exact_nbytes: int = 0
     lossy_nbytes: int = 0
     moment_nbytes: int = 0
+    distance: float = 0.0
+    behind: float = 0.0
 
     @property
     def ratio(self) -> float:

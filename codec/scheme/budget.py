@@ -30,7 +30,8 @@ from . import huffman, tables
 from .arithmetic import Matrices
 from .coders import coder_of
 from .kernels import BLOCK
-from .quantize import Buckets, Histogram
+from .quantize import Buckets
+from .remainder import Remainder
 from .stream import (
     ArithmeticCode,
     Message,
@@ -40,7 +41,7 @@ from .stream import (
 )
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
-from .uniform import LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
+from .uniform import LARGEST_CHANGE, LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
 
 BEST = 0.1  # of the estimate: no coder is expected to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
@@ -58,7 +59,7 @@ class Fitted:
     """Survivors reduced to what fits.
 
     buckets: those that are kept; None for uniform steps. nbytes: an upper bound of their size; if
-    nothing fits, the size of the largest value alone.
+    nothing fits, the size of the largest value alone. remainder: what they leave.
     """
 
     survivors: Survivors
@@ -67,6 +68,7 @@ class Fitted:
     levels: NDArray[np.float32]
     buckets: Buckets | None
     nbytes: int
+    remainder: Remainder
     arithmetic: ArithmeticCode | None = None
 
     @property
@@ -252,11 +254,11 @@ def fit_buckets(
 
     def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
         part = found.at_least(magnitude, n)
-        fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
+        fitted = _buckets(part, coder, previous, room)
         return fitted, fitted.levels.size - 1 == len(part.histogram.buckets())
 
     every = found.histogram.buckets()
-    whole = _buckets(found.survivors, found.histogram, coder, previous, room)
+    whole = _buckets(found, coder, previous, room)
     kept = whole.levels.size - 1
     if kept == len(every) or whole.nbytes >= FULL * room > 0:
         return whole
@@ -335,7 +337,8 @@ def fit_steps(
         if tries_arithmetic and not needs_no_bits(counts.codes):
             arithmetic = arithmetic_code(found.survivors, matrices)
             nbytes = min(nbytes, arithmetic.payload.size + levels) if arithmetic else nbytes
-        return Fitted(found.survivors, units, counts, found.levels, None, nbytes, arithmetic)
+        quantized = found.survivors, units, counts, found.levels
+        return Fitted(*quantized, None, nbytes, found.remainder, arithmetic)
 
     def cut(size: float, room: float) -> Fitted:
         """As many of the first survivors as fit, one at least."""
@@ -357,7 +360,7 @@ def fit_steps(
 
     if not largest:
         return settled(1.0)
-    if not largest <= LARGEST_SIZE / 2:
+    if not largest <= LARGEST_CHANGE:
         raise BeyondError
     # Between these sizes, q of the largest change goes from its limit down to 1.
     finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
@@ -401,9 +404,8 @@ def fit_steps(
     return best if best is newest else settled(fits)
 
 
-def _buckets(
-    survivors: Survivors, histogram: Histogram, coder: str, previous: CodeTable | None, room: float
-) -> Fitted:
+def _buckets(found: Collected, coder: str, previous: CodeTable | None, room: float) -> Fitted:
+    survivors, histogram = found.survivors, found.histogram
     every = histogram.buckets()
     n = survivors.n
     estimates = np.array([_estimate(every, k, n) for k in range(len(every) + 1)])
@@ -419,7 +421,8 @@ def _buckets(
         exact = _nbytes(survivors, units, kept, 4 * keep, previous)
         if exact <= room or keep == 0:
             buckets = buckets.first(keep)
-            return Fitted(survivors, units, kept, buckets.levels, buckets, exact)
+            remainder = found.remainder(buckets, buckets.levels)
+            return Fitted(survivors, units, kept, buckets.levels, buckets, exact, remainder)
         ratio = max(ratio, HOPE * exact / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now

@@ -10,65 +10,116 @@ from codec.errors import SettingsError
 
 from .budget import check_budget
 from .coders import RUNLENGTH, coder_of
+from .distance import check_distance
 from .quantize import check_bits
 from .uniform import check_tolerance
 
 SCOPES = ("model", "tensor")
 EXPONENT, UNIFORM = QUANTIZERS = ("exponent", "uniform")
-# In the order of a record's header; tolerance and quantizer are missing from older ones.
-KEYS = ("bits", "budget", "tolerance", "quantizer", "scope", "coder")
+KEYS = ("bits", "budget", "tolerance", "distance", "quantizer", "scope", "coder")  # of a header
+TARGETS = ("budget", "tolerance", "distance")  # instead of bits
+
+
+DEFAULT_DISTANCE = 0.3  # of saves without a target: see docs/explanation/results.md
+
+
+class Unset:
+    """The type of UNSET."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = Unset()  # bits that nobody has passed; None would mean all of them
 
 
 @dataclass(frozen=True)
 class Coding:
     """The settings of a delta.
 
-    What is kept follows from bits, a budget or a tolerance.
+    What is kept follows from bits, a budget, a tolerance or a distance: pass one of them.
 
     Attributes:
         bits: Bits of priority promotion, 1 to 8: the largest 2**bits - 1 buckets are kept. None
-            keeps all of them, and with a budget or a tolerance it is always None.
+            keeps all of them, and with another target it is always None. The default is the
+            paper's 2, for saves at every iteration.
         scope: "model": one alphabet over all parameters (the paper). "tensor": one per tensor.
         coder: "runlength", or "huffman" for the paper's; see `coders.CODERS`.
-        budget: Instead of bits, the share of the lossy tensors' float32 bytes that a delta may
-            take, above 0 and at most 1; None for no limit.
-        tolerance: Instead of bits, the largest distance of a value of the track from the live one;
-            above 0. A delta takes the bytes that it needs.
+        budget: The share of the lossy tensors' float32 bytes that a delta may take, above 0 and at
+            most 1.
+        tolerance: The largest distance of a value of the track from the live one; above 0. A delta
+            takes the bytes that it needs.
         quantizer: "exponent" for buckets of powers of two (the paper), "uniform" for steps of one
-            size. None: exponent with bits, uniform with a budget or a tolerance.
+            size. None: exponent with bits, else uniform.
+        distance: The share of a change that a delta may leave for the next one, above 0 and below
+            1: ||u - track after|| <= distance * ||u - track before||, over each alphabet. A delta
+            takes the bytes that it needs.
 
     Raises:
         SettingsError: A setting is out of range, or two of them contradict each other.
     """
 
-    bits: int | None = 2
+    bits: int | None = UNSET
     scope: str = "model"
     coder: str = RUNLENGTH.name
     budget: float | None = None
     tolerance: float | None = None
     quantizer: str | None = None
+    distance: float | None = None
 
     def __post_init__(self) -> None:
         coder_of(self.coder)
         if self.scope not in SCOPES:
             raise SettingsError(f"scope must be one of {', '.join(SCOPES)}; got {self.scope!r}")
-        bits = check_bits(self.bits)
-        budget = None if self.budget is None else check_budget(self.budget)
-        tolerance = None if self.tolerance is None else check_tolerance(self.tolerance)
-        if budget is not None and tolerance is not None:
-            raise SettingsError("pass a budget or a tolerance, not both")
-        by_bits = budget is None and tolerance is None
-        chosen = self.quantizer or (EXPONENT if by_bits else UNIFORM)
+        values = {
+            "budget": None if self.budget is None else check_budget(self.budget),
+            "tolerance": None if self.tolerance is None else check_tolerance(self.tolerance),
+            "distance": None if self.distance is None else check_distance(self.distance),
+            "bits": self._checked_bits(),
+        }
+        values["quantizer"] = self._checked_quantizer()
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _checked_bits(self) -> int | None:
+        targets = [name for name in TARGETS if getattr(self, name) is not None]
+        given = not isinstance(self.bits, Unset) and self.bits is not None
+        if len(targets) + given > 1:
+            both = " and ".join(["bits"] * given + targets)
+            raise SettingsError(f"pass bits, a budget, a tolerance or a distance; got {both}")
+        if targets:
+            return None
+        return check_bits(2 if isinstance(self.bits, Unset) else self.bits)
+
+    def _checked_quantizer(self) -> str:
+        chosen = self.quantizer or (EXPONENT if self.by_bits else UNIFORM)
         if chosen not in QUANTIZERS:
             names = ", ".join(QUANTIZERS)
             raise SettingsError(f"quantizer must be one of {names}; got {self.quantizer!r}")
-        if by_bits and chosen == UNIFORM:
-            raise SettingsError("uniform steps need a budget or a tolerance, not bits")
-        if tolerance is not None and chosen == EXPONENT:
-            raise SettingsError("a tolerance needs uniform steps: a bucket's error grows with it")
-        values = (bits if by_bits else None, budget, tolerance, chosen)
-        for name, value in zip(("bits", "budget", "tolerance", "quantizer"), values):
-            object.__setattr__(self, name, value)
+        if self.by_bits and chosen == UNIFORM:
+            raise SettingsError("uniform steps need a budget, a tolerance or a distance, not bits")
+        if self.budget is None and not self.by_bits and chosen == EXPONENT:
+            name = "tolerance" if self.tolerance is not None else "distance"
+            raise SettingsError(f"a {name} needs uniform steps: a bucket's error grows with it")
+        return chosen
+
+    @classmethod
+    def safe(
+        cls,
+        bits: int | None = UNSET,
+        scope: str = "model",
+        coder: str = RUNLENGTH.name,
+        budget: float | None = None,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
+        distance: float | None = None,
+    ) -> Coding:
+        """The settings of a training's saves: without a target a distance of DEFAULT_DISTANCE,
+        after which a restart is good however far apart saves are. Raises SettingsError."""
+        targets = budget, tolerance, distance
+        if isinstance(bits, Unset) and quantizer != EXPONENT and targets == (None, None, None):
+            distance = DEFAULT_DISTANCE
+        return cls(bits, scope, coder, budget, tolerance, quantizer, distance)
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Coding:
@@ -86,8 +137,8 @@ class Coding:
 
     @property
     def by_bits(self) -> bool:
-        """Whether bits decide what is kept: neither a budget nor a tolerance does."""
-        return self.budget is None and self.tolerance is None
+        """Whether bits decide what is kept, and no other target does."""
+        return all(getattr(self, name) is None for name in TARGETS)
 
     def keeping(
         self,
@@ -95,9 +146,10 @@ class Coding:
         budget: float | None = None,
         tolerance: float | None = None,
         quantizer: str | None = None,
+        distance: float | None = None,
     ) -> Coding:
         """The same scope and coder with another target. Raises SettingsError."""
-        return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer)
+        return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer, distance)
 
     def of(self, family: str) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
@@ -113,7 +165,7 @@ class Coding:
         name, _, number = family.partition(" ")[0].partition("=")
         wanted: dict[str, Any] = {}
         try:
-            if name == "tolerance":
+            if name in ("tolerance", "distance"):
                 wanted = {name: float(number)}
             elif name == "bits":
                 wanted = {name: None if number == "all" else int(number)}
@@ -126,6 +178,8 @@ class Coding:
         levels = "steps" if self.uniform else "buckets"
         if self.tolerance is not None:
             keeps = f"a tolerance of {self.tolerance:g},"
+        elif self.distance is not None:
+            keeps = f"a distance of {self.distance:g},"
         elif self.budget is not None:
             keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
         elif self.bits is None:

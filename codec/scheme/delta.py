@@ -14,6 +14,7 @@ from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
 from .quantize import Buckets
+from .remainder import NOTHING, Remainder, Rest
 from .residual import Residual
 from .stream import CHANGE, Encoded, advance
 from .survivors import Segments
@@ -25,12 +26,14 @@ class Group:
     """Tensors that share one alphabet: the whole model, or a single tensor.
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
-    promoted ones; None if read from a record.
+    promoted ones; None if read from a record. remainder: what the step leaves of them; nothing if
+    read from a record.
     """
 
     tensors: tuple[TensorSpec, ...]
     encoded: Encoded
     buckets: Buckets | None
+    remainder: Remainder = NOTHING
 
     @property
     def n(self) -> int:
@@ -54,6 +57,8 @@ class Delta:
         residuals: Name -> of exact tensors that have changed, but are not stored as they are: one
             residual after another, the first to the array in exact, or to the one before the step.
         known: Name -> array, what the residuals lead to; none if it was read from a record.
+        rest: What the step leaves of the lossy weights, an optimizer's moments not counted; None if
+            nobody has measured it.
     """
 
     groups: tuple[Group, ...]
@@ -64,6 +69,7 @@ class Delta:
     values: Mapping[int, str] = field(default_factory=dict)
     residuals: Mapping[str, tuple[Residual, ...]] = field(default_factory=dict)
     known: Arrays = field(default_factory=dict)
+    rest: Rest | None = None
 
     @property
     def nbytes(self) -> int:

@@ -33,6 +33,7 @@ from numba.extending import intrinsic
 N_BINS = 512  # sign (2) x exponent field (256)
 NON_FINITE_FIELD = 255
 MAGNITUDE = np.uint32(0x7FFFFFFF)
+MANTISSA = np.uint32(0x7FFFFF)
 INFINITE = np.uint32(0x7F800000)
 FINE_SHIFT = np.uint32(17)  # of a magnitude: 64 fine bins an octave
 N_FINE = (NON_FINITE_FIELD + 1) << 6
@@ -111,11 +112,11 @@ def _pointer(_context, _address):
 def _difference(_context, _u, _track, _out, _limit):
     """Subtract 64 float32 and say which are large.
 
-    Writes u - track to out, all three given as addresses. Bit i of the result: the i-th u has
-    other bits than its track, and the magnitude of their difference, as an integer, is at least
-    the limit. The same infinity or NaN in both counts as unchanged, though the
-    difference is NaN. LLVM's vectors are the same on every processor; with AVX-512 this takes 4
-    subtractions and 8 comparisons.
+    Writes u - track to out, all three given as addresses, and 0 where both have the same bits: the
+    same infinity or NaN counts as unchanged. Bit i of the result: the i-th u has other bits than
+    its track, and the magnitude of their difference, as an integer, is at least the limit. LLVM's
+    vectors are the same on every processor; with AVX-512 this takes 4 subtractions and 8
+    comparisons.
     """
     element, index = ir.IntType(32), ir.IntType(32)
     floats, words = ir.VectorType(ir.FloatType(), WORD), ir.VectorType(element, WORD)
@@ -127,7 +128,9 @@ def _difference(_context, _u, _track, _out, _limit):
             value = builder.load(builder.inttoptr(address, floats.as_pointer()))
             value.align = 4
             values.append(value)
-        difference = builder.fsub(*values)
+        differs = builder.icmp_unsigned("!=", *(builder.bitcast(v, words) for v in values))
+        zeros = ir.Constant(floats, [0.0] * WORD)
+        difference = builder.select(differs, builder.fsub(*values), zeros)
         builder.store(difference, builder.inttoptr(out, floats.as_pointer())).align = 4
         bits = builder.bitcast(difference, words)
         magnitudes = builder.and_(bits, ir.Constant(words, [2**31 - 1] * WORD))
@@ -136,10 +139,46 @@ def _difference(_context, _u, _track, _out, _limit):
         every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
         limits = builder.shuffle_vector(limits, nothing, every)
         large = builder.icmp_unsigned(">=", magnitudes, limits)
-        differs = builder.icmp_unsigned("!=", *(builder.bitcast(v, words) for v in values))
         return builder.bitcast(builder.and_(large, differs), ir.IntType(WORD))
 
     return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
+
+
+@intrinsic
+def _energy(_context, _address):
+    """The sum of squares of BLOCK float32 at an address, in float64.
+
+    The order of the additions is fixed: every processor gets the same sum.
+    """
+    lanes = 16
+    floats = ir.VectorType(ir.FloatType(), lanes)
+    doubles = ir.VectorType(ir.DoubleType(), lanes)
+
+    def generate(_context, builder, _signature, arguments):
+        (address,) = arguments
+        total = ir.Constant(doubles, [0.0] * lanes)
+        for skip in range(0, 4 * BLOCK, 4 * lanes):
+            at = builder.add(address, ir.Constant(ir.IntType(64), skip))
+            values = builder.load(builder.inttoptr(at, floats.as_pointer()))
+            values.align = 4
+            wide = builder.fpext(values, doubles)
+            total = builder.fadd(total, builder.fmul(wide, wide))
+        while lanes_left := total.type.count // 2:
+            halves = [
+                builder.shuffle_vector(
+                    total,
+                    total,
+                    ir.Constant(
+                        ir.VectorType(ir.IntType(32), lanes_left),
+                        list(range(first, first + lanes_left)),
+                    ),
+                )
+                for first in (0, lanes_left)
+            ]
+            total = builder.fadd(*halves)
+        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
+
+    return types.float64(types.uint64), generate
 
 
 @intrinsic
@@ -350,14 +389,18 @@ def collect(
     count,
     low,
     high,
+    mantissas,
+    energy,
 ):
     """Find the elements of the ``keep`` largest bins of u - track in the units first..last.
 
     threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises during
     the pass, so smaller bins are incomplete. code_of_bin: uint16 (512,), the code to
-    note down. delta: float32 (2, BLOCK), scratch. marks, codes, numbers: filled for these
+    note down. delta: float32 (3, BLOCK), scratch. marks, codes, numbers: filled for these
     units. count, low, high: as for `bucket_statistics`, of the elements met; right for every
-    bin that can be among the ``keep`` largest. Returns the last threshold.
+    bin that can be among the ``keep`` largest. mantissas: int64 (512,), raised by the mantissas of
+    these elements, without the leading one. energy: float64 (units,), filled for these units: the
+    sum of all squares of u - track. Returns the last threshold.
     """
     words = delta[0].view(np.uint32)
     here = np.uint64(delta.ctypes.data)
@@ -368,6 +411,7 @@ def collect(
     blocks, look_again = 0, 1
     for unit in range(first, last):
         at = np.uint64(unit * UNIT)
+        squares = 0.0
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
             while starts[segment + 1] <= block:
                 segment += 1
@@ -389,10 +433,12 @@ def collect(
                     codes[at] = code_of_bin[b]
                     at += ONE
                     count[b] += 1
+                    mantissas[b] += np.int64(word & MANTISSA)
                     if magnitude < low[b]:  # rare, so cheaper than min and max
                         low[b] = magnitude
                     if magnitude > high[b]:
                         high[b] = magnitude
+            squares += _energy(here)
             blocks += 1
             if blocks == look_again:
                 look_again += min(look_again, UNIT // BLOCK)
@@ -401,6 +447,7 @@ def collect(
         for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
             marks[group] = 0
         numbers[unit] = np.int64(at) - unit * UNIT
+        energy[unit] = squares
     return threshold
 
 
@@ -408,7 +455,7 @@ def collect(
 def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high):
     """Count how often each fine bin of magnitudes occurs in u - track, in the units first..last.
 
-    stride: 1 to look at every block, 2 at every other one, and so on. delta: float32 (2, BLOCK),
+    stride: 1 to look at every block, 2 at every other one, and so on. delta: float32 (3, BLOCK),
     scratch. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes of 0 are not counted. high:
     uint32 (tensors,), raised to the largest magnitude of each tensor. Returns the positions that
     were looked at.
@@ -449,6 +496,21 @@ def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high)
 
 
 @_compiled
+def sample_blocks(tensors, starts, stride, sample):
+    """Copy every stride-th block of several tensors.
+
+    tensors: uint64 (s,), addresses. sample: float32 (blocks, BLOCK), filled as far as there are
+    elements.
+    """
+    segment = 0
+    for i in range(sample.shape[0]):
+        begin = i * stride * BLOCK
+        while starts[segment + 1] <= begin:
+            segment += 1
+        _gather_tracks(tensors, starts, segment, begin, sample[i])
+
+
+@_compiled
 def largest(bits):
     """The largest magnitude of the finite float32 values, given as uint32 (n,)."""
     most = np.uint32(0)
@@ -468,42 +530,51 @@ def collect_uniform(
     threshold,
     end,
     beyond_end,
-    per_step,
+    size,
     offset,
     delta,
     marks,
     codes,
     numbers,
     count,
+    energy,
+    rest,
 ):
     """Quantize u - track in uniform steps, in the units first..last.
 
-    A change of magnitude a has the number q = floor(a * per_step + offset) and the code 2q - 1, or
+    A change of magnitude a has the number q = floor(a / size + offset) and the code 2q - 1, or
     2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. beyond_end: uint32,
-    the smallest that counts in blocks from the element ``end`` on. per_step, offset: float64.
-    delta: as in `magnitudes`. marks, codes, numbers: filled for these units. count: int64 (k,): how
-    often each code occurs; count[0]: how many changes lie beyond the last code, or are NaN. These
-    get the code 1.
+    the smallest that counts in blocks from the element ``end`` on. size, offset: float64. delta: as
+    in `magnitudes`. marks, codes, numbers: filled for these units. count: int64 (k,): how often
+    each code occurs; count[0]: how many changes lie beyond the last code, or are NaN. These get the
+    code 1. energy, rest: float64 (units,), filled for these units: the sums of squares of u - track
+    before and after the step.
     """
     words = delta[0].view(np.uint32)
     values = delta[0]
     here = np.uint64(delta.ctypes.data)
     nothing = here + np.uint64(4 * BLOCK)
+    gathered = here + np.uint64(8 * BLOCK)
     delta[1] = 0
     n = starts[-1]
+    per_step = 1 / size
     most = np.float64((count.size + 1) // 2)
     segment = _segment_of(starts, first * UNIT)
     for unit in range(first, last):
         at = np.uint64(unit * UNIT)
+        squares = gain = 0.0
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
             while starts[segment + 1] <= block:
                 segment += 1
-            u, subtract = here, nothing
+            u, subtract, track = here, nothing, gathered
             if block + BLOCK <= starts[segment + 1]:
                 skip = np.uint64(4 * (block - starts[segment]))
                 u, subtract = sources[segment] + skip, tracks[segment] + skip
+                track = subtract
             else:
+                _gather_tracks(tracks, starts, segment, block, delta[2])
                 segment = _gather(sources, tracks, starts, segment, block, delta[0])
+            old = carray(_pointer(track), (BLOCK,))
             least = threshold if block < end else beyond_end
             for group in range(BLOCK // WORD):
                 skip = np.uint64(4 * WORD * group)
@@ -512,17 +583,24 @@ def collect_uniform(
                 while mark != 0:
                     i = WORD * group + _lowest(mark)
                     mark &= mark - ONE
-                    steps = abs(np.float64(values[i])) * per_step + offset
+                    change = np.float64(values[i])
+                    steps = abs(change) * per_step + offset
                     code = 0
                     if steps < most:
                         code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
                     codes[at] = max(code, 1)
                     at += ONE
                     count[code] += 1
+                    level = np.float32(np.copysign(np.float64(np.int64(steps)) * size, change))
+                    moved = np.float32(old[i] + level)
+                    left = np.float64(old[i]) + change - np.float64(moved)
+                    gain += change * change - left * left
+            squares += _energy(here)
         met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
         for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
             marks[group] = 0
         numbers[unit] = np.int64(at) - unit * UNIT
+        energy[unit], rest[unit] = squares, squares - gain
 
 
 @_compiled
@@ -543,6 +621,18 @@ def _gather(sources, tracks, starts, segment, begin, delta):
         same = np.float32(u).view(np.uint32) == np.float32(track).view(np.uint32)
         delta[i] = 0 if same else u - track
     return segment
+
+
+@_compiled
+def _gather_tracks(tracks, starts, segment, begin, out):
+    """The track of a block that several tensors share, or that the last one ends in."""
+    for position in range(begin, min(begin + BLOCK, starts[-1])):
+        while starts[segment + 1] <= position:
+            segment += 1
+        size = starts[segment + 1] - starts[segment]
+        out[position - begin] = carray(_pointer(tracks[segment]), (size,))[
+            position - starts[segment]
+        ]
 
 
 @_compiled

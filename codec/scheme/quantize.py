@@ -25,6 +25,7 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 
 MAX_BITS = 8
 EXPONENT_BIAS = 127
+MANTISSA_BITS = 23
 NO_MAGNITUDE = 0xFFFFFFFF  # larger than any
 HUGE = 103 + 127  # exponent field
 NON_FINITE = 255  # the exponent field of NaN and infinity
@@ -150,13 +151,15 @@ class Histogram:
     """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
 
     count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
-    noted: uint16 (512,): how survivors remember their bin.
+    noted: uint16 (512,): how survivors remember their bin. mantissas: int64 (512,), the sum of the
+    mantissas of each bin, without the leading one; zeros where they were not added up.
     """
 
     count: NDArray[np.int64]
     low: NDArray[np.uint32]
     high: NDArray[np.uint32]
     noted: NDArray[np.uint16]
+    mantissas: NDArray[np.int64]
 
     @property
     def fits_a_byte(self) -> bool:
@@ -175,6 +178,24 @@ class Histogram:
         """How many values are 2**103 or more: half an ulp of the largest float, so that adding
         another value of the same bin to a track could overflow. NaN and infinity count too."""
         return int(self.count[FIELDS >= HUGE].sum())
+
+    def gain(self, buckets: Buckets, levels: NDArray[np.float32]) -> float:
+        """How much smaller the sum of squares gets when members of buckets become their levels.
+
+        A member v leaves (v - r)^2 instead of v^2: the difference is 2 v r - r^2.
+
+        Args:
+            buckets: Of this histogram.
+            levels: float32 (k,): of the buckets that have one.
+        """
+        promoted = buckets.level > 0
+        bins = buckets.bins[promoted]
+        normal = FIELDS[bins] > 0
+        leading = np.where(normal, 2.0**MANTISSA_BITS, 0.0) * self.count[bins]
+        exponents = np.maximum(FIELDS[bins], 1) - EXPONENT_BIAS - MANTISSA_BITS
+        magnitudes = np.ldexp(self.mantissas[bins] + leading, exponents)
+        r = np.abs(levels[1:].astype(np.float64))
+        return float((2 * magnitudes * r - self.count[bins] * r * r).sum())
 
     def above(self, magnitude: int) -> Histogram:
         """Without the bins whose exponent is below that of a magnitude, given as bits."""
@@ -212,15 +233,22 @@ class Tallies:
         self._count = np.zeros((n, kernels.N_BINS), np.int64)
         self._low = np.full(self._count.shape, NO_MAGNITUDE, np.uint32)
         self._high = np.zeros(self._count.shape, np.uint32)
+        self._mantissas = np.zeros_like(self._count)
 
     def of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
         """count, low and high of piece i, for a kernel to change."""
         return self._count[i], self._low[i], self._high[i]
 
+    def mantissas_of(self, i: int) -> NDArray[np.int64]:
+        """The sums of mantissas of piece i, for a kernel to change."""
+        return self._mantissas[i]
+
     def together(self, noted: NDArray[np.uint16]) -> Histogram:
         """The histogram of all pieces."""
         low = self._low.min(axis=0, initial=NO_MAGNITUDE)
-        return Histogram(self._count.sum(axis=0), low, self._high.max(axis=0, initial=0), noted)
+        high = self._high.max(axis=0, initial=0)
+        mantissas = self._mantissas.sum(axis=0)
+        return Histogram(self._count.sum(axis=0), low, high, noted, mantissas)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from . import kernels, workers
 from .kernels import N_BINS, UNIT
 from .memory import Pages
-from .quantize import EXACT_BINS, Codes, Histogram, Tallies
+from .quantize import EXACT_BINS, Buckets, Codes, Histogram, Tallies
+from .remainder import Remainder
 
 PROBED = 4  # units: with fewer the threshold rises soon enough without a probe
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
@@ -161,12 +162,19 @@ _rooms = _Rooms()
 class Collected:
     """The survivors of a delta, and the histogram of the bins that can be promoted.
 
-    histogram: complete for every bin in it; its `noted` explains the survivors' codes.
+    histogram: complete for every bin in it; its `noted` explains the survivors' codes. energy: the
+    sum of squares of all elements, survivors or not.
     """
 
     segments: Segments
     survivors: Survivors
     histogram: Histogram
+    energy: float
+
+    def remainder(self, buckets: Buckets, levels: NDArray[np.float32]) -> Remainder:
+        """What is left where the members of buckets become their levels, see `Histogram.gain`."""
+        left = self.energy - self.histogram.gain(buckets, levels)
+        return Remainder(self.energy, max(left, 0.0))
 
     def at_least(self, magnitude: int, most: int | None = None) -> Collected:
         """The elements of at least this magnitude (as bits), or the first ``most`` of them.
@@ -174,11 +182,13 @@ class Collected:
         They replace these survivors, whose memory they use.
         """
         s, noted = self.survivors, self.histogram.noted
-        histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
+        histogram, _, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
         if most is not None:
             found = s.keep_first(most, N_BINS)
             count = np.where(histogram.count > 0, found[noted], 0)
-            histogram = replace(histogram, count=count)
+            # Of each bin its mean mantissa: right, for where not all are kept they are all equal.
+            mantissas = histogram.mantissas * count // np.maximum(histogram.count, 1)
+            histogram = replace(histogram, count=count, mantissas=mantissas)
         return replace(self, histogram=histogram)
 
 
@@ -189,17 +199,17 @@ def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
     most = N_BINS if keep is None else keep
     with _rooms.borrow(segments.n, 1) as survivors:
         least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
-        histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
+        histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
         fits = histogram.fits_a_byte
         if not fits:  # once more, without the small ones
-            histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
+            histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
             fits = histogram.fits_a_byte
         if fits:
-            yield Collected(segments, survivors, histogram.above(least))
+            yield Collected(segments, survivors, histogram.above(least), energy)
             return
     with _rooms.borrow(segments.n, 2) as survivors:
-        histogram, least = _collect(segments, most, least, EXACT_BINS, survivors)
-        yield Collected(segments, survivors, histogram.above(least))
+        histogram, least, energy = _collect(segments, most, least, EXACT_BINS, survivors)
+        yield Collected(segments, survivors, histogram.above(least), energy)
 
 
 @contextmanager
@@ -235,12 +245,17 @@ def _probe(segments: Segments, keep: int) -> int:
 
 def _collect(
     segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
-) -> tuple[Histogram, int]:
-    """Fill ``s``. Returns the histogram, and the magnitude from which on it is complete."""
+) -> tuple[Histogram, int, float]:
+    """Fill ``s``.
+
+    Returns:
+        The histogram, the magnitude from which on it is complete, and the sum of all squares.
+    """
     pieces = workers.pieces(s.units, least=8)
     found = Tallies(len(pieces))
     threshold = np.uint32(least)
     reached = np.full(len(pieces), threshold)
+    energy = np.zeros(s.units)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
@@ -257,13 +272,15 @@ def _collect(
             s.codes,
             s.numbers,
             *found.of(i),
+            found.mantissas_of(i),
+            energy,
         )
         # A lower threshold from another piece does no harm. But below the highest one the
         # histogram is incomplete.
         threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))
-    return found.together(noted), int(reached.max(initial=least))
+    return found.together(noted), int(reached.max(initial=least)), float(energy.sum())
 
 
 def _most(numbers: NDArray[np.int32]) -> bool:

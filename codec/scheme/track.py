@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from codec.state.tensors import Arrays, Layout, copy_arrays, from_arrays
 from codec.state.tree import Parts, unflatten
 
 from .delta import Delta
+from .origin import Origin
 from .stream import CHANGE, LOOK, advance, digest
 from .survivors import Segments
 from .tables import CodeTable
@@ -43,6 +44,7 @@ class Track:
             difference, so it costs no pass over the tensor.
         values: JSON texts of what is no tensor, see `codec.state.tree`.
         tables: Alphabet -> the code table sent last.
+        origin: The lossy weights of the base, as far as they are remembered.
     """
 
     layout: Layout
@@ -50,6 +52,7 @@ class Track:
     sums: dict[str, int]
     values: tuple[str, ...] = ()
     tables: dict[str, CodeTable] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
 
     @classmethod
     def of(
@@ -59,13 +62,14 @@ class Track:
         values: tuple[str, ...] = (),
         tables: Mapping[str, CodeTable] | None = None,
     ) -> Track:
-        """The track of these arrays, which it takes over; digests are computed."""
-        return cls(layout, arrays, digest_sums(layout, arrays), values, dict(tables or {}))
+        """The track of a base of these arrays, which it takes over; digests are computed."""
+        sums, origin = digest_sums(layout, arrays), Origin.of(layout, arrays)
+        return cls(layout, arrays, sums, values, dict(tables or {}), origin)
 
     def copy(self) -> Track:
         """One of its own arrays."""
         arrays = copy_arrays(self.arrays)
-        return Track(self.layout, arrays, dict(self.sums), self.values, dict(self.tables))
+        return replace(self, arrays=arrays, sums=dict(self.sums), tables=dict(self.tables))
 
     @property
     def digest(self) -> str:

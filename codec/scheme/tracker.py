@@ -25,14 +25,17 @@ from . import uniform
 from .arithmetic import matrices_of
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
-from .coding import Coding
+from .coding import UNSET, Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
+from .distance import fit_distance
 from .quantize import Buckets, n_promoted
+from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
 from .stream import CHANGE, LOOK, Message, code, digest
 from .survivors import Segments, collected
 from .tables import CodeTable, Counts
 from .track import Track
+from .uniform import Steps, UniformQuantizer
 
 Header = Callable[[Arrays], int]
 
@@ -47,7 +50,7 @@ class Tracker:
     Args:
         state: The first one, name -> numpy array or torch tensor. It is copied and becomes the
             track exactly.
-        bits, scope, coder, budget, tolerance, quantizer: See `Coding`.
+        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.
@@ -57,14 +60,15 @@ class Tracker:
     def __init__(
         self,
         state: Mapping[str, Any],
-        bits: int | None = 2,
+        bits: int | None = UNSET,
         scope: str = "model",
         coder: str = "runlength",
         budget: float | None = None,
         tolerance: float | None = None,
         quantizer: str | None = None,
+        distance: float | None = None,
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
+        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
         layout = layout_of(state)
         self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
         self._moving = False  # whether the track is half changed
@@ -185,14 +189,18 @@ class Tracker:
         stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
+        coded = tuple(groups[tensors] for tensors in shares if tensors in groups)
+        weights = (group.remainder for group in coded if not group.tensors[0].alone)
+        remainder = sum(weights, NOTHING)
         return Delta(
-            tuple(groups[tensors] for tensors in shares if tensors in groups),
+            coded,
             {name: stored[name] for name in names if name in stored and name not in known},
             tuple(name for name in names if name in non_finite),
             coding,
             sums,
             residuals=residuals,
             known=known,
+            rest=Rest(remainder.distance, track.origin.behind(arrays, remainder)),
         )
 
     def _encode_group(
@@ -224,7 +232,7 @@ class Tracker:
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
                 buckets = found.buckets and found.buckets.first(encoded.levels.size - 1)
-                return Group(tensors, encoded, buckets), set()
+                return Group(tensors, encoded, buckets, found.remainder), set()
         rest = tuple(t for t in tensors if t.name not in found)
         if not rest:
             return None, found
@@ -241,23 +249,19 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In exponent buckets; or the names of tensors with a change that is not finite, and of an
-        optimizer's whose track might not stay so."""
+        """In exponent buckets; or the names of tensors whose track might not stay finite."""
         coder, bits = coding.coder, coding.bits
         with collected(segments, n_promoted(bits)) as found:
             survivors, histogram = found.survivors, found.histogram
-            state, beyond = self.track.arrays, set[str]()
-            # A model's track that overflows heals in the next step; an optimizer uses its own.
-            check = _stays if tensors[0].family else _is_finite
-            if histogram.n_huge:
-                beyond = {t.name for t in tensors if not check(arrays[t.name], state[t.name])}
-            if beyond:
+            if histogram.n_huge and (beyond := self._overflowing(tensors, arrays)):
                 yield beyond
             elif budget and coding.budget is not None:
                 fitted = fit_buckets(found, coder, previous, *budget.room(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
-                yield Quantization(fitted.message(_shape(tensors)), fitted.buckets)
+                yield Quantization(
+                    fitted.message(_shape(tensors)), fitted.remainder, fitted.buckets
+                )
             else:
                 buckets = histogram.buckets().promoted(bits)
                 counts = buckets.counts(survivors.n)
@@ -270,7 +274,12 @@ class Tracker:
                 levels = buckets.cautious_levels if cautious else buckets.levels
                 every = Counts(counts, tokens)
                 message = Message(survivors, units, every, levels, _shape(tensors), bits)
-                yield Quantization(message, buckets)
+                yield Quantization(message, found.remainder(buckets, levels), buckets)
+
+    def _overflowing(self, tensors: tuple[TensorSpec, ...], arrays: Arrays) -> set[str]:
+        """The names of tensors whose track might not stay finite, or is not."""
+        state = self.track.arrays
+        return {t.name for t in tensors if not _stays(arrays[t.name], state[t.name])}
 
     @contextmanager
     def _in_steps(
@@ -282,57 +291,104 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In uniform steps; or the names of tensors with a change that no step can say."""
-        coder = coder_of(coding.coder)
-        most = uniform.MAX_STEPS if coder.counts_runs else uniform.MAX_STEPS_PLAIN
-        if budget is None or coding.tolerance is not None:
-            assert coding.tolerance is not None, "steps have a budget or a tolerance"
-            largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
-            near_end = {
-                name
-                for name, value in largest.items()
-                if value + coding.tolerance > uniform.LARGEST_SIZE
-            }
-            if near_end:  # the track could become infinite
-                yield near_end
-                return
-            size = uniform.size_within(coding.tolerance, max(largest.values()))
-            with uniform.quantizer(segments, uniform.NEAREST, most) as quantize:
-                steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
-                if steps.beyond:
-                    limit = min(float(size) * most, uniform.LARGEST_SIZE - float(size))
-                    beyond = uniform.magnitudes_of(segments).beyond(limit)
-                    yield {tensors[i].name for i in beyond}
-                    return
-                units, tokens = coder.settle(steps.survivors, None, steps.counts)
-                every = Counts(steps.counts, tokens, uniform=True)
-                own = (steps.survivors, units, every, steps.levels, _shape(tensors), None)
-                message = Message(*own, uniform=True)
-                yield Quantization(message.with_arithmetic(matrices_of(tensors), coder.name))
-            return
-        with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
-            magnitudes = uniform.magnitudes_of(segments, sampled=True)
-            room, matrices = budget.room(tensors), matrices_of(tensors)
-            try:
-                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room, matrices)
-            except BeyondError:
-                magnitudes = uniform.magnitudes_of(segments)
-                # a level may be larger than the change that it stands for
-                if (beyond := magnitudes.beyond(uniform.LARGEST_SIZE / 2)).size:
-                    yield {tensors[i].name for i in beyond}
-                    return
-                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room, matrices)
-            if fitted.levels.size == 1 and magnitudes.largest:
-                budget.lacks(tensors, fitted.nbytes)
-            yield Quantization(fitted.message(_shape(tensors)))
+        """In uniform steps; or the names of tensors whose changes no step can stand for."""
+        most = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
+        offset = uniform.OFFSET if coding.tolerance is None else uniform.NEAREST
+        with uniform.quantizer(segments, offset, most) as quantize:
+            if coding.tolerance is not None:
+                result = self._within(coding, quantize, tensors, arrays)
+            elif coding.distance is not None:
+                result = self._leaving(coding, quantize, tensors)
+            else:
+                assert budget is not None, "steps have a target"
+                result = self._fitting(coding, quantize, tensors, budget, previous)
+            if isinstance(result, Quantization) and uniform.may_overflow(result.message.levels):
+                result = self._overflowing(tensors, arrays) or result
+            yield result
+
+    def _within(
+        self,
+        coding: Coding,
+        quantize: UniformQuantizer,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+    ) -> Quantization | set[str]:
+        """The largest steps within a tolerance."""
+        assert coding.tolerance is not None
+        largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
+        highest = uniform.LARGEST_SIZE - coding.tolerance
+        if near_end := {name for name, value in largest.items() if value > highest}:
+            return near_end  # the track could become infinite
+        size = uniform.size_within(coding.tolerance, max(largest.values()))
+        segments = quantize.segments
+        steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
+        if not steps.beyond:
+            return _quantization(steps, tensors, coding.coder)
+        limit = min(float(size) * quantize.most, uniform.LARGEST_SIZE - float(size))
+        beyond = uniform.magnitudes_of(segments).beyond(limit)
+        return {tensors[i].name for i in beyond}
+
+    def _leaving(
+        self, coding: Coding, quantize: UniformQuantizer, tensors: tuple[TensorSpec, ...]
+    ) -> Quantization | set[str]:
+        """The largest steps that leave no more than a distance."""
+        assert coding.distance is not None
+        distance, segments = coding.distance, quantize.segments
+        magnitudes = uniform.magnitudes_of(segments, sampled=True)
+        try:
+            steps = fit_distance(quantize, magnitudes, distance)
+        except BeyondError:
+            magnitudes = uniform.magnitudes_of(segments)
+            if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
+                return {tensors[i].name for i in beyond}
+            steps = fit_distance(quantize, magnitudes, distance)
+        if steps is None:  # next to the largest change, no step is small enough for the others
+            return {tensors[i].name for i in magnitudes.beyond(magnitudes.largest / 2)}
+        return _quantization(steps, tensors, coding.coder)
+
+    def _fitting(
+        self,
+        coding: Coding,
+        quantize: UniformQuantizer,
+        tensors: tuple[TensorSpec, ...],
+        budget: Budget,
+        previous: CodeTable | None,
+    ) -> Quantization | set[str]:
+        """The smallest steps that fit into a budget."""
+        magnitudes = uniform.magnitudes_of(quantize.segments, sampled=True)
+        room, matrices = budget.room(tensors), matrices_of(tensors)
+        try:
+            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *room, matrices)
+        except BeyondError:
+            magnitudes = uniform.magnitudes_of(quantize.segments)
+            if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
+                return {tensors[i].name for i in beyond}
+            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *room, matrices)
+        if fitted.levels.size == 1 and magnitudes.largest:
+            budget.lacks(tensors, fitted.nbytes)
+        return Quantization(fitted.message(_shape(tensors)), fitted.remainder)
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """An alphabet that is ready to be coded. buckets: None for uniform steps."""
+    """An alphabet that is ready to be coded.
+
+    remainder: what its step leaves. buckets: None for uniform steps.
+    """
 
     message: Message
+    remainder: Remainder
     buckets: Buckets | None = None
+
+
+def _quantization(steps: Steps, tensors: tuple[TensorSpec, ...], coder: str) -> Quantization:
+    """Steps, ready to be coded."""
+    units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
+    counts = Counts(steps.counts, tokens, uniform=True)
+    message = Message(
+        steps.survivors, units, counts, steps.levels, _shape(tensors), None, uniform=True
+    )
+    return Quantization(message.with_arithmetic(matrices_of(tensors), coder), steps.remainder)
 
 
 def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:
@@ -363,12 +419,9 @@ def _described(spec: TensorSpec) -> str:
     return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
 
 
-def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
-    return bool(np.isfinite(difference(array, track)).all())
-
-
 def _stays(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
-    """Whether a track stays finite whatever level of its bucket each change becomes."""
+    """Whether a track stays finite whatever level each change becomes: at most twice the change,
+    of the same sign."""
     delta = difference(array, track)
     with np.errstate(all="ignore"):
         furthest = np.abs(array) + np.abs(delta)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ from codec.errors import SettingsError
 
 from . import kernels, workers
 from .kernels import FINE_SHIFT, N_FINE
+from .remainder import Remainder
 from .survivors import Segments, Survivors, room_for
 
 OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
@@ -36,7 +37,11 @@ SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magn
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
+OVERFLOWING = (
+    2.0**102
+)  # a level: half of it, its largest error, is half an ulp of the largest float32
 SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
+LARGEST_CHANGE = LARGEST_SIZE / 2  # a level may be larger than the change that it stands for
 LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
 
 
@@ -87,6 +92,40 @@ class Magnitudes:
             low, high = (low, middle) if self.entropy(middle, offset) <= bits else (middle, high)
         return float(high)
 
+    def share_left(self, size: float, offset: float) -> float:
+        """About which share of the sum of squares steps of this size leave."""
+        low, high, count = self._bins
+        left = _area(high / size, offset) - _area(low / size, offset)
+        return float((count * left / (high - low)).sum() * size**3) / max(self._energy, 1e-300)
+
+    def size_leaving(self, share: float, offset: float, low: float, high: float) -> float:
+        """The step size between low and high that leaves about this share of the sum of squares."""
+        while high > low * 1.001:
+            middle = np.sqrt(low) * np.sqrt(high)
+            more = self.share_left(middle, offset) > share
+            low, high = (low, middle) if more else (middle, high)
+        return float(low)
+
+    @cached_property
+    def _bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Lower and upper ends of the bins that have members, and how many."""
+        bins = np.flatnonzero(self.count)
+        return _EDGES[bins], _EDGES[bins + 1], self.count[bins]
+
+    @cached_property
+    def _energy(self) -> float:
+        """About the sum of squares: in a bin, magnitudes are spread evenly."""
+        low, high, count = self._bins
+        return float((count * (low * low + low * high + high * high) / 3).sum())
+
+
+def _area(y: NDArray[np.float64], offset: float) -> NDArray[np.float64]:
+    """The integral from 0 to y of (x - floor(x + offset))^2: squared errors of steps of size 1."""
+    q = np.floor(y + offset)
+    first, rest = (1 - offset) ** 3 / 3, offset**3 / 3
+    whole = first + (q - 1) * (first + rest) + (y - q) ** 3 / 3 + rest
+    return np.where(q > 0, whole, y**3 / 3)
+
 
 def _edges() -> NDArray[np.float64]:
     """The lower end of every fine bin, and the end of the last one; rising."""
@@ -119,20 +158,29 @@ class Steps:
     """A delta in steps of one size.
 
     survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
-    (k,). beyond: changes that are not finite or that no level can stand for; they are lost.
+    (k,). remainder: what the step leaves. beyond: changes that are not finite or that no level can
+    stand for; they are lost.
     """
 
     survivors: Survivors
     counts: NDArray[np.int64]
     levels: NDArray[np.float32]
+    remainder: Remainder
     beyond: int = 0
 
     def first(self, most: int) -> Steps:
-        """Without all but the first survivors, which these replace."""
+        """Without all but the first survivors, which these replace.
+
+        What others left out is estimated as if all survivors gained alike.
+        """
+        before = self.survivors.n - int(self.counts[0])
         counts = self.survivors.keep_first(most, self.counts.size)
+        left_out = 1 - counts.sum() / max(before, 1)
+        gain = self.remainder.changed - self.remainder.left
+        remainder = replace(self.remainder, left=self.remainder.left + left_out * gain)
         counts[0] = self.survivors.n - counts.sum()
         k = int(np.flatnonzero(counts)[-1]) + 1
-        return Steps(self.survivors, counts[:k], self.levels[:k])
+        return Steps(self.survivors, counts[:k], self.levels[:k], remainder)
 
 
 @dataclass(frozen=True)
@@ -154,6 +202,10 @@ class UniformQuantizer:
         if largest / float(size) + self.offset >= self.most + 1:  # it was rounded down
             size = np.nextafter(size, np.float32(np.inf))
         return size
+
+    def fine(self, size: float, largest: float) -> Steps:
+        """In steps of this size, or of the smallest one for the largest change."""
+        return self(max(np.float32(size), self.finest(largest)), largest)
 
     def __call__(
         self, size: np.float32, largest: float, end: int | None = None, other: float = 0
@@ -177,9 +229,9 @@ class UniformQuantizer:
         s = self._wide.of_width(1 if most <= NARROW else 2)
         pieces = workers.pieces(s.units, least=8)
         found = np.zeros((len(pieces), 2 * most + 1), np.int64)
+        energy, rest = np.zeros((2, s.units))
         arrays = self.segments.sources, self.segments.tracks, self.segments.starts
-        per_step = 1 / float(size)
-        least = _first_step(per_step, self.offset)
+        least = _first_step(1 / float(size), self.offset)
         beyond_end = _first_step(1 / other, self.offset)
 
         def work(i: int, scratch: workers.Scratch) -> None:
@@ -189,13 +241,15 @@ class UniformQuantizer:
                 least,
                 end,
                 beyond_end,
-                per_step,
+                float(size),
                 self.offset,
                 scratch.delta,
                 s.marks,
                 s.codes,
                 s.numbers,
                 found[i],
+                energy,
+                rest,
             )
 
         workers.spread(work, len(pieces))
@@ -205,7 +259,8 @@ class UniformQuantizer:
         used = np.flatnonzero(counts)
         counts = counts[: int(used[-1]) + 1 if used.size else 1]
         levels = levels_of(size, counts.size)
-        return Steps(s, counts, levels, beyond + (not np.isfinite(levels[-1])))
+        remainder = Remainder(float(energy.sum()), max(float(rest.sum()), 0.0))
+        return Steps(s, counts, levels, remainder, beyond + (not np.isfinite(levels[-1])))
 
 
 def largest_of(array: NDArray[np.float32]) -> float:
@@ -234,6 +289,11 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
     q = np.where(code % 2, 1, -1) * ((code + 1) // 2)
     with np.errstate(over="ignore", invalid="ignore"):  # refused where it matters, by name
         return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
+
+
+def may_overflow(levels: NDArray[np.float32]) -> bool:
+    """Whether a level could lead a track beyond float32's range, though its change would not."""
+    return bool(np.abs(levels).max() >= OVERFLOWING)
 
 
 def size_within(tolerance: float, largest: float) -> np.float32:

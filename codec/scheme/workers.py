@@ -30,7 +30,7 @@ class Scratch:
     """Small arrays that one thread reuses; they stay in its cache."""
 
     def __init__(self) -> None:
-        self.delta = np.empty((2, kernels.BLOCK), np.float32)
+        self.delta = np.empty((3, kernels.BLOCK), np.float32)
         self.positions = np.empty(kernels.ROW, np.uint32)
         self.found = np.empty(kernels.ROW, np.uint16)
         self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)

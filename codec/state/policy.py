@@ -1,7 +1,7 @@
 """Which parts of a state are lossy (delta-coded), exact (stored as they are) or skipped.
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
-a target of its own, "tolerance=1e-05" or "bits=4", whatever the others have. Tensors of one target
+a target of its own, "distance=0.1" or "bits=4", whatever the others have. Tensors of one target
 are a family: they share an alphabet. An optimizer's tensors with a target have one each, as in
 "bits=3 optimizer/state/0/exp_avg": their magnitudes differ from layer to layer, and a shared
 alphabet would keep only the largest.
@@ -23,7 +23,7 @@ from codec.errors import SettingsError
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 
 LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
-TARGETS = ("bits", "tolerance")
+TARGETS = ("bits", "tolerance", "distance")
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
 # Statistics of a batch norm: small, and never negative.
@@ -54,7 +54,8 @@ class Policy:
     """
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
-        wanted = f"a policy maps patterns of names to {', '.join(KINDS)}, tolerance=T or bits=X"
+        names = ", ".join(KINDS)
+        wanted = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{wanted}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
         self._patterns: dict[str, str] = {}
@@ -191,8 +192,8 @@ def family_of(kind: str, name: str) -> str:
 def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
     """The family of a tensor with a target.
 
-    Raises SettingsError for a tolerance of an optimizer's tensor: a second moment with an error of
-    either sign could become negative.
+    Raises SettingsError for a tolerance or distance of an optimizer's tensor: a second moment with
+    an error of either sign could become negative.
     """
     if not of_optimizer:
         return target
@@ -227,7 +228,8 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
         pattern, equals, kind = text.rpartition("=")
         if not equals:
             raise SettingsError(
-                f"a policy is PATTERN=lossy, =exact, =skip, =tolerance=T or =bits=X; got {text!r}"
+                "a policy is PATTERN=lossy, =exact, =skip, =distance=D, =tolerance=T or =bits=X; "
+                f"got {text!r}"
             )
         for name in TARGETS:
             if pattern.endswith(f"={name}"):
@@ -240,7 +242,7 @@ def _target(text: str) -> str | None:
     """A target as families are called: the same text for the same number. None if it is none."""
     name, _, number = text.partition("=")
     try:
-        if name == "tolerance":
+        if name in ("tolerance", "distance"):
             return f"{name}={float(number)!r}"
         if name == "bits":
             return f"{name}={number if number == 'all' else int(number)}"

@@ -1,6 +1,6 @@
 """A record in a chain for each Accelerator.save_state.
 
-    with ChainHook(accelerator, "run.lcc", bits=2):
+    with ChainHook(accelerator, "run.lcc"):
         ...                                        # your loop, with accelerator.save_state(folder)
     codec.restore("run.lcc")["model"]
 

@@ -1,7 +1,7 @@
 """A callback that adds a chain to the checkpoints of transformers' Trainer.
 
     trainer = Trainer(model, args, train_dataset=data)
-    trainer.add_callback(ChainCallback("run.lcc", every=50, bits=2))
+    trainer.add_callback(ChainCallback("run.lcc", every=50))
     trainer.train()
     codec.restore("run.lcc")["model"]
 

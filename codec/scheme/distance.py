@@ -1,0 +1,90 @@
+"""Distance mode: uniform steps as large as a share of the change allows to be left.
+
+A target d means ||u - track after|| <= d ||u - track before||, over the elements of one alphabet:
+all lossy weights together, or each tensor. The bytes follow from the training: one that stands
+still writes little.
+
+A histogram of magnitudes estimates what every step size leaves, so the search takes two or three
+passes over the delta: one for the histogram (of large deltas a sample), and one or two that
+quantize and add up what is really left, roundings of the track included.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from codec.errors import SettingsError
+
+from .budget import PASSES, BeyondError
+from .uniform import LARGEST_CHANGE, SMALLEST_SIZE, Magnitudes, Steps, UniformQuantizer
+
+AIM = 0.995  # of the distance: what the next step size is chosen for
+USED = 0.98  # of the distance: near enough, the search ends
+CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
+
+
+def fit_distance(
+    quantize: UniformQuantizer, magnitudes: Magnitudes, distance: float
+) -> Steps | None:
+    """Take the largest uniform steps that leave no more than a distance.
+
+    Args:
+        quantize: The delta.
+        magnitudes: Its magnitudes.
+        distance: The target, above 0 and below 1.
+
+    Returns:
+        The steps; None if even the smallest size leaves more.
+
+    Raises:
+        BeyondError: A change is larger than the magnitudes say, or not finite.
+    """
+    largest, offset = magnitudes.largest, quantize.offset
+    if not largest <= LARGEST_CHANGE:
+        raise BeyondError
+    if not largest:  # a sample may have missed all changes
+        steps = quantize.fine(SMALLEST_SIZE, largest)
+        if steps.counts.size > 1 or steps.beyond:
+            raise BeyondError
+        return steps
+    finest = float(quantize.finest(largest))
+    coarsest = max(largest / (1 - offset), finest)
+    fits, over, best, newest, ratio = 0.0, 0.0, None, None, 1.0
+    for _ in range(PASSES):
+        low, high = fits or finest, over or coarsest
+        size = magnitudes.size_leaving((AIM * distance) ** 2 / ratio, offset, low, high)
+        if fits and over and not fits * CLOSE < size < over / CLOSE:
+            size = math.sqrt(fits) * math.sqrt(over)
+        newest = quantize.fine(size, largest)
+        if newest.beyond:
+            raise BeyondError
+        left = newest.remainder.distance
+        if left <= distance:
+            fits, best = size, newest
+            if left >= USED * distance or size >= coarsest:
+                return newest
+        else:
+            over = size
+            if size <= finest * CLOSE:
+                return None
+        if over and fits and over <= fits * CLOSE:
+            break
+        ratio = max(left**2 / max(magnitudes.share_left(size, offset), 1e-30), 1e-9)
+    if best is None:
+        best = quantize.fine(finest, largest)
+        return best if best.remainder.distance <= distance else None
+    return best if best is newest else quantize.fine(fits, largest)
+
+
+def check_distance(distance: float) -> float:
+    """The distance as a float. Raises SettingsError unless it lies above 0 and below 1."""
+    numbers = int | float | np.integer | np.floating
+    number = isinstance(distance, numbers) and not isinstance(distance, bool)
+    if not number or not 0 < distance < 1:
+        raise SettingsError(
+            "distance is the share of a change that a save may leave for the next one, above 0 and "
+            f"below 1, as 0.3; got {distance!r}"
+        )
+    return float(distance)
