@@ -293,7 +293,7 @@ class Tracker:
     ) -> Iterator[Quantization | set[str]]:
         """In uniform steps; or the names of tensors whose changes no step can stand for."""
         most = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
-        offset = uniform.OFFSET if coding.tolerance is None else uniform.NEAREST
+        offset = uniform.NEAREST if coding.budget is None else uniform.OFFSET
         with uniform.quantizer(segments, offset, most) as quantize:
             if coding.tolerance is not None:
                 result = self._within(coding, quantize, tensors, arrays)

@@ -30,7 +30,10 @@ from .remainder import Remainder
 from .survivors import Segments, Survivors, room_for
 
 OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
-NEAREST = 0.5  # of a tolerance: the smallest error for a step size
+# Of a tolerance: the smallest error for a step size. Of a distance: with a smaller offset all
+# weights lag behind in the direction of the training, which costs more loss than errors of either
+# sign.
+NEAREST = 0.5
 MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
 NARROW = 127  # q of the largest level whose code fits into a byte
 SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magnitudes

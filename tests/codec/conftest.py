@@ -27,7 +27,7 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}')
 IN_LINE = (
     *("format", "kind", "step", "run", "parent", "track"),
-    *("bits", "budget", "tolerance", "quantizer", "scope", "coder", "digest"),
+    *("bits", "budget", "tolerance", "distance", "quantizer", "scope", "coder", "rest", "digest"),
 )
 
 Arrays = dict[str, np.ndarray]
@@ -129,13 +129,20 @@ def line_of(metadata: dict[str, Any]) -> str:
     if metadata["format"] == 5:
         digests = [_base64(metadata[name]) for name in ("parent", "track")]
         letters = "".join(f"{metadata[name]}"[:1] for name in ("kind", "scope", "coder"))
-        keep = str(_keep(metadata)).replace("uniform:", "u").replace("tolerance:", "t")
-        return " ".join(("5", letters, str(metadata["step"]), *digests, keep, "0" * 32))
+        keep = re.sub("(u|t|d)[a-z]+:", r"\1", str(_keep(metadata)))
+        place = ("5", letters, str(metadata["step"]), *digests, keep)
+        return " ".join((*place, *_rest(metadata), "0" * 32))
     words = [metadata[name] for name in ("format", "kind", "step", "run", "parent", "track")]
     if metadata["kind"] != "base":
-        words += [_keep(metadata), metadata.get("scope"), metadata.get("coder")]
+        words += [_keep(metadata), metadata.get("scope"), metadata.get("coder"), *_rest(metadata)]
     said = ("-" if word is None else str(word) for word in words)
     return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in said), "0" * 32))
+
+
+def _rest(metadata: dict[str, Any]) -> list[str]:
+    """The word of what is left, in thousandths; none if that is unknown."""
+    rest = metadata.get("rest")
+    return [",".join(f"{round(1000 * share)}" for share in rest)] if rest else []
 
 
 def _base64(digest: Any) -> str:
@@ -148,6 +155,8 @@ def _base64(digest: Any) -> str:
 def _keep(metadata: dict[str, Any]) -> Any:
     if metadata.get("tolerance") is not None:
         return f"tolerance:{metadata['tolerance']}"
+    if metadata.get("distance") is not None:
+        return f"distance:{metadata['distance']}"
     if metadata.get("budget") is not None:
         prefix = "uniform:" if metadata.get("quantizer") == "uniform" else ""
         return f"{prefix}{metadata['budget']}"

@@ -52,6 +52,7 @@ def delta_metadata() -> dict[str, Any]:
         "bits": 2,
         "budget": None,
         "tolerance": None,
+        "distance": None,
         "quantizer": "exponent",
     }
 

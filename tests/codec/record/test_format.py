@@ -110,13 +110,19 @@ def said(line: str) -> dict[str, Any]:
         names += ["keep", "scope", "coder"]
     if words[0] == "5":
         words = in_long(words)
+    if words[1] != "base" and len(words) == len(names) + 2:
+        names.append("rest")
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
     assert metadata["format"] in ("1", "2", "3", "4", "5")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
+    if "rest" in metadata:
+        assert re.fullmatch(r"(0|[1-9]\d{0,3}),(0|[1-9]\d{0,3})", metadata["rest"])
     keep = metadata.get("keep", "all")
     if keep not in ["1", "2", "3", "4", "5", "6", "7", "8", "all"]:
-        kind, number = re.fullmatch(r"(?:(uniform|tolerance):)?([0-9.e+-]+)", keep).groups()  # type: ignore[union-attr]
+        kind, number = re.fullmatch(
+            r"(?:(uniform|tolerance|distance):)?([0-9.e+-]+)", keep
+        ).groups()  # type: ignore[union-attr]
         assert repr(float(number)) == number
         most = (2.0**128 - 2.0**104) / 4
         within = (2.0**-126, most) if kind == "tolerance" else (5e-324, 1)
@@ -126,17 +132,18 @@ def said(line: str) -> dict[str, Any]:
 
 def in_long(words: list[str]) -> list[str]:
     """The words of a short line, of version 5, as those of an older one."""
-    form, letters, step, parent, track, keep, digest = words
+    form, letters, step, parent, track, keep, *rest, digest = words
     kind, scope, coder = letters
     digests = []
     for short in (parent, track):
         assert re.fullmatch("[A-Za-z0-9_-]{22}", short)
         digests.append(base64.urlsafe_b64decode(short + "==").hex())
         assert base64.urlsafe_b64encode(bytes.fromhex(digests[-1])).decode() == short + "=="
-    keep = {"u": "uniform:", "t": "tolerance:"}.get(keep[0], keep[0]) + keep[1:]
+    brief = {"u": "uniform:", "t": "tolerance:", "d": "distance:"}
+    keep = brief.get(keep[0], keep[0]) + keep[1:]
     names = [{"d": "delta", "m": "merged"}[kind], step, "-", *digests, keep]
     names += [{"m": "model", "t": "tensor"}[scope], {"r": "runlength", "h": "huffman"}[coder]]
-    return [form, *names, digest]
+    return [form, *names, *rest, digest]
 
 
 def file_digest(data: bytes) -> str:

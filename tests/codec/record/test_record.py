@@ -238,7 +238,7 @@ BAD = {
     "short-more-letters": (MALFORMED, r"7 words, .*", r"6"),
     "short-parent": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2B/hlo0v7BeZ6Q'"),
     "short-bits": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2Bvhlo0v7BeZ6R'"),
-    "short-keep": (MALFORMED, r"bits, all, a budget or a tolerance .*", r"'v0\.01'"),
+    "short-keep": (MALFORMED, r"bits, all, a budget, a tolerance or a distance .*", r"'v0\.01'"),
     "short-name": (MALFORMED, r"brief names of arrays, c", r"coded"),
     "arithmetic-early": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
     "arithmetic-exponent": (MALFORMED, DECODE, r"an arithmetic code of levels .*"),
@@ -596,17 +596,29 @@ LINES = [
         for version in (1, 2)
         for keep in ("tolerance:0.01", "uniform:0.05")
     ),
+    *(
+        (
+            f"{version}{LINE[1:]}".replace(" 2 model", " distance:0.3 model"),
+            MALFORMED,
+            f"format 5 for uniform steps, found format {version}$",
+        )
+        for version in (1, 2, 3, 4)
+    ),
     (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its arrays and values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
-    (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
+    (LINE.replace(" 2 ", "   2 "), MALFORMED, "10 words, .*, found 12$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
-    (LINE.replace(" huffman", " huffman x"), MALFORMED, "10 words, .*, found 11$"),
+    (LINE.replace(" huffman", " huffman x y"), MALFORMED, "10 words, .*, found 12$"),
+    *(
+        (LINE.replace(" huffman", f" huffman {rest}"), MALFORMED, "two numbers of thousandths, .*")
+        for rest in ("x", "1", "1,", "1,2,3", "01,2", "1,-2", "10000,1", "0.5,1", "")
+    ),
     (LINE.replace("delta", "base"), MALFORMED, "7 words, .* track digest, found 10$"),
     *(
         (
             LINE.replace(" 2 ", f" {keep} "),
             MALFORMED,
-            "bits, all, a budget or a tolerance as it is written, found",
+            "bits, all, a budget, a tolerance or a distance as it is written, found",
         )
         for keep in (
             *("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity"),

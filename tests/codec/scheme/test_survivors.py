@@ -56,13 +56,14 @@ def full_histogram(delta: np.ndarray) -> Histogram:
     words = delta.view(U32)
     magnitudes = words & 0x7FFFFFFF
     nothing = np.zeros(512, U32)
-    histogram = Histogram(
-        np.zeros(512, np.int64), nothing, nothing.copy(), np.arange(512, dtype=np.uint16)
-    )
+    bins = np.arange(512, dtype=np.uint16)
+    counts, mantissas = np.zeros((2, 512), np.int64)
+    histogram = Histogram(counts, nothing, nothing.copy(), bins, mantissas)
     for b in np.unique(words[magnitudes > 0] >> 23):
         members = magnitudes[(words >> 23 == b) & (magnitudes > 0)]
         histogram.count[b] = members.size
         histogram.low[b], histogram.high[b] = members.min(), members.max()
+        histogram.mantissas[b] = (members & 0x7FFFFF).sum()
     return histogram
 
 
@@ -70,7 +71,8 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
     """The promoted buckets and the codes they make are those of the whole delta."""
     with np.errstate(all="ignore"):
         delta = np.concatenate([a.reshape(-1) - b.reshape(-1) for a, b in zip(u, track)])
-    every = full_histogram(delta).buckets().keeping(keep)
+    full = full_histogram(delta)
+    every = full.buckets().keeping(keep)
     words = delta.view(U32)
     level_of_bin = np.zeros(512, np.uint16)
     level_of_bin[every.bins] = every.level
@@ -78,6 +80,8 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
     before = [a.tobytes() for a in (*u, *track)]
     with collected(Segments(track, u), keep) as found:
         s = found.survivors
+        promoted = every.bins[every.level > 0]
+        assert (found.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
         histogram = found.histogram
         assert s.n == delta.size
         buckets = histogram.buckets().keeping(keep)

@@ -1,0 +1,186 @@
+"""What a restart from a chain costs in loss, by how far apart saves are and by what is kept.
+
+    PYTHONPATH=. python benchmarks/quality.py [--trainings lenet5-sgd,…] [--seeds 3]
+
+Each training warms up, begins a chain with an exact base, and saves every so many iterations with
+all settings at once, each with a track of its own. At the end it is restarted from every track:
+weights from the track, the optimizer's state exact, so that only the weights differ. Then it trains
+on with the same batches. Every figure is a mean over seeds; losses are on held-out examples, in
+thousandths of a nat (mnat) above a restart from exact weights.
+
+bytes: of a delta, as a share of the float32 bytes of the weights. behind: ||track - weights|| /
+||weights - weights at the base|| when the training restarts. at restart: the loss right then. over
+40: the mean loss of the next 40 iterations, looked at every fifth one. encode: seconds to encode a
+delta, as a multiple of those of the budget, median over all deltas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import codec
+from codec.bench import markdown
+from codec.scheme.coding import DEFAULT_DISTANCE
+from demo_models.catalog import MODELS
+from demo_models.optimizers import make_optimizer
+from demo_models.task import Task, make_task
+
+WARM_UP = 100  # iterations before the base
+AFTER = 40  # iterations after the restart
+LOOK_EVERY = 5
+HELD_OUT = 512  # examples, at most
+INTERVALS = {1: 66, 10: 12, 50: 4, 200: 4}  # iterations between saves -> deltas
+EXACT, BUDGET = "exact", "budget 5 %"
+SETTINGS: dict[str, dict[str, float]] = {
+    "2 bits": {"bits": 2},
+    "3 bits": {"bits": 3},
+    BUDGET: {"budget": 0.05},
+    f"distance {DEFAULT_DISTANCE:g} (default)": {"distance": DEFAULT_DISTANCE},
+    "distance 0.1": {"distance": 0.1},
+}
+TRAININGS = {
+    "byte-transformer-adamw": ("byte-transformer", "python-sources", "adamw"),
+    "byte-transformer-adafactor": ("byte-transformer", "python-sources", "adafactor"),
+    "alexnet-sgd": ("alexnet", "digits", "sgd"),
+    "lenet5-sgd": ("lenet5", "digits", "sgd"),
+}
+
+
+class Trained:
+    """A task, its optimizer, and the iteration it is at."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        model, data, optimizer = TRAININGS[name]
+        self.task: Task = make_task(model, data, seed=seed)
+        self.batch_size = MODELS[model].batch_size
+        parameters = self.task.model.parameters()
+        if optimizer == "adafactor":
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adafactor(parameters, lr=0.01)
+        else:
+            key = "adam" if optimizer == "adamw" else optimizer
+            lr, momentum = MODELS[model].optimizers[key]
+            self.optimizer = make_optimizer(optimizer, parameters, lr, momentum)
+        self.iteration = 0
+
+    def train(self, n: int) -> None:
+        """Take n steps."""
+        for _ in range(n):
+            self.iteration += 1
+            self.optimizer.zero_grad()
+            self.task.loss(self.task.batch(self.iteration, self.batch_size)).backward()
+            self.optimizer.step()
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """A copy of them by name."""
+        parameters = self.task.model.named_parameters()
+        return {name: p.detach().numpy().copy() for name, p in parameters}
+
+    @torch.no_grad()
+    def held_out_loss(self) -> float:
+        """The mean loss on held-out examples, in nats."""
+        return float(self.task.loss(tuple(c[:HELD_OUT] for c in self.task.dataset.held_out)))
+
+    def restarted(self, weights: dict[str, NDArray[np.float32]]) -> Iterator[float]:
+        """The held-out loss at a restart from these weights and during the iterations after it.
+
+        Afterwards the training is where it was before.
+        """
+        before = copy.deepcopy((self.task.model.state_dict(), self.optimizer.state_dict()))
+        begun = self.iteration
+        with torch.no_grad():
+            for name, parameter in self.task.model.named_parameters():
+                parameter.copy_(torch.from_numpy(np.array(weights[name])))
+        yield self.held_out_loss()
+        for _ in range(AFTER // LOOK_EVERY):
+            self.train(LOOK_EVERY)
+            yield self.held_out_loss()
+        self.task.model.load_state_dict(before[0])
+        self.optimizer.load_state_dict(before[1])
+        self.iteration = begun
+
+
+@dataclass
+class Row:
+    """Of one setting at one interval; a list has one figure a seed, or a delta."""
+
+    nbytes: list[float] = field(default_factory=list)
+    behind: list[float] = field(default_factory=list)
+    at_restart: list[float] = field(default_factory=list)
+    after: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def cells(self, budget: Row) -> list[str]:
+        """As a table shows them. budget: the row of the budget."""
+        time_ratio = statistics.median(self.seconds) / statistics.median(budget.seconds)
+        return [
+            f"{statistics.mean(self.nbytes):.2%}",
+            f"{statistics.mean(self.behind):.3f}",
+            f"{1e3 * statistics.mean(self.at_restart):+.1f}",
+            f"{1e3 * statistics.mean(self.after):+.1f}",
+            f"{time_ratio:.2f}",
+        ]
+
+
+def distance(a: dict[str, NDArray[np.float32]], b: dict[str, NDArray[np.float32]]) -> float:
+    """||a - b||, over all weights."""
+    return float(np.sqrt(sum(((a[name] - b[name].astype(np.float64)) ** 2).sum() for name in a)))
+
+
+def measure(name: str, seed: int, interval: int, rows: dict[str, Row]) -> None:
+    """Add the figures of one training."""
+    training = Trained(name, seed)
+    training.train(WARM_UP)
+    base = training.weights()
+    trackers = {key: codec.Tracker(base, **kept) for key, kept in SETTINGS.items()}
+    whole = sum(array.nbytes for array in base.values())
+    for _ in range(INTERVALS[interval]):
+        training.train(interval)
+        weights = training.weights()
+        for key, tracker in trackers.items():
+            begun = time.perf_counter()
+            delta = tracker.step(weights)
+            rows[key].seconds.append(time.perf_counter() - begun)
+            rows[key].nbytes.append(delta.nbytes / whole)
+    exact = list(training.restarted(weights))
+    for key, tracker in trackers.items():
+        losses = list(training.restarted(tracker.state))
+        rows[key].behind.append(distance(tracker.state, weights) / distance(weights, base))
+        rows[key].at_restart.append(losses[0] - exact[0])
+        rows[key].after.append(statistics.mean(losses[1:]) - statistics.mean(exact[1:]))
+
+
+def main() -> None:
+    """Print one table a training."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--trainings", default=",".join(TRAININGS))
+    parser.add_argument("--intervals", default=",".join(map(str, INTERVALS)))
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    codec.warm_up()
+    head = ["saved every", "kept", "bytes", "behind", "at restart", f"over {AFTER}", "encode"]
+    for name in options.trainings.split(","):
+        table = []
+        for interval in map(int, options.intervals.split(",")):
+            rows = {key: Row() for key in SETTINGS}
+            for seed in range(options.seeds):
+                measure(name, seed, interval, rows)
+            table.append([f"{interval}", EXACT, "100%", "0", "0", "0", ""])
+            table += [[f"{interval}", key, *row.cells(rows[BUDGET])] for key, row in rows.items()]
+        print(name)
+        print(markdown.table(head, table), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""A target of distance: what is left of a change, and that every step measures it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec.scheme import uniform
+from codec.scheme.coders import CODERS
+from codec.scheme.coding import DEFAULT_DISTANCE, Coding
+from codec.scheme.origin import SAMPLE, Origin
+from codec.scheme.remainder import Remainder
+from codec.state.tensors import layout_of
+
+F32 = np.float32
+Arrays = dict[str, np.ndarray]
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": 1},
+    {"bits": 3},
+    {"bits": None},
+    {"budget": 0.05},
+    {"budget": 0.05, "quantizer": "exponent"},
+    {"tolerance": 1e-4},
+    {"distance": 0.3},
+]
+
+
+def norm(arrays: Arrays, others: Arrays) -> float:
+    """||arrays - others|| in float64, over all tensors."""
+    return math.sqrt(sum(((arrays[k].astype(np.float64) - others[k]) ** 2).sum() for k in arrays))
+
+
+def copies(arrays: Arrays) -> Arrays:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def weights(n: int, seed: int = 0) -> Arrays:
+    """Two tensors whose blocks meet in the middle of a block of 256."""
+    rng = np.random.default_rng(seed)
+    flat = (0.05 * rng.normal(size=n)).astype(F32)
+    return {"a": flat[: n // 3], "b": flat[n // 3 :]}
+
+
+def moved(before: Arrays, seed: int, spread: float = 1.0) -> Arrays:
+    """After some training: most changes are small."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: array
+        + (1e-3 * rng.laplace(size=array.size) * np.exp(spread * rng.normal(size=array.size)))
+        .astype(F32)
+        .reshape(array.shape)
+        for name, array in before.items()
+    }
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("coder", CODERS)
+@pytest.mark.parametrize("distance", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("n", [50, 3000, 400_000])
+def test_no_more_is_left_than_the_distance_allows(
+    n: int, distance: float, coder: str, scope: str
+) -> None:
+    """Of every alphabet, step after step; in large ones nearly all that is allowed is left."""
+    live = weights(n)
+    tracker = codec.Tracker(live, scope=scope, coder=coder, distance=distance)
+    for step in range(3):
+        before, live = copies(tracker.state), moved(live, step)
+        tracker.step(live)
+        alphabets = [["a", "b"]] if scope == "model" else [["a"], ["b"]]
+        for names in alphabets:
+            own = {name: live[name] for name in names}
+            share = norm(own, tracker.state) / norm(own, before)
+            assert share <= distance
+            assert n < 9000 or share >= 0.97 * distance
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(-1e3, 1e3, width=32), min_size=9, max_size=80),
+    st.floats(0.01, 0.95),
+    st.sampled_from(list(CODERS)),
+)
+@example([1.0] * 9, 0.5, "runlength")
+@example([1e3, *[1e-3] * 70], 0.01, "huffman")
+@example([1e-42, *[0.0] * 20], 0.1, "runlength")
+def test_any_change(values: list[float], distance: float, coder: str) -> None:
+    """Also beside weights so large that float32 rounds most of the change away."""
+    for place in (0.0, 1.0, 2.0**20):
+        before = {"w": np.full(len(values), place, F32)}
+        live = {"w": before["w"] + np.array(values, F32)}
+        tracker = codec.Tracker(before, coder=coder, distance=distance)
+        tracker.step(live)
+        assert norm(live, tracker.state) <= distance * norm(live, before) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kept", SETTINGS, ids=str)
+@pytest.mark.parametrize("n", [300, 70_000])
+def test_every_step_measures_what_it_leaves(kept: dict[str, Any], n: int) -> None:
+    """Roundings of the track are far below six digits here."""
+    base = live = weights(n)
+    tracker = codec.Tracker(live, **kept)
+    for step in range(3):
+        before, live = copies(tracker.state), moved(live, step)
+        rest = tracker.step(live).rest
+        assert rest is not None
+        left = norm(live, tracker.state)
+        assert rest.distance == pytest.approx(left / norm(live, before), rel=1e-6)
+        assert rest.behind == pytest.approx(left / norm(live, base), rel=1e-6)
+
+
+def test_what_stands_still_costs_nothing() -> None:
+    live = weights(70_000)
+    tracker = codec.Tracker(live, distance=0.3)
+    delta = tracker.step(copies(live))
+    assert delta.nbytes == 0
+    assert delta.rest == (0.0, 0.0)
+    assert tracker.step(moved(live, 1)).nbytes > 1000
+
+
+def test_a_change_that_a_sample_misses() -> None:
+    """One block of many has changed: the first pass looks at every 4th and sees nothing."""
+    n = 4 * uniform.SAMPLE
+    live = {"w": np.zeros(n, F32)}
+    tracker = codec.Tracker(live, distance=0.1)
+    live = copies(live)
+    live["w"][256:512] = np.random.default_rng(0).normal(size=256)
+    before = copies(tracker.state)
+    tracker.step(live)
+    assert norm(live, tracker.state) <= 0.1 * norm(live, before)
+
+
+def test_a_change_too_large_for_all_others() -> None:
+    """Steps small enough for a million changes cannot reach one that is far larger: its tensor is
+    stored whole."""
+    rng = np.random.default_rng(0)
+    live = {"large": np.zeros(9, F32), "small": np.zeros(1_000_000, F32)}
+    tracker = codec.Tracker(live, distance=0.001)
+    live = {"large": np.array([1e5, *[0.5] * 8], F32), "small": rng.normal(size=1_000_000)}
+    live["small"] = live["small"].astype(F32)
+    before = copies(tracker.state)
+    delta = tracker.step(live)
+    assert delta.non_finite == ("large",)
+    assert norm(live, tracker.state) <= 0.001 * norm(live, before)
+
+
+def test_nan_is_exact_and_the_others_keep_their_distance() -> None:
+    live = weights(3000)
+    tracker = codec.Tracker(live, distance=0.2)
+    before, live = copies(tracker.state), moved(live, 1)
+    live["a"][5] = np.nan
+    assert tracker.step(live).non_finite == ("a",)
+    rest = {"b": live["b"]}
+    assert norm(rest, tracker.state) <= 0.2 * norm(rest, before)
+    assert np.array_equal(tracker.state["a"], live["a"], equal_nan=True)
+
+
+def test_threads_change_no_byte() -> None:
+    n = codec.threads()
+    try:
+        records = []
+        for threads in (1, 2, 3):
+            codec.set_threads(threads)
+            live = weights(700_000)
+            tracker = codec.Tracker(live, distance=0.3)
+            steps = [tracker.step(live := moved(live, i)) for i in range(2)]
+            records.append([(s.groups[0].encoded.payload.tobytes(), s.rest) for s in steps])
+        assert records[0] == records[1] == records[2]
+    finally:
+        codec.set_threads(n)
+
+
+def test_a_larger_distance_takes_fewer_bytes() -> None:
+    sizes = []
+    for distance in (0.05, 0.1, 0.3, 0.5, 0.9):
+        live = weights(70_000)
+        tracker = codec.Tracker(live, distance=distance)
+        sizes.append(sum(tracker.step(live := moved(live, i)).nbytes for i in range(3)))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_estimate_of_what_steps_leave() -> None:
+    """From a histogram, against the real sum; within a hundredth."""
+    rng = np.random.default_rng(0)
+    values = (rng.laplace(size=50_000) * np.exp(rng.normal(size=50_000))).astype(F32)
+    count = np.bincount(np.abs(values).view(np.uint32) >> 17, minlength=uniform.N_FINE)
+    magnitudes = uniform.Magnitudes(
+        count, np.abs(values).max(keepdims=True).view(np.uint32), 50_000
+    )
+    for size in (0.01, 0.3, 2.0, 20.0):
+        for offset in (uniform.OFFSET, uniform.NEAREST):
+            q = np.sign(values) * np.floor(np.abs(values, dtype=np.float64) / size + offset)
+            real = ((values - q * size) ** 2).sum() / (values.astype(np.float64) ** 2).sum()
+            assert magnitudes.share_left(size, offset) == pytest.approx(real, rel=0.01)
+
+
+@pytest.mark.parametrize("distance", [0, 1, -0.1, 1.5, math.nan, math.inf, True, "0.3", None])
+def test_distances_out_of_range(distance: Any) -> None:
+    if distance is None:
+        assert Coding(distance=None).bits == 2
+        return
+    with pytest.raises(codec.SettingsError, match=r"above 0 and below 1, as 0\.3; got"):
+        Coding(distance=distance)
+
+
+def test_one_target_at_a_time() -> None:
+    for pair in (
+        {"bits": 2, "budget": 0.1},
+        {"bits": 8, "tolerance": 0.1},
+        {"bits": 1, "distance": 0.1},
+        {"budget": 0.1, "distance": 0.1},
+        {"tolerance": 0.1, "distance": 0.1},
+        {"budget": 0.1, "tolerance": 0.1},
+    ):
+        with pytest.raises(codec.SettingsError, match="; got " + " and ".join(pair)):
+            Coding(**pair)  # type: ignore[arg-type]
+    assert Coding(None, budget=0.1).bits is None
+    with pytest.raises(codec.SettingsError, match="a distance needs uniform steps"):
+        Coding(distance=0.3, quantizer="exponent")
+
+
+def test_defaults() -> None:
+    """The paper's 2 bits where nothing trains for real, else a distance."""
+    assert Coding() == Coding(2)
+    assert Coding.safe() == Coding(distance=DEFAULT_DISTANCE)
+    assert Coding.safe(2) == Coding(2)
+    assert Coding.safe(None) == Coding(None)
+    assert Coding.safe(quantizer="exponent") == Coding(2)
+    assert Coding.safe(budget=0.05, scope="tensor") == Coding(budget=0.05, scope="tensor")
+    assert Coding(distance=0.25).describe() == (
+        "a distance of 0.25, steps over the whole model, run-length"
+    )
+
+
+def test_behind_is_estimated_from_a_sample() -> None:
+    """Of models larger than the sample; here within 2 % of the true share."""
+    n = 3 * SAMPLE + 1000
+    base = weights(n)
+    tracker = codec.Tracker(base, bits=3)
+    live = moved(base, 1)
+    rest = tracker.step(live).rest
+    assert rest is not None
+    assert rest.behind == pytest.approx(norm(live, tracker.state) / norm(live, base), rel=0.02)
+
+
+def test_a_sample_covers_every_element_of_small_models() -> None:
+    """Tensors of any size, the last block not full."""
+    rng = np.random.default_rng(0)
+    sizes = (8, 300, 256, 1000, 9)
+    arrays = {f"{i}": rng.normal(size=n).astype(F32) for i, n in enumerate(sizes)}
+    origin = Origin.of(layout_of(arrays), arrays)
+    assert np.array_equal(origin.weights, np.concatenate(list(arrays.values())))
+    later = {name: array + 1 for name, array in arrays.items()}
+    assert origin.behind(later, Remainder(1.0, 4.0)) == pytest.approx(
+        math.sqrt(4 / sum(sizes)), rel=1e-6
+    )
+    assert origin.behind(arrays, Remainder()) == 0.0
+    assert origin.behind(arrays, Remainder(1.0, 1.0)) == math.inf
