@@ -24,7 +24,7 @@ from codec.saving.checkpointer import Front
 from codec.saving.saved import STAGES, PendingSave
 from codec.scheme import huffman, runlength
 from codec.scheme.coders import CODERS
-from codec.scheme.coding import QUANTIZERS, SCOPES
+from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
@@ -65,6 +65,7 @@ from codec.storage.source import Entry, check_regular, entry_of
 __all__ = [
     "CARRIER",
     "CODERS",
+    "DEFAULT_DISTANCE",
     "DIGEST",
     "FORMAT",
     "HEAD",

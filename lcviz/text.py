@@ -27,8 +27,10 @@ def nbytes_text(n: float) -> str:
 
 
 def kept_name(kept: int | Coding | None) -> str:
-    """How much of a change is kept, for an axis: "2" bits, "all", "5 %", or "±0.0001"."""
+    """How much of a change is kept, for an axis: "2" bits, "all", "5 %", "±0.0001" or "0.3 δ"."""
     if isinstance(kept, Coding):
+        if kept.distance is not None:
+            return f"{kept.distance:g} δ"
         if kept.tolerance is not None:
             return f"±{kept.tolerance:g}"
         if kept.budget is not None:
@@ -37,11 +39,16 @@ def kept_name(kept: int | Coding | None) -> str:
     return "all" if kept is None else str(kept)
 
 
+def kept_number(coding: Coding) -> str:
+    """The same without signs and units."""
+    return kept_name(coding).strip("±%δ ")
+
+
 def kept_text(coding: Coding) -> str:
     """How much of a change is kept: "2 bits", "all buckets", "budget 5.00 %", "5.00 % in buckets",
-    or "tolerance 0.0001"."""
-    if coding.tolerance is not None:
-        return f"tolerance {coding.tolerance:g}"
+    "tolerance 0.0001" or "distance 0.3"."""
+    if coding.target in ("tolerance", "distance"):
+        return f"{coding.target} {kept_number(coding)}"
     if coding.budget is not None:
         share = percent_text(coding.budget)
         return f"budget {share}" if coding.uniform else f"budget {share} in buckets"

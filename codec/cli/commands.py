@@ -21,6 +21,7 @@ from codec.chain import upkeep
 from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
+from codec.record.header import REST
 from codec.record.record import PREFIX, stored_layout
 from codec.record.residuals import RESIDUALS
 from codec.saving.checkpointer import Checkpointer
@@ -60,7 +61,7 @@ def info(options: argparse.Namespace) -> int:
         for e in chain.entries
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
-    exact, sentence = _exact_part(chain, newest) if newest else ({}, "")
+    exact, *sentences = _newest_delta(chain, newest) if newest else ({},)
     moments, of_moments = _moments(chain)
     answer = {
         "run": chain.where,
@@ -74,15 +75,16 @@ def info(options: argparse.Namespace) -> int:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
         lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
     lines.append(f"{len(rows)} records, {chain.nbytes:,} bytes")
-    return _answer(options, answer, *lines, sentence, of_moments)
+    return _answer(options, answer, *lines, *sentences, of_moments)
 
 
-def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
-    """The exact part of a delta, which no setting makes smaller: as JSON and as a sentence."""
+def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]:
+    """As JSON and as sentences: the exact part of a delta, which no setting makes smaller, and how
+    far behind a restart from it would be."""
     try:
         record = chain.read(entry)
     except (RecordError, ChainError) as exc:  # verify says what is wrong
-        return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}"
+        return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}", ""
     tensors = {
         name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
         for name, array in record.arrays.items()
@@ -94,12 +96,20 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
         "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
     }
+    behind = ""
+    if rest := record.metadata.get(REST):
+        answer |= {"distance": rest.distance, "behind": rest.behind}
+        behind = (
+            f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "
+            f"restart would be behind by {rest.behind:.1%} of what was trained since the base"
+        )
     names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes
-    return answer, (
+    exact = (
         f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
         f"outside any budget{f': {names}' if names else ''}"
     )
+    return answer, exact, behind
 
 
 def _moments(chain: Chain) -> tuple[dict[str, Any], str]:

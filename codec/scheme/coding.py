@@ -71,7 +71,7 @@ class Coding:
         coder_of(self.coder)
         if self.scope not in SCOPES:
             raise SettingsError(f"scope must be one of {', '.join(SCOPES)}; got {self.scope!r}")
-        values = {
+        values: dict[str, Any] = {
             "budget": None if self.budget is None else check_budget(self.budget),
             "tolerance": None if self.tolerance is None else check_tolerance(self.tolerance),
             "distance": None if self.distance is None else check_distance(self.distance),
@@ -83,13 +83,13 @@ class Coding:
 
     def _checked_bits(self) -> int | None:
         targets = [name for name in TARGETS if getattr(self, name) is not None]
-        given = not isinstance(self.bits, Unset) and self.bits is not None
+        given = self.bits is not UNSET and self.bits is not None
         if len(targets) + given > 1:
             both = " and ".join(["bits"] * given + targets)
             raise SettingsError(f"pass bits, a budget, a tolerance or a distance; got {both}")
         if targets:
             return None
-        return check_bits(2 if isinstance(self.bits, Unset) else self.bits)
+        return check_bits(2 if self.bits is UNSET else self.bits)
 
     def _checked_quantizer(self) -> str:
         chosen = self.quantizer or (EXPONENT if self.by_bits else UNIFORM)
@@ -99,8 +99,9 @@ class Coding:
         if self.by_bits and chosen == UNIFORM:
             raise SettingsError("uniform steps need a budget, a tolerance or a distance, not bits")
         if self.budget is None and not self.by_bits and chosen == EXPONENT:
-            name = "tolerance" if self.tolerance is not None else "distance"
-            raise SettingsError(f"a {name} needs uniform steps: a bucket's error grows with it")
+            raise SettingsError(
+                f"a {self.target} needs uniform steps: a bucket's error grows with it"
+            )
         return chosen
 
     @classmethod
@@ -117,7 +118,7 @@ class Coding:
         """The settings of a training's saves: without a target a distance of DEFAULT_DISTANCE,
         after which a restart is good however far apart saves are. Raises SettingsError."""
         targets = budget, tolerance, distance
-        if isinstance(bits, Unset) and quantizer != EXPONENT and targets == (None, None, None):
+        if bits is UNSET and quantizer != EXPONENT and targets == (None, None, None):
             distance = DEFAULT_DISTANCE
         return cls(bits, scope, coder, budget, tolerance, quantizer, distance)
 
@@ -136,9 +137,14 @@ class Coding:
         return self.quantizer == UNIFORM
 
     @property
+    def target(self) -> str:
+        """What decides how much is kept: "bits", "budget", "tolerance" or "distance"."""
+        return next((name for name in TARGETS if getattr(self, name) is not None), "bits")
+
+    @property
     def by_bits(self) -> bool:
         """Whether bits decide what is kept, and no other target does."""
-        return all(getattr(self, name) is None for name in TARGETS)
+        return self.target == "bits"
 
     def keeping(
         self,

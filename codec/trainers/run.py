@@ -142,6 +142,14 @@ class ChainRun:
             self._newest.result()
             saved = self._checkpoints.save(step, state)
         self._newest = saved
+        if not isinstance(saved, PendingSave) and saved.kind == "delta":
+            _log.info(
+                "%s: step %d, %d bytes; a restart would be behind by %.1f %% of what was trained",
+                self.where,
+                saved.step,
+                saved.nbytes,
+                100 * saved.behind,
+            )
         return saved
 
     def steps(self) -> tuple[int, ...]:

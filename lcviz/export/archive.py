@@ -38,7 +38,7 @@ from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_content
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
 from lcviz.run.whole_state import weights_of
-from lcviz.text import kept_name
+from lcviz.text import kept_number
 
 MOST_NAME = 100  # characters of an archive's name: endings are added to it
 
@@ -184,10 +184,9 @@ def safe_name(name: str) -> str:
 
 def settings_name(coding: Coding) -> str:
     """The settings of a chain as a part of file names."""
-    kind = "bits" if coding.by_bits else "budget" if coding.tolerance is None else "tolerance"
-    kept = kept_name(coding).removesuffix(" %").removeprefix("±")
     quantizer = "" if coding.uniform or coding.by_bits else f"-{coding.quantizer}"
-    return f"{kind}{kept}{quantizer}-{coding.scope}-{coding.coder}"
+    kept = f"{coding.target}{kept_number(coding)}"
+    return f"{kept}{quantizer}-{coding.scope}-{coding.coder}"
 
 
 def _snapshot_with(run: Run, step: int) -> Snapshot:

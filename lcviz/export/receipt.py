@@ -44,11 +44,13 @@ _SETTINGS = {
     "bits": (int, _NONE),
     "budget": (float, int, _NONE),
     "tolerance": (float, int, _NONE),
+    "distance": (float, int, _NONE),
     "quantizer": (str,),
     "scope": (str,),
     "coder": (str,),
 }
-_OLDER = {"tolerance": None, "quantizer": "exponent"}  # what receipts did not say at first
+# What receipts did not say at first.
+_OLDER = {"tolerance": None, "distance": None, "quantizer": "exponent"}
 _SIZES = {
     "float32": "its steps in float32 take",
     "records": "its records take",
@@ -316,7 +318,7 @@ def _settings_sentence(settings: Mapping[str, Any]) -> str:
     """In the code's own words, exact enough to be compared."""
     s = _OLDER | dict(settings)
     keep = "all buckets" if s["bits"] is None else f"{s['bits']} bits"
-    for target in ("budget", "tolerance"):
+    for target in ("budget", "tolerance", "distance"):
         if s[target] is not None:
             keep = f"a {target} of {s[target]!r}"
     levels = "buckets" if s["quantizer"] == "exponent" else f"{s['quantizer']} levels"

@@ -207,7 +207,15 @@ def _cards(summary: Summary) -> None:
             if others
             else f"{CODER_NAMES[keep.coder].split(' ')[0]}, {SCOPES[keep.scope]}",
             "How much of a change the newest record keeps: its largest 2ˣ − 1 buckets with x bits, "
-            "or as many as fit into a budget. Then its coder, and what shares one set of buckets.",
+            "what fits into a budget, or all but a share, its distance. Then its coder, and what "
+            "shares one set of levels.",
+        ),
+        (
+            "Behind",
+            "unknown" if summary.behind is None else percent_text(summary.behind),
+            None,
+            "How far a restart from the newest record would be behind: what it leaves of the "
+            "weights, as a share of how far they were trained since the base.",
         ),
         (
             "Complete",
@@ -217,7 +225,7 @@ def _cards(summary: Summary) -> None:
             "*Verify* also decodes them. Records missing at the very end go unnoticed.",
         ),
     ]
-    widgets.cards(cards, "inspect-cards", 6)
+    widgets.cards(cards, "inspect-cards", len(cards))
 
 
 def _integrity(findings: Findings, summary: Summary) -> None:

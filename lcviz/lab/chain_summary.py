@@ -38,7 +38,8 @@ class Summary:
     seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
     the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
     delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
-    many steps. codings: the settings, the newest last. moments: see `RecordFacts`, of the newest
+    many steps. codings: the settings, the newest last. behind: see `RecordFacts`, of the newest
+    record; None if that is unknown. moments: see `RecordFacts`, of the newest
     base. tables, again: as in `RecordFacts`, summed.
     points: one for each record that leads further.
     """
@@ -56,6 +57,7 @@ class Summary:
     delta_full: int
     delta_steps: int
     codings: tuple[Coding, ...]
+    behind: float | None
     moments: str
     tables: int
     again: int
@@ -88,13 +90,14 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
     step: int | None = None
     full = nbytes = full_nbytes = delta_nbytes = delta_full = delta_steps = 0
     points = []
+    behind: float | None = None
     codings: dict[Coding, None] = {}
     for f in facts:
         e = f.entry
         nbytes += e.nbytes
         if f.problem or f.aside or is_past(e, step):
             continue
-        step = e.step
+        step, behind = e.step, f.behind
         if e.kind == "base":
             full = f.full_nbytes
         here, share = full * len(f.steps), None
@@ -125,6 +128,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         delta_full=delta_full,
         delta_steps=delta_steps,
         codings=tuple(codings),
+        behind=behind,
         moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),
         tables=sum(f.tables for f in facts),
         again=sum(f.again for f in facts),

@@ -74,10 +74,11 @@ class Context:
 class RecordFacts:
     """What one record says of itself.
 
-    stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. keep: None
-    of a base. full_nbytes: of the state of one step, float32 where lossy; of heads only a base has
-    it. problem: a sentence, "" if all is well. passing: a disk or network failed, so that reading
-    again may help.
+    stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. coding:
+    None of a base. behind: what the last step leaves of the lossy weights, as a share of what was
+    trained since the base; None of a base, or if its record does not say. full_nbytes: of the state
+    of one step, float32 where lossy; of heads only a base has it. problem: a sentence, "" if all is
+    well. passing: a disk or network failed, so that reading again may help.
 
     Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
     read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;
@@ -91,6 +92,7 @@ class RecordFacts:
     stamp: int
     steps: tuple[int, ...] = ()
     coding: Coding | None = None
+    behind: float | None = None
     full_nbytes: int = 0
     problem: str = ""
     passing: bool = False
@@ -184,7 +186,9 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             expected = f"{entry.kind} of step {entry.step}"
             raise MalformedRecordError(entry.name, expected, found)
         if entry.kind != "base":
-            return replace(empty, steps=(entry.step,), coding=_coding_of(metadata, entry.name))
+            coding = _coding_of(metadata, entry.name)
+            behind = _behind_of(metadata)
+            return replace(empty, steps=(entry.step,), coding=coding, behind=behind)
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(header, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is gone") from exc
@@ -204,6 +208,11 @@ def _coding_of(metadata: Mapping[str, Any], where: str) -> Coding:
         return Coding.from_header(metadata)
     except (KeyError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
+
+
+def _behind_of(metadata: Mapping[str, Any]) -> float | None:
+    rest = metadata.get("rest")
+    return None if rest is None else rest.behind
 
 
 def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
@@ -227,6 +236,7 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
         coding=None if base else _coding_of(record.metadata, record.where),
+        behind=_behind_of(record.metadata),
         full_nbytes=full,
         digest=record.digest,
         parent=record.parent,

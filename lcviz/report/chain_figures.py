@@ -226,6 +226,8 @@ def _settings(summary: Summary) -> dict[str, str]:
         coding = summary.codings[-1]
         found["Kept"] = f"{kept_text(coding)}, {_SCOPES[coding.scope]}"
         found["Coder"] = CODER_NAMES[coding.coder]
+        if summary.behind is not None:
+            found["Behind"] = f"{percent_text(summary.behind)} of what was trained since the base"
         if others := len(summary.codings) - 1:
             found["Other settings before"] = f"{others:,}"
     if summary.moments:

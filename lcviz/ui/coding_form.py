@@ -1,7 +1,7 @@
 """The widgets that choose how deltas are coded. Each is bound to the URL.
 
-A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, tolerance, quantizer,
-coder or scope.
+A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, tolerance, distance,
+quantizer, coder or scope.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from typing import Any
 import streamlit as st
 
 from codec import Coding, inspect
+from codec.inspect import DEFAULT_DISTANCE
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.text import CODER_NAMES, kept_name
+from lcviz.text import CODER_NAMES, kept_name, kept_number
 
 from .widgets import checked_number, choice
 
 DEFAULT = Coding()
 # The texts on the screen stand in the URL too: shared links have them.
-# The labels of two fields.
-BUDGET, TOLERANCE = "Budget, % of float32", "Tolerance"
-KEEP = {"bits": "Bits x", "budget": "Budget", "tolerance": "Tolerance"}
+NUMBERS = {  # the labels of the fields
+    "budget": "Budget, % of float32",
+    "tolerance": "Tolerance",
+    "distance": "Distance, share of the change",
+}
+KEEP = {"bits": "Bits x", "distance": "Distance", "budget": "Budget", "tolerance": "Tolerance"}
 QUANTIZERS = {"uniform": "equal steps", "exponent": "powers of two"}
 LEAST_BUDGET = 0.005
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
@@ -47,22 +51,23 @@ def coding_form(
         number: the container of bits or budget; by default the one that is open now.
         others: that of the coder and the scope.
     """
-    bits, budget, tolerance, quantizer = None, None, None, None
+    bits, budget, tolerance, distance, quantizer = None, None, None, None, None
     keep = choice(
         "Keep",
         KEEP,
         default="bits",
         key=f"{prefix}keep",
         persist_state="session",
-        help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Budget: what fits into so many "
-        "bytes. Tolerance: no restored value is further off.",
+        help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Distance: at most this share of "
+        "a change is left for the next checkpoint; what saves take by default outside this page. "
+        "Budget: what fits into so many bytes. Tolerance: no restored value is further off.",
     )
     with number or nullcontext():
         if keep == "bits":
             bits = bits_slider(f"{prefix}bits", default.bits)
         elif keep == "tolerance":
             tolerance = checked_number(
-                TOLERANCE,
+                NUMBERS["tolerance"],
                 1e-9,
                 10.0,
                 1e-3,
@@ -71,9 +76,21 @@ def coding_form(
                 text="The furthest a restored value may be from the live one. The size follows.",
                 persist_state="session",
             )
+        elif keep == "distance":
+            distance = checked_number(
+                NUMBERS["distance"],
+                0.001,
+                0.99,
+                DEFAULT_DISTANCE,
+                0.05,
+                key=f"{prefix}distance",
+                text="What a checkpoint may leave for the next one, of all weights together. The "
+                "size follows from how much they have changed.",
+                persist_state="session",
+            )
         else:
             percent = checked_number(
-                BUDGET,
+                NUMBERS["budget"],
                 100 * LEAST_BUDGET,
                 50.0,
                 5.0,
@@ -110,9 +127,9 @@ def coding_form(
             help="One set for all parameters, as in the paper, or one for each tensor: closer in "
             "small tensors, a little larger.",
         )
-    if keep != "bits" and budget is None and tolerance is None:
+    if keep != "bits" and budget is None and tolerance is None and distance is None:
         return None
-    return Coding(bits, scope, coder, budget, tolerance, quantizer)
+    return Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
 
 
 def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
@@ -131,24 +148,18 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
 
 def chosen(coding: Coding) -> dict[str, Any]:
     """The values of the form's widgets for this choice, by their keys without the prefix."""
-    keep = _keep(coding)
+    keep = coding.target
     values: dict[str, Any] = {"keep": keep, "coder": coding.coder, "scope": coding.scope}
     if coding.budget is not None:
         return values | {keep: 100 * coding.budget, "quantizer": coding.quantizer}
-    return values | {keep: coding.tolerance or coding.bits}
+    return values | {keep: getattr(coding, keep)}
 
 
 def in_url(coding: Coding) -> dict[str, str]:
     """The same as parameters of the URL."""
-    keep, number = _keep(coding), kept_name(coding).removesuffix(" %").removeprefix("±")
+    keep, number = coding.target, kept_number(coding)
     coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
     values = {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
     if coding.budget is not None:
         values["quantizer"] = QUANTIZERS[coding.quantizer or "uniform"]
     return values
-
-
-def _keep(coding: Coding) -> str:
-    if coding.tolerance is not None:
-        return "tolerance"
-    return "bits" if coding.budget is None else "budget"

@@ -21,7 +21,7 @@ from lcviz.run.snapshot import RunSettings
 from lcviz.text import enumerated, plain
 
 from . import session, widgets
-from .coding_form import BUDGET, TOLERANCE, coding_form
+from .coding_form import NUMBERS, coding_form
 from .steering import Steering
 
 FOLDER, LEARNING_RATE, INTERVAL = (
@@ -113,7 +113,7 @@ def settings_form() -> Form:
         "Iterations": stop_after,
         "Seed": seed,
         INTERVAL: interval,
-        TOLERANCE if st.session_state.get("keep") == "tolerance" else BUDGET: coding,
+        NUMBERS.get(st.session_state.get("keep", ""), NUMBERS["budget"]): coding,
     }
     wrong = tuple(label for label, value in fields.items() if value is None)
     if folder is None or lr is None or batch_size is None or stop_after is None:

@@ -75,10 +75,10 @@ class Method:
         if self.coding is None:
             return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
         coding = self.coding
-        if coding.tolerance is not None:
-            keeps = f", tolerance {coding.tolerance:g}"
-        elif coding.budget is None:
+        if coding.by_bits:
             keeps = f", {coding.bits or 'all'} bits"
+        elif coding.budget is None:
+            keeps = f", {coding.target} {getattr(coding, coding.target):g}"
         else:  # the paper's coder goes with its buckets, run lengths with equal steps
             paper = coding.coder == "huffman"
             keeps = "" if coding.uniform != paper else ", steps" if coding.uniform else ", buckets"

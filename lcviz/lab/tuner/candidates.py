@@ -13,6 +13,7 @@ from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES
 
 INTERVALS = (1, 2, 5, 10)
+DISTANCES = (0.1, 0.3)
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Setting:
 
     @property
     def restores(self) -> Setting:
-        """Settings that are equal here restore the same: without a budget the coder decides about
-        bytes alone."""
-        if self.coding.budget is not None:
+        """Settings that are equal here restore the same: with bits the coder decides about bytes
+        alone."""
+        if not self.coding.by_bits:
             return self
         return replace(self, coding=replace(self.coding, coder=Coding.coder))
 
@@ -86,10 +87,12 @@ def settings(
     coders: Sequence[str] = tuple(CODERS),
     intervals: Sequence[int] = INTERVALS,
     quantizers: Sequence[str] = QUANTIZERS,
+    distances: Sequence[float] = DISTANCES,
 ) -> list[Setting]:
-    """Every combination; a budget stands instead of bits, with each quantizer."""
+    """Every combination; a budget, with each quantizer, or a distance stands instead of bits."""
     targets = [Coding(x) for x in bits]
     targets += [Coding(budget=b, quantizer=q) for b, q in product(budgets, quantizers)]
+    targets += [Coding(distance=d) for d in distances]
     return [
         Setting(replace(target, scope=scope, coder=coder), interval)
         for target, scope, coder, interval in product(targets, scopes, coders, intervals)

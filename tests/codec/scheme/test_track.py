@@ -108,7 +108,9 @@ def slow_step(
         deltas = {k: state[k] - track[k] for k in lossy}
         furthest = {k: np.abs(state[k]) + np.abs(deltas[k]) for k in lossy}
     moves = {k: np.abs(deltas[k]) >= 2.0**103 for k in lossy}  # below, no level leads too far
-    bad = tuple(k for k in lossy if not np.isfinite(deltas[k] + furthest[k] * moves[k]).all())
+    bad = tuple(
+        k for k in lossy if not np.isfinite(np.where(moves[k], furthest[k], deltas[k])).all()
+    )
     good = [k for k in lossy if k not in bad]
     new = {k: state[k] if k not in good else track[k] for k in state}
     alphabets = []
