@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folder", default="huggingface", help="of checkpoints and chain")
     parser.add_argument("--steps", type=int, default=100, help="the last step")
     parser.add_argument("--every", type=int, default=5, help="steps between two records")
-    parser.add_argument("--bits", type=int, default=2, help="kept of the weights, 1 to 8")
+    parser.add_argument("--bits", type=int, help="of the weights, 1 to 8 (default: distance 0.3)")
     options = parser.parse_args(arguments)
     folder = Path(options.folder)
     logging.set_verbosity_error()
@@ -69,7 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     trainer = Trainer(model, settings, train_dataset=data)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(ChainCallback(folder / "run.lcc", every=options.every, bits=options.bits))
+    kept = {} if options.bits is None else {"bits": options.bits}
+    trainer.add_callback(ChainCallback(folder / "run.lcc", every=options.every, **kept))
     begun = folder.exists() and get_last_checkpoint(settings.output_dir)
     trainer.train(resume_from_checkpoint=begun or None)
 

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", default="lightning", help="of checkpoints and chain")
     parser.add_argument("--epochs", type=int, default=6, help="the last one")
-    parser.add_argument("--bits", type=int, default=2, help="kept of the weights, 1 to 8")
+    parser.add_argument("--bits", type=int, help="of the weights, 1 to 8 (default: distance 0.3)")
     options = parser.parse_args(arguments)
     folder = Path(options.folder)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -62,11 +62,12 @@ def main(arguments: list[str] | None = None) -> None:
     train = DataLoader(TensorDataset(x[:TRAIN], y[:TRAIN]), batch_size=32, shuffle=True)
     held_out = DataLoader(TensorDataset(x[TRAIN:], y[TRAIN:]), batch_size=389)
     best = ModelCheckpoint(folder, monitor="loss", save_top_k=2, save_last="link")
+    kept = {} if options.bits is None else {"bits": options.bits}
     trainer = lightning.Trainer(
         max_epochs=options.epochs,
         accelerator="cpu",
         callbacks=[best],
-        plugins=[ChainCheckpointIO(folder / "run.lcc", bits=options.bits)],
+        plugins=[ChainCheckpointIO(folder / "run.lcc", **kept)],
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,

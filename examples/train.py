@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", default="run.lcc", help="directory of the checkpoints")
     parser.add_argument("--steps", type=int, default=300, help="the last step")
-    parser.add_argument("--bits", type=int, default=2, help="kept of the weights, 1 to 8")
+    parser.add_argument("--bits", type=int, help="of the weights, 1 to 8 (default: distance 0.3)")
     parser.add_argument("--exact", action="store_true", help="everything is saved as it is")
     parser.add_argument("--exact-optimizer", action="store_true", help="Adam's moments are")
     parser.add_argument("--losses", default="losses.csv", help="step,loss in hex are added here")
@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     # By default the weights and Adam's moments are lossy, everything else is exact. The first
     # pattern that fits counts.
+    kept = {} if options.bits is None else {"bits": options.bits}
     policy: dict[str, str] = {}
     if options.exact_optimizer:
         policy["optimizer/*"] = "exact"
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     # It locks the directory and sets damaged records at the end aside; then it is certain which
     # step is the newest. There is none, and nothing to restore, if nothing was saved yet.
     with (
-        codec.Checkpointer(options.run, options.bits, policy=policy, resume=True) as checkpoints,
+        codec.Checkpointer(options.run, policy=policy, resume=True, **kept) as checkpoints,
         open(options.losses, "a", buffering=1) as losses,  # a line is out once it is written
     ):
         done, state = checkpoints.step or 0, checkpoints.restore()

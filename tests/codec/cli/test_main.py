@@ -47,6 +47,8 @@ def test_info(tmp_path: Path, capsys: Capture) -> None:
         "step": 2,
         "bytes": saved.nbytes,
         "exact_bytes": saved.exact_nbytes,
+        "distance": round(saved.distance, 3),
+        "behind": round(saved.behind, 3),
     }
     assert tensors.keys() == {"optimizer/m", "optimizer/n"}
     assert tensors["optimizer/n"] == 72
@@ -55,6 +57,7 @@ def test_info(tmp_path: Path, capsys: Capture) -> None:
     text = capsys.readouterr().out
     assert text.count("delta.safetensors") == 2
     assert f"{saved.exact_nbytes:,} bytes" in text
+    assert f"would be behind by {saved.behind:.1%} of what was trained" in text
     damage(run / "00000002.delta.safetensors")
     assert main(["info", str(run)]) == 0
     assert "00000002.delta.safetensors: expected" in capsys.readouterr().out
@@ -286,7 +289,9 @@ def test_what_cannot_be_compressed(tmp_path: Path, capsys: Capture) -> None:
         ["--tolerance", "0"],
         ["--tolerance", "0.1", "--budget", "0.1"],
         ["--tolerance", "0.1", "--quantizer", "exponent"],
-        ["--quantizer", "uniform"],
+        ["--bits", "3", "--quantizer", "uniform"],
+        ["--bits", "3", "--distance", "0.3"],
+        ["--distance", "1"],
     ):
         other = ["compress", str(paths[0]), "-o", str(tmp_path / "x.lcc"), *wrong]
         assert main(other) == 2

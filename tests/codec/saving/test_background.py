@@ -473,7 +473,7 @@ def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
 SCRIPT = """
 import os, signal, sys
 import numpy as np, codec
-checkpoints = codec.Checkpointer(sys.argv[1], asynchronous=True)
+checkpoints = codec.Checkpointer(sys.argv[1], bits=2, asynchronous=True)
 w = np.zeros(2**18, np.float32)
 for step in range(int(sys.argv[4])):
     checkpoints.save(step, {"w": w + step})
@@ -647,7 +647,7 @@ def test_interrupted_anywhere_in_a_long_answer() -> None:
 def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without memory for the new one, and while it is filled: what is saved next is what it is."""
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
+    with codec.Checkpointer(path, bits=2, asynchronous=True) as checkpoints:
         checkpoints.save(0, {"w": np.zeros(100, np.float32)})
         with monkeypatch.context() as patched:
             patched.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError("no")))

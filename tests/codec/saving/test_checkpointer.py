@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import subprocess
 import sys
@@ -169,7 +170,7 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
         {"b": np.zeros(1), "w": np.ones(9, np.float16)},  # order
         {"b": np.ones(1), "w": np.ones(9, np.float16)},
     ]
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, bits=2) as checkpoints:
         kinds = [checkpoints.save(i, state).kind for i, state in enumerate(states)]
     assert kinds == ["base", "delta", "base", "base", "base", "base", "delta"]
     assert codec.verify(path).ok
@@ -207,10 +208,10 @@ def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) ->
     changes: list[dict[str, Any]] = [
         {},
         {"coder": "huffman"},
-        {"scope": "tensor"},
+        {"bits": 2, "scope": "tensor"},
         {"bits": 3},
         {"budget": 0.2},
-        {"scope": "tensor"},
+        {"bits": 2, "scope": "tensor"},
         {"scope": "tensor", "coder": "huffman"},
         {},
         {"budget": 0.2, "quantizer": "exponent"},
@@ -231,13 +232,78 @@ def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) ->
         assert all(back[k].tobytes() == a.tobytes() for k, a in track.items())
     deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
     for i, delta in deltas.items():
-        asked = changes[i // 2]
-        bits = None if {"budget", "tolerance"} & set(asked) else 2
-        assert delta.coding == Coding(
-            **{"bits": bits, "scope": "model", "coder": "runlength"} | asked
-        )
+        assert delta.coding == Coding.safe(**changes[i // 2])
     assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
     assert deltas[10].tables["w"] is deltas[5].tables["w"]
+
+
+def norm(state: Arrays, other: Arrays) -> float:
+    """||state - other||, over all tensors."""
+    return math.sqrt(sum(((state[k].astype(float) - other[k]) ** 2).sum() for k in state))
+
+
+def random_walk(n: int, drift: float, seed: int = 0) -> list[Arrays]:
+    """Weights that go somewhere: each step in about the same direction as the last one."""
+    rng = np.random.default_rng(seed)
+    at, way = rng.normal(size=(2, 5000))
+    states = []
+    for _ in range(n):
+        states.append({"a": at[:2000].astype(np.float32), "b": at[2000:].astype(np.float32)})
+        way = drift * way + (1 - drift) * rng.normal(size=at.size)
+        at = at + 0.01 * way * np.abs(rng.normal(size=at.size))
+    return states
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("kept", [{}, {"bits": 2}, {"budget": 0.05}], ids=str)
+def test_a_save_says_what_it_leaves(
+    tmp_path: Path, kept: dict[str, Any], asynchronous: bool
+) -> None:
+    """Of its change, and of what was trained since the base; the record says it too, and both go on
+    after a new start."""
+    path, states = tmp_path / "run.lcc", random_walk(7, 0.9)
+    base, track = states[0], states[0]
+    for i, state in enumerate(states):
+        if i == 4:
+            base = track = state
+        with codec.Checkpointer(
+            path, **kept, resume=True, base_every=3, asynchronous=asynchronous
+        ) as checkpoints:
+            saved = checkpoints.save(i, state).result()
+        before, track = track, codec.restore(path)
+        assert saved.kind == ("base" if i in (0, 4) else "delta")
+        if saved.kind == "base":
+            assert (saved.distance, saved.behind) == (0.0, 0.0)
+            continue
+        left = norm(state, track)
+        assert saved.distance == pytest.approx(left / norm(state, before), rel=1e-5)
+        assert saved.behind == pytest.approx(left / norm(state, base), rel=1e-5)
+        rest = codec.Chain(path).at().record.metadata["rest"]
+        assert rest == pytest.approx((saved.distance, saved.behind), abs=0.0006)
+    assert codec.merge(path, 2).records == (7, 5)
+    assert codec.Chain(path).at().record.metadata["rest"] == rest
+
+
+def test_without_a_target_a_restart_is_close(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        assert checkpoints.coding == Coding(distance=0.3)
+        saves = [checkpoints.save(i, state) for i, state in enumerate(random_walk(5, 0.9))]
+    assert all(saved.distance <= 0.3 for saved in saves)
+    assert saves[-1].behind < 0.15
+
+
+def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the setting that would not be; where the track keeps up, nothing is."""
+    states = random_walk(12, 0.95)
+    for kept, most in (({"bits": 1}, 1), ({}, 0), ({"bits": 6}, 0)):
+        caplog.clear()
+        with codec.Checkpointer(tmp_path / f"{most}{kept}", **kept) as checkpoints:
+            saves = [checkpoints.save(i, state) for i, state in enumerate(states)]
+        said = [r.getMessage() for r in caplog.records if "behind" in r.getMessage()]
+        assert len(said) == most
+        if said:
+            assert saves[-1].behind > 0.5
+            assert "pass distance=0.3 instead" in said[0]
 
 
 def test_a_plain_table_is_no_use_to_runs_and_back(tmp_path: Path, sparse_states: States) -> None:
@@ -245,7 +311,7 @@ def test_a_plain_table_is_no_use_to_runs_and_back(tmp_path: Path, sparse_states:
     path, states = tmp_path / "run.lcc", sparse_states(6)
     for i, state in enumerate(states):
         coder = "huffman" if i in (2, 3) else "runlength"
-        with codec.Checkpointer(path, coder=coder, resume=True) as checkpoints:
+        with codec.Checkpointer(path, 2, coder=coder, resume=True) as checkpoints:
             checkpoints.save(i, state)
     tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
     of_tokens = [table is not None and table.classes > 1 for table in tables]
@@ -410,9 +476,11 @@ WRONG += [{"budget": b} for b in (0, 1.5, True, float("nan"), "0.1")] + [{"bits"
 WRONG += [{"tolerance": t} for t in (0, -1e-3, True, float("nan"), float("inf"), "1e-3", 1e-40)]
 WRONG += [{"quantizer": "steps"}, {"quantizer": "Uniform", "budget": 0.1}, {"quantizer": 1}]
 WRONG += [{"budget": 0.1, "tolerance": 1e-3}, {"bits": 9, "tolerance": 1e-3}]
-WRONG += [{"quantizer": "uniform"}, {"quantizer": "uniform", "bits": 3}]
+WRONG += [{"quantizer": "uniform", "bits": 3}, {"distance": 0.1, "quantizer": "exponent"}]
+WRONG += [{"distance": d} for d in (0, 1, -1, True, float("nan"), "0.3")]
+WRONG += [{"bits": 2, "budget": 0.1}, {"bits": 2, "distance": 0.1}]
 WRONG += [{"quantizer": "exponent", "tolerance": 1e-3}]
-WRONG += [{"policy": {"w": t}} for t in ("tolerance=0", "tolerance=-1", "bits=9", "tolerance=nan")]
+WRONG += [{"policy": {"w": t}} for t in ("tolerance=0", "tolerance=-1", "bits=9", "distance=1")]
 WRONG += [
     {"policy": {"w": t}} for t in ("tolerance=x", "tolerance", "bits=", "budget=0.1", "lossy=1")
 ]
@@ -421,7 +489,7 @@ WRONG += [{"base_every": n} for n in (0, True, 2.0)] + [{"keep_bases": n} for n 
 
 @pytest.mark.parametrize("setting", WRONG, ids=str)
 def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
-    more = {"policy": ("tolerance", "bits"), "quantizer": ("uniform steps",)}
+    more = {"policy": ("tolerance", "bits", "distance"), "quantizer": ("uniform steps",)}
     names = [*setting, *(name for key in setting for name in more.get(key, ()))]
     with pytest.raises(codec.SettingsError, match="|".join(names)):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)

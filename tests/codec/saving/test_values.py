@@ -284,7 +284,7 @@ def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
 
 def test_bytes_without_need_of_edits_are_of_version_1(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, bits=2) as checkpoints:
         for step, x in enumerate((0, [0.5] * 9, [0.5] * 10, [np.float32(0.5)], 3)):
             checkpoints.save(step, {"w": np.ones(9, np.float32), "x": x, "text": '{"s":["F32"'})
     words = [p.read_bytes()[8:].split(b'"')[5][:2] for p in sorted(path.glob("*.safetensors"))]
