@@ -44,7 +44,7 @@ class Saved:
         distance: The share of the change since the checkpoint before that is left for the next one:
             ||u - track after|| / ||u - track before||, over the lossy weights; 0.0 of a base.
         behind: The same rest as a share of what was trained since the base: how far a restart would
-            be behind. In models of more than 2**18 weights what was trained is estimated.
+            be behind. In models of more than 2**16 weights what was trained is estimated.
     """
 
     step: int

@@ -511,6 +511,25 @@ def sample_blocks(tensors, starts, stride, sample):
 
 
 @_compiled
+def moved_since(tensors, starts, stride, sample, block):
+    """The sum of squared differences to the blocks that `sample_blocks` has copied.
+
+    Differences that are not finite are left out. block: float32 (BLOCK,), scratch.
+    """
+    segment, total = 0, 0.0
+    for i in range(sample.shape[0]):
+        begin = i * stride * BLOCK
+        while starts[segment + 1] <= begin:
+            segment += 1
+        _gather_tracks(tensors, starts, segment, begin, block)
+        for j in range(min(BLOCK, starts[-1] - begin)):
+            difference = np.float64(block[j]) - np.float64(sample[i, j])
+            if abs(difference) < np.inf:
+                total += difference * difference
+    return total
+
+
+@_compiled
 def largest(bits):
     """The largest magnitude of the finite float32 values, given as uint32 (n,)."""
     most = np.uint32(0)

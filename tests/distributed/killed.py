@@ -49,7 +49,7 @@ def main(run: Path, start: str) -> None:
     again = start == "again"
     whole = [step for step in range(5) if (run / f"{step}" / ".metadata").exists()]
     assert whole == ([0, 1, 2] if again else [])
-    writer = ChainWriter(resume=run / "2" if again else None)
+    writer = ChainWriter(bits=2, resume=run / "2" if again else None)
     track: codec.Tracker | None = None
     found = {"w": value(0), "ema": {"x": torch.zeros(2000, dtype=torch.int64)}}
     if again:

@@ -149,7 +149,7 @@ def resharding(folder: Path, n: int, groups: dict[int, Any]) -> None:
     mesh, grid = mesh_of(n), DeviceMesh("cpu", [[0, 1], [2, 3]])
     expected: list[Any] = [None]
     if rank < n:
-        writer, reference = ChainWriter(), Reference()
+        writer, reference = ChainWriter(bits=2), Reference()
         for step in range(3):
             state = sharded(values(step), mesh, grid if n == 4 else None)
             expected = [whole(reference.step(state))]
@@ -214,11 +214,11 @@ def exact(folder: Path, groups: dict[int, Any]) -> None:
     rank = dist.get_rank()
     meshes = {n: mesh_of(n) for n in (1, 2, 4)}
     for n, mesh in meshes.items():
-        writer = ChainWriter()
+        writer = ChainWriter(bits=2)
         for step in range(4) if rank < n else ():
             path = folder / f"{n}" / f"{step}"
             if step == 3:
-                writer = ChainWriter(resume=path.with_name("2"))
+                writer = ChainWriter(bits=2, resume=path.with_name("2"))
             state = {"ema": placed(exact_values(step), mesh, 0)}
             dcp.save(state, storage_writer=writer, checkpoint_id=path, process_group=groups[n])
             assert needed(path) == [path.with_name(f"{i}") for i in range(step + 1)]
@@ -240,7 +240,7 @@ def exact(folder: Path, groups: dict[int, Any]) -> None:
 
 def owner(folder: Path) -> None:
     """Replicated tensors change their owner, and get it back: its bundle has gone on meanwhile."""
-    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    writer, reference, mesh = ChainWriter(bits=2), Reference(), mesh_of(4)
     planners = {2: DefaultSavePlanner(dedup_save_to_lowest_rank=True)}
     names = [f"r{i}" for i in range(4)]
     first: dict[str, int] = {}
@@ -288,8 +288,8 @@ def fsdp(folder: Path, groups: dict[int, Any]) -> None:
 
     mesh4, mesh2 = mesh_of(4), mesh_of(2)
     net, optimizer = made(0, mesh4)
-    writer, reference = ChainWriter(policy={"optim.*": "exact"}), Reference()
-    default = ChainWriter()
+    writer, reference = ChainWriter(bits=2, policy={"optim.*": "exact"}), Reference()
+    default = ChainWriter(bits=2)
     for step in range(3):
         model, optim = get_state_dict(net, optimizer)
         lossy = {n: t for n, t in model.items() if "running" not in n and "tracked" not in n}
@@ -340,7 +340,7 @@ def moments_of(optim: dict[str, Any]) -> Tensors:
 def full(folder: Path) -> None:
     """One rank's disk is full, then the coordinator's, for `.metadata`: nobody's track moves, and
     the same step can be saved again."""
-    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    writer, reference, mesh = ChainWriter(bits=2), Reference(), mesh_of(4)
     system = types.SimpleNamespace(**vars(os))
     system.fsync = refuse
     for step in range(4):
@@ -407,12 +407,12 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
     """With and without collectives into one run: one chain, also for those who resume; the one
     kind of save leaves alone what the other has made whole. Rank 3 has no element of the tensor,
     and yet its bases are due when those of the others are."""
-    writer, reference = ChainWriter(base_every=4), Reference()
+    writer, reference = ChainWriter(bits=2, base_every=4), Reference()
     mesh, half = mesh_of(4), mesh_of(2)
     for step, shared in enumerate((True, False, True, False, True, True)):
         path = folder / f"{step}"
         if step in (2, 3):
-            writer = ChainWriter(resume=folder / f"{step - 1}", base_every=4)
+            writer = ChainWriter(bits=2, resume=folder / f"{step - 1}", base_every=4)
         reference = Reference() if step == 5 else reference
         state = sharded({"few": values(step)["few"]}, mesh)
         expected = whole(reference.step(state))
@@ -428,7 +428,10 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
         for other in (True, False):
             with pytest.raises((CheckpointException, StepOrderError), match="overwritten"):
                 dcp.save(
-                    state, storage_writer=ChainWriter(), checkpoint_id=path, use_collectives=other
+                    state,
+                    storage_writer=ChainWriter(bits=2),
+                    checkpoint_id=path,
+                    use_collectives=other,
                 )
             dist.barrier()
         same(loaded(path, state), expected, "still there")
@@ -437,14 +440,16 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
 def contested(folder: Path) -> None:
     """Another job removes what all ranks have written, when all but `.metadata` is; a third one
     then makes the step whole. Nobody's track moves."""
-    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    writer, reference, mesh = ChainWriter(bits=2), Reference(), mesh_of(4)
     finish = ChainWriter.finish
 
     def intruded(self: ChainWriter, **given: Any) -> None:
         """Of the coordinator alone."""
         ChainWriter.finish = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
         with pytest.raises(CheckpointException, match="division"):
-            dcp.save({}, storage_writer=ChainWriter(), checkpoint_id=folder / "1", no_dist=True)
+            dcp.save(
+                {}, storage_writer=ChainWriter(bits=2), checkpoint_id=folder / "1", no_dist=True
+            )
         finish(self, **given)
 
     for step in range(3):
@@ -468,7 +473,7 @@ def contested(folder: Path) -> None:
 def overlap(folder: Path, group: Any) -> None:
     """Asynchronous saves that nobody waits for, while the state goes on; in a group of their own,
     for the training has collectives too."""
-    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    writer, reference, mesh = ChainWriter(bits=2), Reference(), mesh_of(4)
     state = sharded(values(0), mesh)
     expected, saves = [], []
     for step in range(3):
@@ -486,14 +491,14 @@ def overlap(folder: Path, group: Any) -> None:
 
 def alone(folder: Path) -> None:
     """Without collectives every rank has metadata of its own."""
-    writer, reference, rank = ChainWriter(), Reference(), dist.get_rank()
+    writer, reference, rank = ChainWriter(bits=2), Reference(), dist.get_rank()
     for step in range(2):
         state = {"w": values(step)["wide"] + rank}
         expected = reference.step(state)
         path = folder / f"{step}"
         dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=False)
         same(loaded(path, state), expected, step)
-    writer = ChainWriter(resume=path)
+    writer = ChainWriter(bits=2, resume=path)
     state = {"w": values(2)["wide"] + rank}
     expected = reference.step(state)
     dcp.save(state, storage_writer=writer, checkpoint_id=folder / "2", use_collectives=False)
@@ -504,7 +509,7 @@ def keeping(folder: Path) -> None:
     """The newest two that all ranks can load stay, with what they build on, though saves of one
     rank fail; then with metadata of each rank's own, where the others are behind the coordinator:
     it removes steps before they begin to write, and before they have read what to resume from."""
-    writer, mesh, rank = ChainWriter(keep=2, base_every=1), mesh_of(4), dist.get_rank()
+    writer, mesh, rank = ChainWriter(bits=2, keep=2, base_every=1), mesh_of(4), dist.get_rank()
     system = types.SimpleNamespace(**vars(os))
     system.fsync = refuse
     whole_ones: list[int] = []
@@ -552,7 +557,7 @@ def keeping(folder: Path) -> None:
         ChainWriter.write_data = after_the_coordinator  # type: ignore[method-assign]
     for step in range(10, 26):
         if step in (18, 19):
-            writer = ChainWriter(keep=2, base_every=1, resume=folder / f"{step - 1}")
+            writer = ChainWriter(bits=2, keep=2, base_every=1, resume=folder / f"{step - 1}")
         save(step, step in (13, 14, 15), shared=False)
     ChainWriter.write_data, ChainWriter.finish = write_data, finish  # type: ignore[method-assign]
     # 23 builds on 22. Of 25, the coordinator could see its own part only.

@@ -219,7 +219,7 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
 def test_damaged_second_base(run: Path) -> None:
     """The tensors changed in the middle: two bases, and the second one is damaged."""
     expected = codec.restore(run)
-    with codec.Checkpointer(run, resume=True) as checkpoints:
+    with codec.Checkpointer(run, 2, resume=True) as checkpoints:
         assert checkpoints.save(40, {"other": np.zeros(9, np.float32)}).kind == "base"
         assert checkpoints.save(50, {"other": np.ones(9, np.float32)}).kind == "delta"
     assert codec.restore(run)["other"].tolist() == [1] * 9
@@ -420,7 +420,7 @@ def test_a_record_that_fails_half_way(
     tracker = codec.Tracker(states[0], coder=coder)
     for state in states[1:3]:
         tracker.step(state)
-    with codec.Checkpointer(run, coder=coder) as checkpoints:
+    with codec.Checkpointer(run, 2, coder=coder) as checkpoints:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
     forge_stream(run / "00000003.delta.safetensors", change, 4)
@@ -484,7 +484,7 @@ def test_nothing_follows_a_record_that_failed_half_way(
 def cached(tmp_path: Path, sparse_states: States) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, 2) as checkpoints:
         for step, state in enumerate(sparse_states(5)):
             checkpoints.save(step, state)
     found = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]

@@ -178,4 +178,4 @@ def test_what_is_refused() -> None:
         with pytest.raises(codec.SettingsError, match="budget"):
             ChainWriter(**settings)  # type: ignore[arg-type]
     with pytest.raises(codec.SettingsError, match="not bits"):
-        ChainWriter(quantizer="uniform")
+        ChainWriter(bits=2, quantizer="uniform")

@@ -135,7 +135,7 @@ def size(step: Path, kind: str = "") -> int:
 
 
 def test_restores_the_track(tmp_path: Path) -> None:
-    writer, reference = ChainWriter(base_every=3), Reference()
+    writer, reference = ChainWriter(bits=2, base_every=3), Reference()
     for seed in range(1, 7):
         state = state_of(seed)
         if seed == 5:  # every fourth save needs no other
@@ -209,7 +209,7 @@ def test_tolerances(tmp_path: Path, scope: str) -> None:
 def test_a_failed_save_changes_nothing(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     first, second, third = (state_of(seed) for seed in (1, 2, 3))
     reference.step(first)
     dcp.save(first, storage_writer=writer, checkpoint_id=tmp_path / "1")
@@ -241,20 +241,22 @@ def test_a_failed_save_changes_nothing(
 
 
 def test_resumes_from_disk(tmp_path: Path) -> None:
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     for seed in (1, 2):
         reference.save(writer, tmp_path / f"{seed}", seed)
-    writer = ChainWriter(resume=tmp_path / "2", base_every=2)
+    writer = ChainWriter(bits=2, resume=tmp_path / "2", base_every=2)
     for seed, n in ((3, 3), (4, 1)):
         reference = Reference() if seed == 4 else reference
         reference.save(writer, tmp_path / f"{seed}", seed)
         assert len(needed(tmp_path / f"{seed}")) == n
     with pytest.raises(CheckpointException, match="beside each other"):
-        dcp.save({}, storage_writer=ChainWriter(resume=tmp_path / "2"), checkpoint_id=tmp_path)
+        dcp.save(
+            {}, storage_writer=ChainWriter(bits=2, resume=tmp_path / "2"), checkpoint_id=tmp_path
+        )
 
 
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     steps = [tmp_path / f"step-{seed}" for seed in (1, 2, 3)]
     for seed, step in enumerate(steps, 1):
         save_step(writer, step, seed)
@@ -290,11 +292,11 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 def test_a_training_that_goes_back(how: str, tmp_path: Path) -> None:
     """Steps are removed and saved again: their directories are there, what was in them is not."""
     steps = {seed: tmp_path / f"{seed}" for seed in range(1, 6)}
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     for seed in (1, 2, 3):
         save_step(writer, steps[seed], seed)
     if how == "resumed":
-        writer = ChainWriter(resume=steps[3])
+        writer = ChainWriter(bits=2, resume=steps[3])
         save_step(writer, steps[4], 4)
         steps[4] = tmp_path / "4 again"
     for seed in (2, 3):
@@ -309,13 +311,13 @@ def test_a_training_that_goes_back(how: str, tmp_path: Path) -> None:
 
 def test_links_are_followed(tmp_path: Path) -> None:
     run, latest, link = tmp_path / "run", tmp_path / "run" / "latest", tmp_path / "link"
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     for seed in (1, 2):
         reference.save(writer, run / f"{seed}", seed)
     latest.symlink_to("2")
     link.symlink_to("run")
     assert needed(latest) == needed(link / "2") == [run / "1", run / "2"]
-    writer = ChainWriter(resume=latest)
+    writer = ChainWriter(bits=2, resume=latest)
     for seed, folder in ((3, run), (4, link)):  # the same steps, whichever way
         reference.save(writer, folder / f"{seed}", seed)
         latest.unlink()
@@ -331,7 +333,7 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def overtaken(self: ChainWriter, **given: Any) -> None:
         monkeypatch.undo()
-        save_step(ChainWriter(), tmp_path / "1", 1)
+        save_step(ChainWriter(bits=2), tmp_path / "1", 1)
         monkeypatch.setattr(dcp.FileSystemWriter, "finish", refuse)
         finish(self, **given)
 
@@ -340,14 +342,14 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(ChainWriter, "finish", overtaken)
     with pytest.raises(CheckpointException) as error:
-        save_step(ChainWriter(), tmp_path / "1", 1)
+        save_step(ChainWriter(bits=2), tmp_path / "1", 1)
     assert isinstance(fault(error), StepOrderError)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
 def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody keeps one step, and removes the last while the next one builds on it."""
-    writer, finish = ChainWriter(), ChainWriter.finish
+    writer, finish = ChainWriter(bits=2), ChainWriter.finish
     states = [{"w": state_of(seed)["model"][WEIGHT]} for seed in (1, 2, 3)]
     dcp.save(states[0], storage_writer=writer, checkpoint_id=tmp_path / "1")
 
@@ -389,11 +391,11 @@ def test_urls_are_no_directories(
 
 def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     """Every save says what to do about it."""
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for seed in (1, 2):
         save_step(writer, tmp_path / f"{seed}", seed)
     (tmp_path / "1").rename(tmp_path / "away")
-    writer = ChainWriter(resume=tmp_path / "2")
+    writer = ChainWriter(bits=2, resume=tmp_path / "2")
     for seed in (3, 4):
         with pytest.raises(CheckpointException, match="Without resume=") as error:
             save_step(writer, tmp_path / f"{seed}", seed)
@@ -412,7 +414,7 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
 
 
 def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for seed in (1, 2, 3):
         step = tmp_path / f"step-{seed}" / "dcp"
         with warnings.catch_warnings(record=True) as caught:
@@ -429,7 +431,7 @@ def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     """A load raises our error, not DCP's AssertionError, whatever its planner looks at first."""
     step, mark = tmp_path / "1", tmp_path / "1" / ".metadata"
-    save_step(ChainWriter(), step, 1)
+    save_step(ChainWriter(bits=2), step, 1)
     data = mark.read_bytes()
 
     class Curious(DefaultLoadPlanner):
@@ -466,7 +468,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../away/{}", "/{}", "__0_0.base.safetensors", "../1/{}"])
 def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
     step = tmp_path / "run" / "1"
-    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(), checkpoint_id=step)
+    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(bits=2), checkpoint_id=step)
     (file,) = step.glob("*.safetensors")
     away = tmp_path / "run" / "away"
     away.mkdir()
@@ -486,7 +488,7 @@ def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
 def test_a_chain_is_not_in_memory_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     for seed in range(1, 7):
         reference.save(writer, tmp_path / f"{seed}", seed)
     every: list[weakref.ref[Any]] = []
@@ -517,7 +519,7 @@ def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(files, "fsync_directory", noted)
     monkeypatch.setattr("codec.dcp.writer.fsync_directory", noted)
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for name in ("1", "2"):
         step = tmp_path / "new" / "run" / name
         done.clear()
@@ -529,7 +531,7 @@ def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_it_is_the_command_line_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(bits=2), checkpoint_id=tmp_path / "1")
     for path in (tmp_path / "1", tmp_path):
         for command in ("info", "verify"):
             assert main([command, str(path)]) == 1
@@ -539,25 +541,25 @@ def test_what_it_is_the_command_line_tells(
 
 
 def test_refuses(tmp_path: Path) -> None:
-    writer = ChainWriter(tmp_path / "1")
+    writer = ChainWriter(tmp_path / "1", bits=2)
     dcp.save(state_of(1), storage_writer=writer)
     with pytest.raises(CheckpointException, match="none is ever overwritten") as error:
         dcp.save(state_of(1), storage_writer=writer)
     assert isinstance(fault(error), StepOrderError)
     with pytest.raises(CheckpointException, match="checkpoint_id"):
-        dcp.save({}, storage_writer=ChainWriter())
+        dcp.save({}, storage_writer=ChainWriter(bits=2))
     with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
         pickle.dumps(writer)
     with pytest.raises(codec.SettingsError, match="leave it out of the state"):
-        ChainWriter(policy={"*": "skip"})
+        ChainWriter(bits=2, policy={"*": "skip"})
     with pytest.raises(codec.SettingsError):
         ChainWriter(bits=9)
     for base_every, keep in ((0, None), (None, 3)):  # to keep steps needs bases
         with pytest.raises(codec.SettingsError, match="base_every"):
-            ChainWriter(base_every=base_every, keep=keep)
+            ChainWriter(bits=2, base_every=base_every, keep=keep)
     for wrong in (0, -1, True, 2.0, "3"):
         with pytest.raises(codec.SettingsError, match="keep"):
-            ChainWriter(keep=wrong)  # type: ignore[arg-type]
+            ChainWriter(bits=2, keep=wrong)  # type: ignore[arg-type]
     with pytest.raises(CheckpointException, match="Unicode"):
         dcp.save({"\ud800": 1}, storage_writer=writer, checkpoint_id=tmp_path / "2")
     dcp.save({"a": torch.ones(9)}, checkpoint_id=tmp_path / "plain")
@@ -581,7 +583,7 @@ def test_errors_reach_other_ranks() -> None:
 def test_asynchronous_saves_wait_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     at_work: list[str] = []
     begun, go = threading.Event(), threading.Event()
     write = ChainWriter.write_data
@@ -622,7 +624,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
     """DCP tells a writer where to save, and then asks the state what is in it, which may take
     long. A thread that begins meanwhile is not to change where this one saves; and it comes first,
     for on all ranks the order is the same."""
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     asked, order = threading.Event(), []
     reset, write = ChainWriter.reset, ChainWriter.write_data
 
@@ -669,7 +671,7 @@ def test_two_saves_at_once(
 ) -> None:
     """One of them is refused; the other is whole, and goes where it was asked to. In one thread: a
     signal's handler, say."""
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     failures: dict[str, CheckpointException] = {}
 
     def save(seed: int) -> None:
@@ -711,7 +713,7 @@ def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.Monke
         lambda *given: (threads.append(threading.current_thread()), run(*given))[1],
     )
     before = threading.enumerate()
-    dcp.async_save(state_of(1), storage_writer=ChainWriter(tmp_path / "1")).result(300)
+    dcp.async_save(state_of(1), storage_writer=ChainWriter(tmp_path / "1", bits=2)).result(300)
     threads[0].join(300)
     told = "codec.dcp.current_save waits until the thread of async_save ends"
     assert threads[0] not in before, f"torch saves in a thread that it had: {told}"
@@ -720,7 +722,7 @@ def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     writer.stage(state_of(1))
     with pytest.raises(LockedError, match="never saved"):
         writer.stage(state_of(2))
@@ -737,7 +739,7 @@ def test_a_planner_that_fails(save: Any, tmp_path: Path) -> None:
         ) -> None:
             raise KeyError("no plan")
 
-    writer = ChainWriter(tmp_path / "1")
+    writer = ChainWriter(tmp_path / "1", bits=2)
     with pytest.raises(CheckpointException, match="no plan"):
         save(state_of(1), storage_writer=writer, planner=Failing())
     dcp.async_save(state_of(1), storage_writer=writer).result(300)
@@ -788,7 +790,7 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
 ) -> None:
     """Also where a record holds no more than one tensor, or a part of one is loaded."""
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", most)
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for step in range(4):
         dcp.save(adam_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
     (message,) = [r.getMessage() for r in caplog.records if r.name.startswith("codec")]
@@ -800,7 +802,7 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
     least = loaded["exp_avg"].double() ** 2 / 1000
     assert (loaded["exp_avg_sq"] >= 0.998 * least).all()
     assert (loaded["exp_avg_sq"] < 1.002 * least).any(), "raised"
-    exact = ChainWriter(policy={"optim.*": "exact"})
+    exact = ChainWriter(bits=2, policy={"optim.*": "exact"})
     for step in range(2):
         dcp.save(adam_of(step), storage_writer=exact, checkpoint_id=tmp_path / f"exact {step}")
     dcp.load(found, storage_reader=ChainReader(tmp_path / "exact 1"))
@@ -815,7 +817,7 @@ def test_records_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     sizes = [4, 6, 1, 30, 0, 0, 0, 0]
     assert list(fit_records(zip(sizes, sizes))) == [[4, 6], [1], [30], [0, 0, 0], [0]]
     monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 1)
-    writer, reference = ChainWriter(), Reference()
+    writer, reference = ChainWriter(bits=2), Reference()
     for seed in (1, 2):
         reference.save(writer, tmp_path / f"{seed}", seed)
     reference.check(load(tmp_path / "2"), state_of(2))
@@ -845,7 +847,7 @@ def load_all(run: Path) -> None:
 @pytest.mark.parametrize("base_every", [1, 4])
 def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
     """The newest stay and all that they build on; nothing else does, and no directory is left."""
-    writer, reference = ChainWriter(keep=keep, base_every=base_every), Reference()
+    writer, reference = ChainWriter(bits=2, keep=keep, base_every=base_every), Reference()
     for step in range(1, 9):
         if (step - 1) % (base_every + 1) == 0:
             reference = Reference()
@@ -859,7 +861,7 @@ def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
 
 
 def test_nothing_is_removed_unless_asked_for(tmp_path: Path) -> None:
-    writer = ChainWriter(base_every=1)
+    writer = ChainWriter(bits=2, base_every=1)
     for step in range(1, 5):
         save_step(writer, tmp_path / f"{step}", step)
     assert whole_steps(tmp_path) == set(range(1, 5))
@@ -870,16 +872,16 @@ def test_nothing_is_removed_unless_asked_for(tmp_path: Path) -> None:
 def test_keep_after_a_resume(tmp_path: Path) -> None:
     """What the first writer has left goes as well; what another training has saved there does not,
     nor what that builds on."""
-    ours, theirs = ChainWriter(keep=2, base_every=2), ChainWriter(base_every=None)
+    ours, theirs = ChainWriter(bits=2, keep=2, base_every=2), ChainWriter(bits=2, base_every=None)
     for step in range(1, 6):
         save_step(ours, tmp_path / f"{step}", step)
         if step == 5:  # goes on from ours, which is a base's delta
-            theirs = ChainWriter(resume=tmp_path / f"{step}")
+            theirs = ChainWriter(bits=2, resume=tmp_path / f"{step}")
         save_step(theirs, tmp_path / f"{step + 100}", step)
     assert {4, 5, 101, 102, 103, 104, 105} == whole_steps(tmp_path)
     dcp.save(state_of(1), checkpoint_id=tmp_path / "plain")
     (tmp_path / "notes").mkdir()
-    writer = ChainWriter(keep=2, base_every=2, resume=tmp_path / "5")
+    writer = ChainWriter(bits=2, keep=2, base_every=2, resume=tmp_path / "5")
     for step in range(6, 14):
         save_step(writer, tmp_path / f"{step}", step)
         load(tmp_path / "105")
@@ -899,7 +901,7 @@ def test_keep_with_saves_that_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_every: int
 ) -> None:
     """They count for none, and what they have left goes with the steps around them."""
-    writer, failing = ChainWriter(keep=2, base_every=base_every), {3, 4, 5, 6, 7, 12}
+    writer, failing = ChainWriter(bits=2, keep=2, base_every=base_every), {3, 4, 5, 6, 7, 12}
     whole: list[int] = []
     for step in range(1, 21):
         with monkeypatch.context() as patch:
@@ -919,7 +921,7 @@ def test_keep_with_saves_that_fail(
 
 def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
-    writer = ChainWriter(keep=1, base_every=50)
+    writer = ChainWriter(bits=2, keep=1, base_every=50)
     for step in range(1, 7):
         b, c = torch.tensor((step + 1) // 2), torch.tensor(step // 2)
         exact = {"a": torch.zeros(9), "b": b, "c": c}
@@ -942,7 +944,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
     names, at = ("unlink", "rmdir"), 0
     while True:
         run, calls = tmp_path / f"{at}", itertools.count()
-        writer = ChainWriter(keep=2, base_every=1)
+        writer = ChainWriter(bits=2, keep=2, base_every=1)
         for step in range(1, 5):
             save_step(writer, run / f"{step}", step)
         assert whole_steps(run) == {3, 4}
@@ -965,7 +967,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
         assert {step - 1, step} <= whole_steps(run)
         if next(calls) <= at:
             break
-        writer = ChainWriter(keep=2, base_every=1, resume=run / f"{step}")
+        writer = ChainWriter(bits=2, keep=2, base_every=1, resume=run / f"{step}")
         for more in range(step + 1, step + 6):
             save_step(writer, run / f"{more}", more)
         left = {int(path.name) for path in run.iterdir()}
@@ -977,7 +979,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
-    writer = ChainWriter(keep=1, base_every=1)
+    writer = ChainWriter(bits=2, keep=1, base_every=1)
     for step in range(1, 5):
         save_step(writer, tmp_path / f"{step}", step)
         (tmp_path / f"{step}" / "loader.json").write_text("{}")
@@ -990,7 +992,7 @@ def test_keep_that_cannot_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands, and the next one tries again."""
-    writer = ChainWriter(keep=1, base_every=1)
+    writer = ChainWriter(bits=2, keep=1, base_every=1)
     for step in range(1, 5):
         with monkeypatch.context() as patch:
             if step == 3:
@@ -1007,7 +1009,7 @@ def test_keep_that_cannot_remove(
 
 def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
     """A writer that goes on elsewhere leaves what it has saved before."""
-    writer = ChainWriter(keep=2, base_every=1)
+    writer = ChainWriter(bits=2, keep=2, base_every=1)
     for run, steps in (("first", range(1, 6)), ("second", range(1, 4)), ("first", range(6, 8))):
         for step in steps:
             with warnings.catch_warnings():

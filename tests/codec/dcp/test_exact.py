@@ -129,7 +129,7 @@ def test_residuals(settings: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_chunk_of_another_shape_begins_anew(tmp_path: Path) -> None:
     """And what DCP pickles, with another length each time."""
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for step in range(4):
         state = nested({"w": torch.arange(600.0 + step % 2) + step}) | {"text": "x" * 3000 * step}
         dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
@@ -143,7 +143,7 @@ def test_a_chunk_of_another_shape_begins_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", ["records", "metadata"])
 def test_a_save_that_fails(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No track moves: the next residuals lead from the last whole step."""
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for step in (0, 1, 2):
         save(writer, tmp_path / f"{step}", step)
     fsyncs = iter(range(100))
@@ -171,14 +171,14 @@ def test_a_save_that_fails(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_resumes(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Residuals go on from the values on disk, also where all of them are whole, as they were; of
     a tensor that a record held once, and another one holds since, from the newer value."""
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     with monkeypatch.context() as patch:
         if old:
             patch.setattr("codec.scheme.tracker.residual_of", no_residual)
         for step in (0, 1):
             save(writer, tmp_path / f"{step}", step)
     assert (kinds(tmp_path / "1") == ["base"]) is old
-    writer = ChainWriter(resume=tmp_path / "1")
+    writer = ChainWriter(bits=2, resume=tmp_path / "1")
     for step in (2, 3):
         save(writer, tmp_path / f"{step}", step)
         check(tmp_path / f"{step}", step)
@@ -192,10 +192,10 @@ def test_resumes(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_keep(tmp_path: Path) -> None:
     """Directories that residuals lead from stay; others go."""
-    writer = ChainWriter(keep=2, base_every=3)
+    writer = ChainWriter(bits=2, keep=2, base_every=3)
     for step in range(10):
         if step == 6:
-            writer = ChainWriter(keep=2, base_every=3, resume=tmp_path / "5")
+            writer = ChainWriter(bits=2, keep=2, base_every=3, resume=tmp_path / "5")
         save(writer, tmp_path / f"{step}", step)
         newest = range(max(0, step - 1), step + 1)
         expected = range(newest[0] - newest[0] % 4, step + 1)
@@ -205,7 +205,7 @@ def test_keep(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    writer = ChainWriter()
+    writer = ChainWriter(bits=2)
     for step in range(3):
         save(writer, tmp_path / f"{step}", step)
 
@@ -224,7 +224,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     refused(DigestError, parent.name)
     with pytest.raises(CheckpointException, match="Without resume="):
-        save(ChainWriter(resume=tmp_path / "2"), tmp_path / "3", 3)
+        save(ChainWriter(bits=2, resume=tmp_path / "2"), tmp_path / "3", 3)
     parent.unlink()
     refused(ParentError, "is missing")
     save(writer, tmp_path / "3", 3)  # a base: what it would build on has gone
@@ -238,7 +238,7 @@ def test_exact_moments(tmp_path: Path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.ReLU(), torch.nn.Linear(200, 10))
     optimizer = torch.optim.AdamW(net.parameters())
     x, y = torch.randn(256, 64), torch.randint(10, (256,))
-    writer = ChainWriter(policy={"optim.*": "exact"})
+    writer = ChainWriter(bits=2, policy={"optim.*": "exact"})
     for step in range(4):
         loss = torch.nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad()

@@ -100,7 +100,7 @@ def test_any_change(values: list[float], distance: float, coder: str) -> None:
 
 
 @pytest.mark.parametrize("kept", SETTINGS, ids=str)
-@pytest.mark.parametrize("n", [300, 70_000])
+@pytest.mark.parametrize("n", [300, 65_000])
 def test_every_step_measures_what_it_leaves(kept: dict[str, Any], n: int) -> None:
     """Roundings of the track are far below six digits here."""
     base = live = weights(n)
@@ -242,7 +242,7 @@ def test_behind_is_estimated_from_a_sample() -> None:
     n = 3 * SAMPLE + 1000
     base = weights(n)
     tracker = codec.Tracker(base, bits=3)
-    live = moved(base, 1)
+    live = moved(base, 1, 0.5)
     rest = tracker.step(live).rest
     assert rest is not None
     assert rest.behind == pytest.approx(norm(live, tracker.state) / norm(live, base), rel=0.02)
@@ -254,10 +254,10 @@ def test_a_sample_covers_every_element_of_small_models() -> None:
     sizes = (8, 300, 256, 1000, 9)
     arrays = {f"{i}": rng.normal(size=n).astype(F32) for i, n in enumerate(sizes)}
     origin = Origin.of(layout_of(arrays), arrays)
-    assert np.array_equal(origin.weights, np.concatenate(list(arrays.values())))
+    n = sum(sizes)
+    assert np.array_equal(origin.weights.reshape(-1)[:n], np.concatenate(list(arrays.values())))
+    assert not origin.weights.reshape(-1)[n:].any()
     later = {name: array + 1 for name, array in arrays.items()}
-    assert origin.behind(later, Remainder(1.0, 4.0)) == pytest.approx(
-        math.sqrt(4 / sum(sizes)), rel=1e-6
-    )
+    assert origin.behind(later, Remainder(1.0, 4.0)) == pytest.approx(math.sqrt(4 / n), rel=1e-6)
     assert origin.behind(arrays, Remainder()) == 0.0
     assert origin.behind(arrays, Remainder(1.0, 1.0)) == math.inf

@@ -490,7 +490,8 @@ def test_a_family_with_other_signs_is_not_treated_so(
 ) -> None:
     """Moments of first order: levels in the middle of their buckets."""
     states = adam(3)
-    with codec.Checkpointer(tmp_path / "run.lcc", policy={"*/exp_avg*": "lossy"}) as checkpoints:
+    policy = {"*/exp_avg*": "lossy"}
+    with codec.Checkpointer(tmp_path / "run.lcc", 2, policy=policy) as checkpoints:
         for step, state in enumerate(states):
             saved = checkpoints.save(step, state)
     assert saved.delta is not None

@@ -236,7 +236,7 @@ def test_tensors_that_cannot_be_stored(
     """By name, with what to do; in the first state, and in the place of one that could be."""
     value, match = refused
     apart = request.node.callspec.id == "freed"  # saved in another process too
-    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=apart) as checkpoints:
+    with codec.Checkpointer(tmp_path / "run.lcc", 2, asynchronous=apart) as checkpoints:
         with pytest.raises(DTypeError, match=match):
             checkpoints.save(0, {"model": {"odd": value}})
         checkpoints.save(0, {"model": {"odd": torch.ones(9)}})
