@@ -1,9 +1,11 @@
 """Numbers to codes to bits, and back: the scheme of the paper, stage by stage.
 
 Read in this order:
-    coding      the settings: bits, scope, coder, budget
+    coding      the settings: bits, budget, tolerance or distance, scope, coder
     quantize    a delta becomes exponent buckets; priority promotion keeps 2**bits - 1 of them
     survivors   the few elements that are not zero, found in one pass
+    uniform     a delta becomes steps of one size
+    remainder   what a step leaves for the next one
     huffman     canonical prefix codes with limited lengths
     runlength   a run of zeros and the symbol after it as one token
     tables      which code table is cheapest, and whether to reuse the last one
@@ -11,9 +13,11 @@ Read in this order:
     arithmetic  one adaptive arithmetic code for a small alphabet in uniform steps
     stream      codes to payload bits and back, in streams that threads share
     residual    exact tensors: what leads from one value to the next, bit by bit
-    budget      as many buckets as a size limit allows
+    budget      as many buckets, or as small steps, as a size limit allows
+    distance    the largest steps that leave no more than a share of the change
     delta       one encoded step
     track       the state a restart would load
+    origin      a sample of the base: how far a restart would be behind
     tracker     states to deltas, each taken to the track
     kernels     the compiled loops behind all of these
     workers, memory, warmup    threads, scratch memory, compiling before the first save
