@@ -52,6 +52,8 @@ budget: live, tune
   The share of float32 that a checkpoint may take, instead of x.
 tolerance: learn, live, tune
   The furthest that a restored value may be from the live one, instead of x.
+distance target: learn, live, tune
+  The share of a change that a checkpoint may leave for the next one, instead of x.
 scope: live, tune
   Whether the whole model shares its buckets, or each tensor has its own.
 symbol: learn

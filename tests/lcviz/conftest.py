@@ -228,6 +228,7 @@ def make_case() -> Callable[..., Case]:
         shapes = {"wide": (40, 50), "bias": (30,), "still": (5, 5), "tiny": (3,)}
         scales = {"wide": 0.01, "bias": 3.0, "still": 0.0, "tiny": 1.0} | (scale or {})
         after = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
+        bits = bits if budget is None and tolerance is None else None
         tracker = codec.Tracker(after, bits, scope, coder, budget, tolerance, quantizer)
         for _ in range(steps):
             before = {name: array.copy() for name, array in tracker.state.items()}

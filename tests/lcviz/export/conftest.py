@@ -47,7 +47,7 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
     """A chain's folder, packed beside itself: make_chain(state of each step, name=…, bits=…)."""
 
     def make(*states: Mapping[str, Any], name: str = "run.lcc", **settings: Any) -> Path:
-        with codec.Checkpointer(tmp_path / name, **settings) as chain:
+        with codec.Checkpointer(tmp_path / name, **{"bits": 2} | settings) as chain:
             for step, state in enumerate(states):
                 chain.save(step, state)
         codec.Chain(tmp_path / name).pack(tmp_path / f"{name}.zip")

@@ -143,6 +143,7 @@ def test_of_an_opened_chain_it_has_the_newest_settings(package: Package) -> None
         "bits": 2,
         "budget": None,
         "tolerance": None,
+        "distance": None,
         "quantizer": "exponent",
         "scope": "model",
         "coder": "runlength",

@@ -103,7 +103,7 @@ def test_the_example_and_a_run(
 def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
     w = np.arange(40, dtype=np.float32)
     state = {"model": {"w": w}, "optimizer": {"state": {0: {"exp_avg": w + 1}}}}
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+    with codec.Checkpointer(tmp_path / "run.lcc", 2) as checkpoints:
         checkpoints.save(0, state)
     texts = said(inspecting(inspect_path=tmp_path / "run.lcc"), "markdown")
     (told,) = [text for text in texts if "moments are lossy" in text]

@@ -28,7 +28,7 @@ def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 def write(path: Path, steps: int = 2, seed: int = 0) -> Path:
     """A chain; one of fewer steps is continued."""
     state = {"w": np.random.default_rng(seed).normal(size=50).astype(np.float32)}
-    with codec.Checkpointer(path, resume=True) as chain:
+    with codec.Checkpointer(path, 2, resume=True) as chain:
         for step in range(steps):
             if chain.step is None or step > chain.step:
                 chain.save(step, {"w": state["w"] + step})

@@ -45,7 +45,7 @@ def write(path: Path, steps: int, first: int = 0, seed: int = 0, **settings: Any
         "n": np.array(0),
         "h": np.zeros((3, 9), np.float16),
     }
-    with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
+    with codec.Checkpointer(path, resume=first > 0, **{"bits": 2} | settings) as chain:
         for i in range(steps):
             if i >= first:
                 chain.save(3 * i, state)

@@ -32,7 +32,7 @@ def state() -> dict[str, np.ndarray]:
 def write(path: Path, state: dict[str, np.ndarray], **settings: object) -> Path:
     rng = np.random.default_rng(4)
     state = dict(state)
-    with codec.Checkpointer(path, **settings) as chain:  # type: ignore[arg-type]
+    with codec.Checkpointer(path, **{"bits": 2} | settings) as chain:  # type: ignore[arg-type]
         for i in range(STEPS):
             chain.save(i, state)
             change = 0.01 * rng.normal(size=(60, 50)) * (rng.random((60, 50)) < 0.3)
@@ -144,7 +144,7 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray], scope: str
 
 def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
     values = np.array([np.nan, np.inf, 1, 3, -np.inf, 2, 2, 2, 2], np.float32)
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+    with codec.Checkpointer(tmp_path / "run.lcc", 2) as chain:
         chain.save(0, {"w": values, "none": np.full(9, np.nan, np.float32)})
     found = rebuild_step(codec.Chain(tmp_path / "run.lcc"), 0)
     w, none = found.tensors

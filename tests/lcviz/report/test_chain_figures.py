@@ -26,7 +26,7 @@ def save(path: Path, n: int = 9, **settings: Any) -> Path:
     """A chain of n steps."""
     rng = np.random.default_rng(0)
     state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(0)}
-    with codec.Checkpointer(path, **settings) as chain:
+    with codec.Checkpointer(path, **{"bits": 2} | settings) as chain:
         for step in range(n):
             state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
             state["n"] = np.array(step)
@@ -73,7 +73,7 @@ def test_lossy_moments_are_told(tmp_path: Path) -> None:
     """Of the newest base; a chain without any has no such line."""
     assert "Optimizer" not in figures_of(save(tmp_path / "model.lcc")).settings
     path, w = tmp_path / "run.lcc", np.arange(40, dtype=np.float32)
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, 2) as checkpoints:
         for step in range(3):
             moments = {"momentum_buffer": w * step}
             state = {"model": {"w": w + step}, "optimizer": {"state": {0: moments}}}

@@ -17,7 +17,7 @@ from lcviz.__main__ import main
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
     """Three steps; the name of its tensor would end a script."""
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+    with codec.Checkpointer(tmp_path / "run.lcc", 2) as chain:
         for step in range(3):
             chain.save(step, {"x</script><b>": np.arange(90, dtype=np.float32) * step**2})
     return tmp_path / "run.lcc"

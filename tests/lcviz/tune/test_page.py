@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
 Tuning = Callable[..., Any]
-FEW = settings((1, 2, 3), (), ("model",), ("runlength",), (1, 2))
+FEW = settings((1, 2, 3), (), ("model",), ("runlength",), (1, 2), distances=())
 
 
 @pytest.fixture(autouse=True)

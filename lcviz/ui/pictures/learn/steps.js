@@ -43,7 +43,7 @@ function drawSteps(page, body, controls) {
       name.textContent = title;
       set(name, { x: 2, y: top - 5 });
       const off = Math.max(...deltas.map((delta, i) => Math.abs(delta - landed[i])));
-      result.textContent = `${cost} bits · furthest off: ${words(off, 2)}`;
+      result.textContent = `${cost} bits · leaves ${words(left(deltas, landed), 2)} of δ · furthest off: ${words(off, 2)}`;
       set(result, { x: wide - 2, y: top - 5 });
       each(
         places,
@@ -84,6 +84,11 @@ function drawSteps(page, body, controls) {
       );
     });
   });
+}
+
+// The distance: what these levels leave of all numbers together, as a share of them.
+function left(deltas, landed) {
+  return Math.hypot(...deltas.map((delta, i) => delta - landed[i])) / (Math.hypot(...deltas) || 1);
 }
 
 function tellSteps({ state, steps, lesson, names }) {

@@ -17,10 +17,10 @@ from lcviz.lab.workload import workload
 
 def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").tried, Sweep("lenet5", wide=True).tried
-    assert len(few) == 48
+    assert len(few) == 60
     assert set(few) < set(many) == set(settings())
-    assert len(set(many)) == len(many) == (9 + 2 * 4) * 2 * 2 * 4
-    assert all(s.coding.bits is None or s.coding.budget is None for s in many)
+    assert len(set(many)) == len(many) == (9 + 2 * 4 + 2) * 2 * 2 * 4
+    assert all(s.coding.bits is None or s.coding.by_bits for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"
 
@@ -29,7 +29,7 @@ def test_a_run_is_repeated_with_few_settings() -> None:
     trained = workload("logistic-regression")
     sweep = Sweep("", run=trained, seed=3)
     assert set(sweep.tried) < set(Sweep("", wide=True).tried)
-    assert len(sweep.tried) == 28
+    assert len(sweep.tried) == 36
     assert sweep.series == TrainedSeries(trained, 3, RUN_ITERATIONS)
     assert sweep.unit == "iteration"
     assert Sweep("", run=trained, seed=3, wide=True).tried == settings()

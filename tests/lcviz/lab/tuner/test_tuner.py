@@ -166,7 +166,9 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
 
 def test_settings_that_come_to_the_same_stand_there_once() -> None:
     """All buckets are fewer than 8 bits can keep."""
-    tried = settings(bits=(8, None), budgets=(), coders=("runlength",), intervals=(1,))
+    tried = settings(
+        bits=(8, None), budgets=(), distances=(), coders=("runlength",), intervals=(1,)
+    )
     found = tune(SERIES, "rework", 3.0, tried)
     assert [c.setting.coding.bits for c in found.candidates] == [8, 8, None, None]
     assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
@@ -190,7 +192,14 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
             torch.float32
         )  # no residual
         torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
-    few = settings(bits=(2,), budgets=(), scopes=("model",), coders=("runlength",), intervals=(1,))
+    few = settings(
+        bits=(2,),
+        budgets=(),
+        distances=(),
+        scopes=("model",),
+        coders=("runlength",),
+        intervals=(1,),
+    )
     (c,) = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
     assert c.exact_share == 0.5
     assert c.share > 0.5
@@ -264,7 +273,7 @@ def test_a_series_that_is_not_finite(own: OwnSeries) -> None:
 
 
 def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
-    few = settings((3,), (0.05,), ("model",), ("runlength",), (1,))
+    few = settings((3,), (0.05,), ("model",), ("runlength",), (1,), distances=())
     found = tune(own, "size", 0.5, few)
     steps, buckets = (
         [c for c in found.candidates if c.setting.coding.uniform is uniform]
@@ -285,7 +294,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
 
 
 def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
-    few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,), ("uniform",))
+    few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,), ("uniform",), ())
     found = tune(own, "distance", 0.9, few)
     assert [c.setting.coding.budget for c in found.candidates] == [None, 0.1]
     assert "1 setting is left out" in found.because
