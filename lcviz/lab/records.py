@@ -92,7 +92,6 @@ class RecordFacts:
     stamp: int
     steps: tuple[int, ...] = ()
     coding: Coding | None = None
-    behind: float | None = None
     full_nbytes: int = 0
     problem: str = ""
     passing: bool = False
@@ -105,6 +104,7 @@ class RecordFacts:
     tables: int = 0
     again: int = 0
     moments: str = ""
+    behind: float | None = None
     reached: bool = False
     aside: bool = False
     before: Context = field(default=Context(), compare=False, repr=False)

@@ -179,3 +179,24 @@ def test_what_is_refused() -> None:
             ChainWriter(**settings)  # type: ignore[arg-type]
     with pytest.raises(codec.SettingsError, match="not bits"):
         ChainWriter(bits=2, quantizer="uniform")
+
+
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [({}, 0.3), ({"distance": 0.05}, 0.05), ({"distance": 0.5, "scope": "model"}, 0.5)],
+    ids=str,
+)
+def test_a_distance_holds_of_every_chunk_or_of_all(
+    tmp_path: Path, settings: dict[str, Any], share: float
+) -> None:
+    """Without any setting it is 0.3 of each chunk; with scope "model" of a record's chunks."""
+    writer, before = ChainWriter(**settings), walk(0)
+    for step in range(4):
+        save(writer, tmp_path / f"{step}", walk(step))
+        found = loaded(tmp_path / f"{step}", walk(step))
+        if step:
+            names = [[*SHAPES]] if "scope" in settings else [[name] for name in SHAPES]
+            for own in names:
+                live = {name: walk(step)[name] for name in own}
+                assert 0 < distance(found, live) <= share * distance(before, live)
+        before = found
