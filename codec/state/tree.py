@@ -238,6 +238,22 @@ def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
         yield from leaves(child, own)
 
 
+def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ()) -> Iterator[str]:
+    """The name of everything in a state, containers and what a policy skips too.
+
+    above: ids of the containers around the value. What is skipped may hold itself, and keys that no
+    state can have; these are left out.
+    """
+    tag = "" if is_tensor(value) else _tag(value)
+    if not tag or len(above) > MAX_DEPTH or id(value) in above:
+        return
+    for key, child in enumerate(value) if tag in _SEQUENCES else value.items():
+        if type(key) in _KEYS and not (type(key) is int and key.bit_length() > MAX_INTEGER):
+            own = _joined(name, str(key))
+            yield own
+            yield from every_name(child, own, (*above, id(value)))
+
+
 class _Flattener:
     """See `flatten`."""
 
