@@ -29,7 +29,7 @@ from codec.state.policy import (
     moments_among,
 )
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
-from codec.state.tree import Parts, Template, every_name, flatten
+from codec.state.tree import Lists, Parts, Template, every_name, flatten
 from codec.storage.location import Location
 
 from .background import Background
@@ -291,6 +291,7 @@ class Front:
         self._policy = policy
         self._is_checked = False  # whether the policy's patterns were
         self._template: Template | None = None
+        self._lists: Lists = {}  # long ones, for all templates
         self._looks: tuple[tuple[Any, ...], ...] = ()
         self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
         self._layout = Layout(())
@@ -304,12 +305,12 @@ class Front:
         parts = self._template.flatten(state) if self._template else None
         if parts is None:
             self._template = self._signatures = None
-            whole = flatten(state, self._policy.is_skipped)
+            whole = flatten(state, self._policy.is_skipped, self._lists)
             if state and not self._is_checked:
                 self._policy.check_matches(every_name(state))
                 self._is_checked = True
             parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
-            self._template = Template(state, parts, self._policy.is_skipped)
+            self._template = Template(state, parts, self._policy.is_skipped, self._lists)
         if self._signatures is None or parts.fingerprints != self._looks:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
