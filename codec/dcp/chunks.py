@@ -78,10 +78,20 @@ class Rules:
         self._policy = Policy(patterns)
         check_targets(self._policy.targets)
         self._has_told_moments = False
-        if SKIP in (patterns or {}).values():
+        self._is_checked = False
+        if SKIP in self._policy.kinds:
             raise SettingsError(
                 "DCP would miss a skipped tensor when it loads; leave it out of the state"
             )
+
+    def check_matches(self, fqns: Iterable[str]) -> None:
+        """Check the policy on the first save. fqns: the fully qualified names of all ranks.
+
+        Raises SettingsError for a pattern that matches nothing, see `Policy.check_matches`.
+        """
+        if not self._is_checked:
+            self._policy.check_matches(fqns)
+            self._is_checked = True
 
     def is_exact(self, fqn: str) -> bool:
         """Whether a pattern says so."""

@@ -25,6 +25,7 @@ from typing import Any
 from codec.chain.chain import Chain
 from codec.errors import ChainError, ChainNotFoundError, LccError, SkippedRecordWarning, WriteError
 from codec.scheme.workers import threads
+from codec.state import edits
 from codec.state.tensors import Layout
 from codec.state.tree import Parts
 
@@ -92,8 +93,10 @@ class Background:
             self._memory = Memory(layout)
             tensors = [list(asdict(t).values()) for t in layout.tensors]
             message["layout"] = [tensors, layout.structure]
-        if parts.values != self._values:
+        if self._values is None or len(self._values) != len(parts.values):
             message["values"] = parts.values
+        elif changes := edits.changes(self._values, parts.values):
+            message["changes"] = list(changes.items())
         self._memory.fill(parts)
         saving = PendingSave(step, self._number + 1, self.finish)
         self._pending = message, saving, layout, parts.values

@@ -29,7 +29,7 @@ from codec.state.policy import (
     moments_among,
 )
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
-from codec.state.tree import Parts, Template, flatten
+from codec.state.tree import Lists, Parts, Template, every_name, flatten
 from codec.storage.location import Location
 
 from .background import Background
@@ -61,7 +61,8 @@ class Checkpointer:
             pays for the record's header. Without any target the distance is 0.3: a restart is then
             as good as one from exact weights, however far apart the saves are.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
-            save logs tensors that may be weights but are stored exactly because of their names, and
+            save refuses a pattern that matches nothing, unless its kind is marked, as "skip?" is.
+            It logs tensors that may be weights but are stored exactly because of their names, and
             that an optimizer's moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
@@ -74,7 +75,7 @@ class Checkpointer:
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the one before is being written: "wait"
-            for it, or "skip" this step.
+            for it, or "skip" this step. None, the default, waits; the others need asynchronous.
         storage_options: For the filesystem of a URL; not needed where credentials come from the
             environment.
 
@@ -102,14 +103,19 @@ class Checkpointer:
         keep_bases: int | None = None,
         resume: bool = False,
         asynchronous: bool = False,
-        when_busy: str = "wait",
+        when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         check_history(base_every, keep_bases)
-        if when_busy not in WHEN_BUSY:
+        if when_busy not in (None, *WHEN_BUSY):
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
+            )
+        if when_busy is not None and not asynchronous:
+            raise SettingsError(
+                f"when_busy={when_busy!r} is for saves in the background; pass asynchronous=True "
+                "too, or leave when_busy out"
             )
         self._policy = Policy(policy)
         check_targets(self._policy.targets)
@@ -150,7 +156,8 @@ class Checkpointer:
             raises its error and saves nothing.
 
         Raises:
-            SettingsError: The step is no integer in range.
+            SettingsError: The step is no integer in range, or a pattern of the policy matches
+                nothing in the first state.
             StepOrderError: The step is not after the newest one.
             BudgetError: The budget holds nothing of tensors that have changed.
             DTypeError: The state holds something that cannot be stored.
@@ -284,19 +291,28 @@ class Front:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._is_checked = False  # whether the policy's patterns were
         self._template: Template | None = None
+        self._lists: Lists = {}  # long ones, for all templates
         self._looks: tuple[tuple[Any, ...], ...] = ()
         self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
         self._layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
-        """The parts of a state, and their layout. Raises what `flatten` and `spec_of` raise."""
+        """The parts of a state, and their layout.
+
+        Raises what `flatten` and `spec_of` raise; SettingsError if a pattern of the policy matches
+        nothing in the first state that holds anything.
+        """
         parts = self._template.flatten(state) if self._template else None
         if parts is None:
             self._template = self._signatures = None
-            whole = flatten(state, self._policy.is_skipped)
+            whole = flatten(state, self._policy.is_skipped, self._lists)
+            if state and not self._is_checked:
+                self._policy.check_matches(every_name(state))
+                self._is_checked = True
             parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
-            self._template = Template(state, parts, self._policy.is_skipped)
+            self._template = Template(state, parts, self._policy.is_skipped, self._lists)
         if self._signatures is None or parts.fingerprints != self._looks:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:

@@ -22,6 +22,7 @@ from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarn
 from codec.scheme.coding import Coding
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
+from codec.state import edits
 from codec.state.tensors import Layout, TensorSpec
 from codec.storage.location import Location
 
@@ -167,7 +168,8 @@ def _serve(line: Line, parent: int) -> None:
 
 
 def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
-    layout, memory, values, last = Layout(()), None, (), 0
+    layout, memory, last = Layout(()), None, 0
+    values: tuple[str, ...] = ()
     while True:
         message = _next_message(line, parent)
         number = message.get("number", 0)
@@ -188,7 +190,7 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
                 memory.close()
             memory = Memory(layout, descriptor)
         assert memory is not None, "the first message has a layout"
-        values = tuple(message.get("values", values))
+        values = _values_after(message, values)
         try:
             saved = recorder.save(message["step"], layout, memory.arrays, values)
             line.send({"number": number, "saved": saved_message(saved)})
@@ -196,6 +198,14 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
         except Exception as exc:
             line.send({"number": number} | error_message(exc, recorder.step))
             memory.done = -number
+
+
+def _values_after(message: Message, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of a state: as the message has them, or as it changes those of the last one."""
+    if "values" in message:
+        return tuple(message["values"])
+    changed = {i: edits.applied(values[i], c, sys.maxsize) for i, c in message.get("changes", ())}
+    return tuple([changed.get(i, text) for i, text in enumerate(values)])
 
 
 def _yield_processors() -> None:

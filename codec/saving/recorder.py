@@ -1,10 +1,11 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
 A base is the state itself, exactly. These saves write one: the first; one whose tensors changed
-name, shape, dtype or nesting; one after many deltas; and one while others may still write before it
-(see `Store`). All others write a delta to the track. A record is decoded from its own bytes and
-compared before it is published, and only then does the track advance: a failed save changes
-nothing, and the next one encodes the difference to the same track.
+name, shape, dtype or nesting; one after many deltas; one while others may still write before it
+(see `Store`); and one after somebody has removed what a delta would build on. All others write a
+delta to the track. A record is decoded from its own bytes and compared before it is published, and
+only then does the track advance: a failed save changes nothing, and the next one encodes the
+difference to the same track.
 
 Not done here: what a state looks like, and when it is saved (checkpointer); how a record is encoded
 and checked (record.encode).
@@ -120,6 +121,7 @@ class Recorder:
         self._written = _SinceBase()
         self.tracker: Tracker | None = None
         self._newest: _Newest | None = None
+        self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: str | None = None  # a record that may be there though its save failed
         self._encoder = DeltaEncoder()
         self._reasons: set[str] = set()  # for bases: each is logged once
@@ -173,7 +175,7 @@ class Recorder:
             name = record_name(step, "base")
             draft = Draft.of_base(name, place, tracker.track)
         else:
-            arrays = arrays | {name: tracker.track.arrays[name] for name in kept}
+            whole, arrays = arrays, arrays | {name: tracker.track.arrays[name] for name in kept}
             delta = self._encode(tracker, place, arrays, values)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
@@ -189,7 +191,12 @@ class Recorder:
             if not self._directory.doubtful:
                 self._unconfirmed = None
             raise
+        if delta is not None and (gone := self._directory.missing(self._needed)):
+            _log_missing(step, gone)  # this delta is of no use: it is removed again
+            return self.save(step, layout, whole, values, is_base=True)
         written = time.perf_counter()
+        self._needed = [] if delta is None else self._needed
+        self._needed.append(name)
         self._newest = _Newest(step, record.digest, record.in_run(place.run).run, name)
         self.tracker = _committed(tracker, delta)
         self._written = self._written.and_then(record.kind, record.nbytes)
@@ -281,6 +288,7 @@ class Recorder:
         for entry in chain.entries:
             if entry.step <= position.step:
                 self._written = self._written.and_then(entry.kind, entry.nbytes)
+                self._needed.append(entry.name)  # more than needed, until the next base
         self.tracker = Tracker.resume(position.track, self.coding)
 
     def _remove_history(self) -> None:
@@ -318,6 +326,17 @@ class Recorder:
             if changed(track):
                 self.tracker = None  # the next save is a base
             raise error from exc
+
+
+def _log_missing(step: int, names: Sequence[str]) -> None:
+    """Log that records which a delta would build on are gone."""
+    _log.warning(
+        "step %d: a full base instead of a delta, because %s, on which it would build, %s removed "
+        "by somebody else; steps before this one that need %s no longer restore",
+        step,
+        names_of(names),
+        *(("was", "it") if len(names) == 1 else ("were", "them")),
+    )
 
 
 def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:

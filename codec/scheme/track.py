@@ -30,6 +30,7 @@ from .stream import CHANGE, LOOK, advance, digest
 from .survivors import Segments
 from .tables import CodeTable
 
+HASHED = 2**16  # characters of a text that are encoded at a time: their copy stays in the cache
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 
 
@@ -53,6 +54,10 @@ class Track:
     values: tuple[str, ...] = ()
     tables: dict[str, CodeTable] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
+    # The last values, changes, and the values after them: a save asks for these three times.
+    _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
+        default=((), {}, ()), init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(
@@ -82,7 +87,7 @@ class Track:
 
     def digest_after(self, delta: Delta) -> str:
         """The digest of the track after a delta that was just encoded, from its `sums`."""
-        return self._digest_with(delta, delta.sums or {}, after_changes(self.values, delta.values))
+        return self._digest_with(delta, delta.sums or {}, self._values_after(delta))
 
     def preview(self, delta: Delta) -> Preview:
         """The digests, values and tables that a delta leads to; this track stays where it is.
@@ -128,7 +133,7 @@ class Track:
 
     def _after(self, delta: Delta, mode: int) -> _After:
         """Sums, values and tables after a delta. mode: CHANGE moves the lossy arrays, too."""
-        values = after_changes(self.values, delta.values)
+        values = self._values_after(delta)
         sums = dict(self.sums)
         for group in delta.groups:
             segments = Segments([self.arrays[t.name] for t in group.tensors])
@@ -136,6 +141,14 @@ class Track:
                 sums[t.name] = (sums[t.name] + change) % 2**64
         sums |= {name: digest(delta.exact[name]) for name in delta.non_finite}
         return sums, values, self.tables | delta.tables
+
+    def _values_after(self, delta: Delta) -> tuple[str, ...]:
+        """The values after a delta. Raises PayloadError for an edit that does not fit."""
+        before, changes, after = self._ahead
+        if before is not self.values or changes != delta.values:
+            after = after_changes(self.values, delta.values)
+            self._ahead = self.values, dict(delta.values), after
+        return after
 
     def _digest_with(self, delta: Delta, sums: Mapping[str, int], values: tuple[str, ...]) -> str:
         """The digest of the track after a delta with these sums and values."""
@@ -171,7 +184,9 @@ def _digest(
         else:
             h.update(arrays[t.name].reshape(-1).view(np.uint8).data)
     for text in (layout.structure, *values):
-        h.update(len(text).to_bytes(8, "little") + text.encode())
+        h.update(len(text).to_bytes(8, "little"))
+        for begin in range(0, len(text), HASHED):
+            h.update(text[begin : begin + HASHED].encode())
     return h.hexdigest()
 
 

@@ -20,6 +20,7 @@ from codec.errors import PayloadError
 
 MARK = "="  # before every edit; no JSON begins with it
 MAX_SPLICES = 2**16  # in an edit: reading one takes far longer than its few bytes suggest
+MAX_SLICE = 2**16  # characters or tokens that are copied to be compared: they stay in the cache
 MAX_COMPARED = 2**22  # characters that are compared token by token, in a second or two
 _SPLICE = re.compile(" ".join(["(0|[1-9][0-9]{0,8})"] * 3) + " ")
 _TOKEN = re.compile("[^,]*,|[^,]+")
@@ -160,7 +161,7 @@ def _common(a: Any, i: int, b: Any, j: int) -> int:
     while n < most:
         size = min(size, most - n)
         if a[i + n : i + n + size] == b[j + n : j + n + size]:
-            n, size = n + size, 2 * size
+            n, size = n + size, min(2 * size, MAX_SLICE)
         elif size == 1:
             break
         else:

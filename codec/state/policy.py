@@ -12,9 +12,11 @@ recognised by name, see `moments_among`.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
@@ -22,7 +24,10 @@ from codec.errors import SettingsError
 
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 
+_log = logging.getLogger(__name__)
+
 LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
+OPTIONAL = "?"  # after a kind or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance")
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
@@ -39,6 +44,8 @@ LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_
 KNOWN = LOSSY_MOMENTS | {"step", "mu_product"}
 MOMENT = "bits=3"  # their target: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers
+MOST_NEAREST = 3  # names in a message about a pattern that matches none
+MOST_COMPARED = 10_000  # names that such a pattern is compared with, in about a second
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
 
@@ -50,6 +57,9 @@ class Policy:
     Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
     all floats below one of MODELS, or all floats if no name has a slash. An optimizer's moments
     have the target MOMENT. Everything else is exact.
+
+    Every pattern has to match a name of the first state, see `check_matches`. A mark after the
+    kind says that its pattern need not: {"*/debug": "skip?"}.
     Raises SettingsError for another mapping.
     """
 
@@ -59,17 +69,60 @@ class Policy:
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{wanted}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
         self._patterns: dict[str, str] = {}
+        self._optional: set[str] = set()  # the patterns that may match nothing
         for pattern, kind in (patterns or {}).items():
             texts = isinstance(pattern, str) and isinstance(kind, str)
-            known = (kind if kind in KINDS else _target(kind)) if texts else None
+            bare = kind.removesuffix(OPTIONAL) if texts else ""
+            known = bare if bare in KINDS else _target(bare)
             if known is None:
                 raise SettingsError(f"{wanted}; got {pattern!r}: {kind!r}"[:300])
             self._patterns[pattern] = known
+            if bare != kind:
+                self._optional.add(pattern)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind or target of every pattern."""
+        return list(self._patterns.values())
 
     @property
     def targets(self) -> list[str]:
         """All targets, as families are called."""
         return [kind for kind in self._patterns.values() if kind not in KINDS]
+
+    def check_matches(self, names: Iterable[str]) -> None:
+        """Check that every pattern without a mark matches a name.
+
+        A pattern that matches, but only names that earlier patterns of another kind match first, is
+        no error: "the first match counts" says what it does. The log says that it does nothing.
+
+        Args:
+            names: Of all tensors, other values and containers of a state, skipped ones too.
+
+        Raises:
+            SettingsError: A pattern matches nothing. The message has the names nearest to it.
+        """
+        idle, overruled, seen = dict(self._patterns), set[str](), list[str]()
+        for name in names:
+            if not idle:
+                return
+            if len(seen) < MOST_COMPARED:
+                seen.append(name)
+            matching = [pattern for pattern in self._patterns if fnmatchcase(name, pattern)]
+            for pattern in matching:
+                if self._patterns[pattern] == self._patterns[matching[0]]:
+                    idle.pop(pattern, None)
+                else:
+                    overruled.add(pattern)
+        for pattern, kind in idle.items():
+            if pattern in overruled:
+                _log.warning(
+                    "the policy's pattern %r does nothing: earlier patterns match all its names, "
+                    "and the first match counts; put it before them",
+                    pattern,
+                )
+            elif pattern not in self._optional:
+                raise SettingsError(_without_match(pattern, kind, seen))
 
     def is_skipped(self, name: str) -> bool:
         """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
@@ -228,14 +281,25 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
         pattern, equals, kind = text.rpartition("=")
         if not equals:
             raise SettingsError(
-                "a policy is PATTERN=lossy, =exact, =skip, =distance=D, =tolerance=T or =bits=X; "
-                f"got {text!r}"
+                "a policy is PATTERN=lossy, =exact, =skip, =distance=D, =tolerance=T or =bits=X, "
+                f"with a ? at the end if the pattern may match nothing; got {text!r}"
             )
         for name in TARGETS:
             if pattern.endswith(f"={name}"):
                 pattern, kind = pattern.removesuffix(f"={name}"), f"{name}={kind}"
         found[pattern] = kind
     return found
+
+
+def _without_match(pattern: str, kind: str, names: Sequence[str]) -> str:
+    """The message about a pattern that matches none of these names."""
+    literal = re.sub(r"[*?]|\[|\]", "", pattern)
+    nearest = get_close_matches(literal, names, MOST_NEAREST, cutoff=0.0)
+    return (
+        f"the policy's pattern {pattern!r} matches nothing in the first state; the nearest names "
+        f"are {', '.join(map(repr, nearest))}. If it may match nothing, say so with a mark: "
+        f"{pattern!r}: {kind + OPTIONAL!r}"
+    )
 
 
 def _target(text: str) -> str | None:

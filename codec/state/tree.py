@@ -28,6 +28,7 @@ import numpy as np
 from codec.caps import typed
 from codec.errors import DTypeError, StateMismatchError
 
+from .long_lists import LONG, LongList, dumped
 from .tensors import (
     can_share,
     check_number,
@@ -44,6 +45,7 @@ MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
 MAX_INTEGER = 14_000  # bits: what Python reads from a text
 MAX_ALIKE = 100  # keys of one mapping with one hash: more are an attack on the time to read them
+FEW = 64  # items of a container with long lists whose text is put together from theirs
 HASH_BITS = 60  # at most two shorter integers have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
@@ -51,6 +53,7 @@ _SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LIBRARIES = {"s": "numpy", "a": "numpy", "t": "torch"}  # of a scalar, an array, a torch tensor
 _KEYS = (type(None), bool, int, float, str, bytes)
+Lists = dict[tuple[str, str], LongList]  # by kind and name
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,13 @@ class Template:
     """A flattened state as a template for later ones: flattening these is faster."""
 
     def __init__(
-        self, state: Mapping[Any, Any], parts: Parts, is_skipped: Callable[[str], bool]
+        self,
+        state: Mapping[Any, Any],
+        parts: Parts,
+        is_skipped: Callable[[str], bool],
+        lists: Lists | None = None,
     ) -> None:
-        self._parts, self._flattener = parts, _Flattener(is_skipped)
+        self._parts, self._flattener = parts, _Flattener(is_skipped, lists)
         self._places: list[int] = []  # for every tensor on the way, ties too, its number
         self._plan = self._planned(state, None, 0, listed=False)
         firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
@@ -88,6 +95,7 @@ class Template:
     def flatten(self, state: Any) -> Parts | None:
         """The parts of a state of the same structure and names; None for another one."""
         self._tensors, self._values = [], []
+        self._flattener.begin()
         if not self._follow(self._plan, state):
             return None
         found = list(map(fingerprint, self._tensors))
@@ -113,7 +121,7 @@ class Template:
         if _in_layout(value, listed):
             self._places.append(self._flattener.number(value, name))
             return ("t", type(value), listed)
-        if name is not None and not _holds_tensors(value, name, depth):
+        if name is not None and not self._flattener.holds_tensors(value, name, depth):
             return ("v", name, depth, listed)
         tag = _tag(value)
         below = tag in _SEQUENCES
@@ -131,9 +139,10 @@ class Template:
             return (type(value) is kind and not listed) or _in_layout(value, listed)
         if plan[0] == "v":
             _, name, depth, listed = plan
-            if _in_layout(value, listed) or _holds_tensors(value, name, depth):
+            text = None if _in_layout(value, listed) else self._flattener.text(value, name, depth)
+            if text is None:
                 return False
-            self._values.append(_dumped(self._flattener.value(value, name, depth)))
+            self._values.append(text)
             return True
         tag, kind, keys, types, plans = plan
         if type(value) is not kind:
@@ -158,7 +167,11 @@ class StructureError(ValueError):
     """A structure or value that `flatten` did not write."""
 
 
-def flatten(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Parts:
+def flatten(
+    state: Mapping[Any, Any],
+    is_skipped: Callable[[str], bool],
+    lists: Lists | None = None,
+) -> Parts:
     """Split a nested state: mappings, lists, tuples, tensors, numbers, strings, bytes, None.
 
     Types are kept, with these exceptions: a bytearray comes back as bytes, and other mappings and
@@ -167,6 +180,7 @@ def flatten(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Part
     Args:
         state: The state.
         is_skipped: Says by name what to leave out; in a sequence, None takes its place.
+        lists: The long lists of the states before, with the same ``is_skipped``; filled on the way.
 
     Raises:
         DTypeError: The state holds another object; subclasses of numbers, strings and arrays are
@@ -176,10 +190,10 @@ def flatten(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Part
     """
     if not isinstance(state, Mapping):
         raise DTypeError(f"a state is a mapping; got a {type(state).__name__}")
-    flattener = _Flattener(is_skipped)
+    flattener = _Flattener(is_skipped, lists)
     structure = flattener.container(state, None, 0)
     plain = {"d": [[name, {"t": i}] for i, name in enumerate(flattener.tensors)]}
-    text = "" if structure == plain else _dumped(structure)
+    text = "" if structure == plain else dumped(structure)
     return Parts(text, flattener.tensors, tuple(flattener.values), ties=flattener.ties)
 
 
@@ -238,11 +252,29 @@ def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
         yield from leaves(child, own)
 
 
+def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ()) -> Iterator[str]:
+    """The name of everything in a state, containers and what a policy skips too.
+
+    above: ids of the containers around the value. What is skipped may hold itself, and keys that no
+    state can have; these are left out.
+    """
+    tag = "" if is_tensor(value) else _tag(value)
+    if not tag or len(above) > MAX_DEPTH or id(value) in above:
+        return
+    for key, child in enumerate(value) if tag in _SEQUENCES else value.items():
+        if _is_short(key):
+            own = _joined(name, str(key))
+            yield own
+            yield from every_name(child, own, (*above, id(value)))
+
+
 class _Flattener:
     """See `flatten`."""
 
-    def __init__(self, is_skipped: Callable[[str], bool]) -> None:
+    def __init__(self, is_skipped: Callable[[str], bool], lists: Lists | None = None) -> None:
         self.is_skipped = is_skipped
+        self._lists = {} if lists is None else lists
+        self._looked_at: set[tuple[str, str]] = set()  # keys of the long lists in this state
         self.tensors: dict[str, Any] = {}
         self.values: list[str] = []
         self.ties: dict[str, list[str]] = {}
@@ -255,12 +287,82 @@ class _Flattener:
         def node(child: Any, own: str) -> dict[str, Any]:
             if _in_layout(child, tag in _SEQUENCES):
                 return {"t": self.number(child, own)}
-            if _holds_tensors(child, own, depth + 1):
+            text = self.text(child, own, depth + 1)
+            if text is None:
                 return self.container(child, own, depth + 1)
-            self.values.append(_dumped(self.value(child, own, depth + 1)))
+            self.values.append(text)
             return {"v": len(self.values) - 1}
 
         return self._filled(value, tag, name, node)
+
+    def begin(self) -> None:
+        """Begin another state; the lists that the last one did not have are forgotten."""
+        for gone in self._lists.keys() - self._looked_at:
+            del self._lists[gone]
+        self._looked_at.clear()
+
+    def holds_tensors(self, value: Any, name: str | None, depth: int) -> bool:
+        """Whether a tensor of the layout is anywhere in a container. Notes long lists on the way.
+
+        Raises StateMismatchError for too many containers inside each other.
+        """
+        if depth > MAX_DEPTH:
+            raise _too_deep(name)
+        tag = _tag(value)
+        if not tag:
+            return False
+        listed = tag in _SEQUENCES
+        if listed and self._is_long(value, tag, name, depth):
+            return False
+        for key, child in enumerate(value) if listed else value.items():
+            if _in_layout(child, listed):
+                return True
+            if depth == MAX_DEPTH:
+                raise _too_deep(name)
+            if type(child) not in _KEYS:  # which no container is
+                own = _joined(name, str(key)) if name is not None and _is_short(key) else None
+                if self.holds_tensors(child, own, depth + 1):
+                    return True
+        return False
+
+    def text(self, value: Any, name: str, depth: int) -> str | None:
+        """The JSON of a value; None if it holds tensors of the layout."""
+        n = len(self._looked_at)
+        if self.holds_tensors(value, name, depth):
+            return None
+        if n == len(self._looked_at):
+            return dumped(self.value(value, name, depth))
+        return self._text_of_lists(value, name, depth)
+
+    def _is_long(self, value: Any, tag: str, name: str | None, depth: int) -> bool:
+        """Whether this is a long list of plain values, whose text `_text_of_lists` makes."""
+        if len(value) < LONG or name is None or depth == MAX_DEPTH:
+            return False
+        if not self._lists.setdefault((tag, name), LongList(tag)).look_at(value):
+            del self._lists[tag, name]
+            return False
+        self._looked_at.add((tag, name))
+        return True
+
+    def _text_of_lists(self, value: Any, name: str, depth: int) -> str:
+        """The JSON of a value that may hold long lists."""
+        tag = _tag(value)
+        if (tag, name) in self._looked_at:
+
+            def element(child: Any, i: int) -> Any:
+                own = _joined(name, str(i))
+                return self.value(None if self.is_skipped(own) else child, own, depth + 1)
+
+            return self._lists[tag, name].text(element)
+        if not tag or len(value) > FEW:
+            return dumped(self.value(value, name, depth))
+        filled = self._filled(
+            value, tag, name, lambda child, own: self._text_of_lists(child, own, depth + 1)
+        )
+        items = filled[tag]
+        if tag in _MAPPINGS:
+            items = [f"[{dumped(key)},{text}]" for key, text in items]
+        return f'{{"{tag}":[{",".join(items)}]}}'
 
     def value(self, value: Any, name: str | None, depth: int) -> Any:
         """A value as JSON; what JSON cannot tell apart becomes an object of one entry."""
@@ -350,26 +452,22 @@ def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str
         yield key, own, child
 
 
+def _is_short(key: Any) -> bool:
+    """Whether this can be a key, and has a text."""
+    return type(key) in _KEYS and not (type(key) is int and key.bit_length() > MAX_INTEGER)
+
+
 def _joined(name: str | None, part: str) -> str:
     part = part.replace("~", "~0").replace("/", "~1")
     return part if name is None else f"{name}/{part}"
 
 
+def _too_deep(name: str | None) -> StateMismatchError:
+    return StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
+
+
 def _shown(name: str | None) -> str:
     return "the state" if name is None else repr(name[:80])
-
-
-def _holds_tensors(value: Any, name: str | None, depth: int) -> bool:
-    if depth > MAX_DEPTH:
-        raise StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
-    tag = _tag(value)
-    if not tag:
-        return False
-    listed = tag in _SEQUENCES
-    return any(
-        _in_layout(child, listed) or _holds_tensors(child, name, depth + 1)
-        for child in (value if listed else value.values())
-    )
 
 
 def _in_layout(value: Any, listed: bool) -> bool:
@@ -464,10 +562,6 @@ def _entry(node: Any, depth: int) -> tuple[str, Any]:
     if not isinstance(node, dict) or len(node) != 1 or depth > MAX_DEPTH + 1:
         raise StructureError(f"no object of one entry, {MAX_DEPTH} deep at most")
     return next(iter(node.items()))
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _loaded(text: str) -> Any:

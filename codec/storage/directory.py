@@ -14,6 +14,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
@@ -61,6 +62,11 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of these records that somebody has removed or renamed, as far as a cheap look
+        tells. It costs the same for any number of records, unless something was removed."""
+
+    @abstractmethod
     def set_aside(self, name: str) -> None:
         """Rename a record so that no reader takes it for one. Raises LockedError, WriteError."""
 
@@ -94,6 +100,7 @@ class Directory(Store):
         self.path = path
         self._left: list[Path] = []  # files that a failed save could not remove
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
+        self._seal = Seal(path)
         self._owner = os.getpid()
         self._locked: tuple[int, int] | None = None  # the lock file; None once this is closed
         self._lock = _lock_of(path)
@@ -118,6 +125,7 @@ class Directory(Store):
             with contextlib.suppress(OSError):
                 leftover.unlink()
         self._nameless = _opened_for_nameless(path)
+        self._seal = Seal(path if self._nameless is None else self._nameless)
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a file, see `Store.publish`."""
@@ -127,11 +135,28 @@ class Directory(Store):
                 self._left[-1].unlink(missing_ok=True)
             self._left.pop()
         try:
-            return publish(self.path / name, lambda file: file.write(data), nameless=self._nameless)
+            return publish(
+                self.path / name,
+                lambda file: file.write(data),
+                nameless=self._nameless,
+                changing=self._seal.opened,
+            )
         except WriteError as exc:
             if isinstance(exc.__cause__, _LeftError):
                 self._left.append(self.path / name)
             raise
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """The records that are gone, see `Store.missing`: one stat while the seal is whole."""
+        if self._seal.is_whole():
+            return []
+        try:
+            self._seal.put_on()  # before the listing: what changes later breaks it
+            there = set(os.listdir(self.path))
+        except OSError:  # unknown: the seal is off, so the next look tries again
+            self._seal.take_off()
+            return []
+        return [name for name in names if name not in there]
 
     def set_aside(self, name: str) -> None:
         """Rename a record, see `Store.set_aside`."""
@@ -200,6 +225,52 @@ class Directory(Store):
             self._lock.release()
 
 
+class Seal:
+    """Tells whether anybody else has put something into a directory or taken something out.
+
+    Whoever does that sets the directory's time of change. After each change of our own we set this
+    time back by one nanosecond, or by the file system's unit if that is larger. What anybody else
+    does then sets another time, even in the same tick of the clock. Unnoticed is only a change
+    in the microseconds between our own one and the new seal.
+
+    Without permission to set the time, the seal is never whole.
+
+    place: the directory's path, or an open descriptor of it.
+    """
+
+    def __init__(self, place: Path | int) -> None:
+        self._place = place
+        self._time: int | None = None  # of the last change, ns; None: the seal is off
+
+    def is_whole(self) -> bool:
+        """Whether nobody else has changed the directory since the seal was put on."""
+        try:
+            return self._time is not None and os.stat(self._place).st_mtime_ns == self._time
+        except OSError:
+            return False
+
+    def put_on(self) -> None:
+        """Put the seal on, or put it on anew."""
+        self.take_off()
+        with contextlib.suppress(OSError):  # the directory belongs to somebody else
+            found = os.stat(self._place)
+            os.utime(self._place, ns=(found.st_atime_ns, found.st_mtime_ns - 1))
+            self._time = os.stat(self._place).st_mtime_ns
+
+    def take_off(self) -> None:
+        """Take the seal off: it is not whole until it is put on again."""
+        self._time = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make a change of our own inside: a whole seal stays whole, a broken one stays broken."""
+        was_whole = self.is_whole()
+        self.take_off()
+        yield
+        if was_whole:
+            self.put_on()
+
+
 def remove_unused(directories: Sequence[Path]) -> None:
     """Remove a directory that was made for records and got none.
 
@@ -222,6 +293,7 @@ def publish(
     *,
     overwrite: bool = False,
     nameless: int | None = None,
+    changing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> float:
     """Write a file so that it is either whole and durable or not there.
 
@@ -231,6 +303,7 @@ def publish(
         overwrite: Replace a file of that name.
         nameless: Descriptor of the directory if files without a name can be made in it. That takes
             fewer calls, and a kill leaves nothing behind.
+        changing: Makes a context for each change of the directory, see `Seal.opened`.
 
     Returns:
         When its bytes had been fsynced, by `time.perf_counter`. Only its name comes after that.
@@ -244,7 +317,8 @@ def publish(
     linked = False
     try:
         if nameless is None:
-            descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+            with changing():
+                descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
         else:
             descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o644, dir_fd=nameless)
         with os.fdopen(descriptor, "wb") as file:
@@ -255,14 +329,17 @@ def publish(
             os.fsync(file.fileno())
             synced = time.perf_counter()
             if nameless is not None:
-                _name(file.fileno(), path.name, nameless)
-                linked = True
+                with changing():
+                    _name(file.fileno(), path.name, nameless)
+                    linked = True
         if overwrite and temporary is not None:
-            os.replace(temporary, path)
-            temporary = None
+            with changing():
+                os.replace(temporary, path)
+                temporary = None
         elif temporary is not None:
-            os.link(temporary, path)
-            linked = True
+            with changing():
+                os.link(temporary, path)
+                linked = True
         _fsync_directory(path.parent if nameless is None else nameless)
         return synced
     except BaseException as exc:
@@ -271,7 +348,7 @@ def publish(
         _take_back(path, exc, linked, nameless)
     finally:
         if temporary is not None:
-            with contextlib.suppress(OSError):  # leftovers are ignored
+            with contextlib.suppress(OSError), changing():  # leftovers are ignored
                 os.unlink(temporary)
 
 

@@ -23,7 +23,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from codec.caps import short
@@ -42,6 +42,7 @@ from .source import entry_of
 
 WRITER = ".writer"
 MAX_TOKEN = 4096  # bytes: it is a line
+LOOK = 60.0  # seconds between two listings for missing records: a save takes three requests anyway
 LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
 
@@ -56,6 +57,7 @@ class LeasedStore(Store):
         self._remote = remote
         self._doubtful = self._unsettled = False
         self._contested_until = 0.0
+        self._looked = time.monotonic()  # for missing records
         self._known: set[str] = set()  # names that belong here, once something is published
         self._first: int | None = None  # the first step that was published
         self._closed = False
@@ -122,6 +124,32 @@ class LeasedStore(Store):
         self._unsettled = self._doubtful = False
         self._known.add(name)
         return synced or time.perf_counter()
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """The records that are gone, see `Store.missing`: by a listing, at most one every LOOK
+        seconds."""
+        if time.monotonic() < self._looked + LOOK:
+            return []
+        self._looked = time.monotonic()
+        try:
+            there = self._remote.sizes()
+        except ChainNotFoundError:
+            there = {}
+        except ChainError:  # unknown: the next look tries again
+            return []
+        gone = [name for name in names if name not in there]
+        return gone if gone and self._is_gone(gone[0]) else []
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether the store, asked for this record alone, says that there is none: a listing may
+        be older."""
+        try:
+            self._remote.nbytes(name)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def set_aside(self, name: str) -> None:
         """Copy a record to another name, then delete it, see `Store.set_aside`."""

@@ -27,7 +27,7 @@ from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
-from codec.state.policy import EXACT
+from codec.state.policy import EXACT, OPTIONAL
 from codec.storage.location import Location
 
 from .pointer import TOKEN
@@ -59,7 +59,7 @@ class ChainRun:
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
         if isinstance(policy := settings.get("policy"), Mapping):  # it may skip everything
-            self._settings["policy"] = {TOKEN: EXACT, **policy}
+            self._settings["policy"] = {TOKEN: EXACT + OPTIONAL, **policy}
         self._checkpoints: Checkpointer | None = None
         self._thread: threading.Thread | None = None
         self._is_replaced = False

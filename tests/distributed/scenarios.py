@@ -505,6 +505,23 @@ def alone(folder: Path) -> None:
     same(loaded(folder / "2", state), expected, "resumed")
 
 
+def patterns(folder: Path) -> None:
+    """A pattern may match what another rank has; one that matches nothing is refused on all ranks,
+    but without collectives, where no rank knows what the others have."""
+    rank = dist.get_rank()
+    state = {f"rank{rank}": torch.ones(40) * rank}
+    own = {f"rank{i}": "exact" for i in range(4)}
+    dcp.save(state, storage_writer=ChainWriter(folder / "each", policy=own))
+    wrong = ChainWriter(folder / "wrong", policy={**own, "ramk*": "exact"})
+    with pytest.raises(CheckpointException, match="matches nothing") as error:
+        dcp.save(state, storage_writer=wrong)
+    assert {type(exc[0]) for exc in error.value.failures.values()} == {codec.SettingsError}
+    dist.barrier()
+    assert not list((folder / "wrong").iterdir())
+    alone = ChainWriter(folder / "alone", policy=own)
+    dcp.save(state, storage_writer=alone, use_collectives=False)
+
+
 def keeping(folder: Path) -> None:
     """The newest two that all ranks can load stay, with what they build on, though saves of one
     rank fail; then with metadata of each rank's own, where the others are behind the coordinator:
@@ -584,6 +601,7 @@ def main(folder: Path, *names: str) -> None:
         "contested": contested,
         "overlap": lambda path: overlap(path, groups[4]),
         "alone": alone,
+        "patterns": patterns,
         "keeping": keeping,
         "budgets": lambda path: budgets(path, groups),
     }

@@ -104,7 +104,8 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
         action="append",
         default=[],
         metavar="PATTERN=HOW",
-        help="lossy, exact or skip for names like this in your checkpoints; may be repeated",
+        help="lossy, exact or skip for names like this in your checkpoints; a ? at the end lets "
+        "the pattern match nothing; may be repeated",
     )
     argument(parser, "--iterations", whole(1), iterations, "N", "of a training")
 

@@ -110,7 +110,8 @@ class _Chain:
 
     def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
-        policy = None if moments == DEFAULT else {"optimizer/*": moments}
+        # Marked: plain SGD has no optimizer state to match.
+        policy = None if moments == DEFAULT else {"optimizer/*": f"{moments}?"}
         self._checkpointer = codec.Checkpointer(
             self._path, **coding.header(), policy=policy, base_every=None
         )

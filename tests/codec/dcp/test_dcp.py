@@ -572,6 +572,26 @@ def test_refuses(tmp_path: Path) -> None:
     assert is_name("step 10")
 
 
+def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    """At the first save, before a record is written, unless it is marked; tests/distributed has
+    what other ranks hold."""
+    state = {"model": {"w": torch.ones(40)}, "optim": {"step": 1}}
+    wrong = ChainWriter(tmp_path / "1", policy={"model.*": "lossy", "model/*": "exact"})
+    for _ in range(2):
+        with pytest.raises(CheckpointException) as error:
+            dcp.save(state, storage_writer=wrong)
+        assert isinstance(fault(error), codec.SettingsError)
+        assert "'model/*' matches nothing" in str(fault(error))
+        assert "nearest names are 'model.w'" in str(fault(error))
+    assert not list((tmp_path / "1").iterdir())
+    marked = ChainWriter(policy={"model.*": "exact?", "model/*": "lossy?"})
+    for step in (2, 3):  # only the first save is asked
+        dcp.save(state, storage_writer=marked, checkpoint_id=tmp_path / f"{step}")
+        state = {"other": torch.ones(40)}
+    with pytest.raises(codec.SettingsError, match="leave it out of the state"):
+        ChainWriter(policy={"*": "skip?"})
+
+
 def test_errors_reach_other_ranks() -> None:
     """DCP pickles them: one that cannot be put together again would leave the others waiting."""
     error = TrackDigestError("a file", "this", "that")

@@ -278,6 +278,13 @@ def test_errors_at_the_start(run: Path) -> None:
         codec.Checkpointer(run, asynchronous=True, when_busy="x")
 
 
+def test_when_busy_is_for_saves_in_the_background(tmp_path: Path) -> None:
+    for when_busy in ("wait", "skip"):
+        with pytest.raises(codec.SettingsError, match=f"when_busy='{when_busy}' is for saves in"):
+            codec.Checkpointer(tmp_path / "run.lcc", when_busy=when_busy)
+    assert not list(tmp_path.iterdir())
+
+
 def test_resume_of_a_damaged_chain(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     path.write_bytes(path.read_bytes()[:-1])

@@ -195,7 +195,82 @@ def test_patterns(tmp_path: Path) -> None:
     )
 
 
-NO_POLICIES = [{"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}, {"a": ["lossy"]}, "exact", ""]
+STATE = {"model": {"fc.weight": full(9)}, "optimizer": {"state": {}, "groups": [0.1]}, "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind", "nearest"),
+    [
+        ("optimiser/*", "exact", "'optimizer'"),
+        ("model.*", "lossy", "'model', 'model/fc.weight'"),
+        ("*/exp_avg", "bits=4", "'"),
+        ("*[", "skip", "'"),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_pattern_that_matches_nothing_is_refused_at_the_first_save(
+    pattern: str, kind: str, nearest: str, asynchronous: bool, tmp_path: Path, forks: None
+) -> None:
+    """With the nearest names and a mark that lets it match nothing; nothing is saved."""
+    path = tmp_path / "run.lcc"
+    policy = {"model/*": "lossy", pattern: kind}
+    with codec.Checkpointer(path, policy=policy, asynchronous=asynchronous) as checkpoints:
+        for _ in range(2):
+            with pytest.raises(codec.SettingsError, match="matches nothing") as error:
+                checkpoints.save(0, STATE)
+            assert f"{pattern!r} matches nothing in the first state" in str(error.value)
+            assert f"the nearest names are {nearest}" in str(error.value)
+    assert not list(path.glob("*.safetensors"))
+    (marked,) = re.findall(r"with a mark: (.*)$", str(error.value))
+    lossy(path, STATE, policy | ast.literal_eval(f"{{{marked}}}"))
+
+
+def test_a_pattern_may_match_what_is_no_tensor(tmp_path: Path) -> None:
+    """Containers, values, other names of a tensor, what is skipped, and what is below that; with
+    the same kind also what an earlier pattern matches."""
+    odd: dict[Any, Any] = {"deep": {"er": 1}, object(): 1, 1 << 20_000: 2}
+    odd["itself"] = odd
+    shared = full(9)
+    state = STATE | {"one": shared, "other": shared, "odd": odd}
+    names = ("optimizer", "optimizer/state", "*/groups/0", "n", "one", "other", "odd/deep/er")
+    policy = {"odd": "skip"} | dict.fromkeys(names, "exact")
+    assert lossy(tmp_path / "run.lcc", state, policy) == {"model/fc.weight"}
+
+
+def test_an_empty_state_says_nothing_of_patterns(tmp_path: Path) -> None:
+    """The first one that holds something does."""
+    with codec.Checkpointer(tmp_path / "run.lcc", policy={"model.*": "exact"}) as checkpoints:
+        checkpoints.save(0, {})
+        with pytest.raises(codec.SettingsError, match=r"'model\.\*' matches nothing"):
+            checkpoints.save(1, STATE)
+
+
+def test_only_the_first_state_is_asked(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", policy={"n": "exact"}) as checkpoints:
+        checkpoints.save(0, STATE)
+        checkpoints.save(1, {"model": STATE["model"]})
+
+
+def test_a_pattern_behind_others_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It matches, so it is no error; but if the kind is another one, it does nothing."""
+    lossy(tmp_path / "1.lcc", STATE, {"*": "exact", "model/*": "lossy", "n": "exact"})
+    (message,) = everything_logged(caplog)
+    assert "'model/*' does nothing: earlier patterns match all its names" in message
+    caplog.clear()
+    lossy(tmp_path / "2.lcc", STATE, {"model/*": "lossy", "*": "exact"})
+    assert everything_logged(caplog) == []
+
+
+NO_POLICIES: list[Any] = [{"a": "?"}, {"a": "skip??"}]
+NO_POLICIES += [
+    {"a": "x"},
+    {"a": None},
+    {1: "lossy"},
+    {"a": "LOSSY"},
+    {"a": ["lossy"]},
+    "exact",
+    "",
+]
 NO_POLICIES += [{"a": np.array(["lossy", "exact"])}, {b"a": "lossy"}, 0, False, ["a"], {"exact"}]
 
 
@@ -240,8 +315,8 @@ def walked(path: Path, names: list[list[str]], policy: dict[str, str], **more: A
         (["model", "copy", "net"], {"net/w": "exact", "*": "lossy"}, True),
         (["net", "model"], {"model/*": "exact", "net/*": "lossy"}, True),
         (["model", "copy"], {"copy/*": "lossy"}, False),
-        (["model", "copy"], {"other/*": "exact"}, False),
-        (["model", "copy"], {"copy/v": "exact", "copy/*": "lossy"}, False),
+        (["model", "copy"], {"other/*": "exact?"}, False),
+        (["model", "copy"], {"copy/v": "exact?", "copy/*": "lossy"}, False),
     ],
 )
 def test_of_a_tensor_with_several_names_the_strictest_rule_counts(
@@ -267,7 +342,7 @@ def test_a_tensor_left_out_under_one_name_stays_under_the_others(tmp_path: Path)
 
 def test_names_that_come_and_go_during_a_training(tmp_path: Path) -> None:
     names = [["model"], ["model"], ["model", "copy"], ["model", "copy"], ["model"], ["model"]]
-    exactly = walked(tmp_path / "1.lcc", names, {"copy/*": "exact"})
+    exactly = walked(tmp_path / "1.lcc", names, {"copy/*": "exact?"})
     assert exactly[2:4] == [True, True]
     assert not exactly[1]
     assert not exactly[5]

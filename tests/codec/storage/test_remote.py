@@ -261,6 +261,48 @@ def test_a_damaged_newest_record_is_set_aside(store: dict[str, Any]) -> None:
     training.check(URL)
 
 
+def test_a_record_that_was_removed(store: dict[str, Any], monkeypatch: Patch) -> None:
+    """A listing tells, at most one every LOOK seconds; and only if the record itself is missing."""
+    calls: list[str] = []
+    monkeypatch.setattr(Flaky, "before", staticmethod(lambda call, _path: calls.append(call)))
+    training, url = Training(), "flaky://bucket/run.lcc"
+    with codec.Checkpointer(url) as checkpoints:
+        of_saves, kinds = list[list[str]](), list[str]()
+        for step in range(6):
+            calls.clear()
+            if step == 3:
+                monkeypatch.setattr("codec.storage.lease.LOOK", 0.0)
+                del store["/bucket/run.lcc/00000000.base.safetensors"]
+                training.saved.clear()
+            with monkeypatch.context() as patch:
+                if step == 5:  # a listing that is late
+                    patch.setattr(remote.Remote, "sizes", lambda _self: {})
+                kinds.append(training.save(checkpoints, step).kind)
+            of_saves.append(list(calls))
+    assert kinds == ["base", "delta", "delta", "base", "delta", "delta"]
+    assert [calls.count("ls") for calls in of_saves] == [0, 0, 0, 1, 1, 0]
+    assert len(of_saves[2]) == len(of_saves[4]) - 1 == len(of_saves[5]) - 1
+    for step, expected in training.saved.items():
+        assert codec.restore(url, step)["w"].tobytes() == expected["w"].tobytes()
+
+
+@pytest.mark.parametrize("failure", [None, OSError("busy"), PermissionError("no")], ids=repr)
+def test_a_look_that_fails(
+    failure: OSError | None, store: dict[str, Any], on: Callable[..., None], monkeypatch: Patch
+) -> None:
+    """Says nothing; but a place where nothing is left says all."""
+    monkeypatch.setattr("codec.storage.lease.LOOK", 0.0)
+    training, url = Training(), "flaky://bucket/run.lcc"
+    with codec.Checkpointer(url) as checkpoints:
+        training.save(checkpoints, 0)
+        if failure is not None:
+            on("before", "ls", "", failure)
+        else:
+            del store["/bucket/run.lcc/00000000.base.safetensors"]
+        assert training.save(checkpoints, 1).kind == ("delta" if failure else "base")
+        training.save(checkpoints, 2)
+
+
 def test_one_writer(store: dict[str, Any]) -> None:
     """Only who resumes takes over, and whoever was taken over from writes nothing more."""
     training, other = Training(), Training()
