@@ -1,8 +1,9 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-A base is the state itself, exactly. These saves write one: the first; one whose tensors changed
-name, shape, dtype or nesting; one after many deltas; and one while others may still write before it
-(see `Store`). All others write a delta to the track. A record is decoded from its own bytes and
+A base is the state itself, exactly. These saves write one: the first; one most of whose bytes the
+track has no tensors for; one after many deltas; and one while others may still write before it (see
+`Store`). All others write a delta to the track, which begins with a transition if tensors or their
+nesting are not those of the save before. A record is decoded from its own bytes and
 compared before it is published, and only then does the track advance: a failed save changes
 nothing, and the next one encodes the difference to the same track.
 
@@ -45,6 +46,7 @@ from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
+from codec.scheme.transition import Transition
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 from codec.storage.location import Location
@@ -53,6 +55,7 @@ from codec.storage.source import record_name
 from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
+MOST_GIVEN = 0.5  # of a state, as the arrays of a transition: a base is at most twice as large then
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
@@ -159,10 +162,10 @@ class Recorder:
         before, newest = self.tracker, self._newest
         tracker = before
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
-        delta = None
+        delta = transition = None
         if tracker is not None and tracker.track.layout != layout:
-            self._log_reason(step, describe_difference(tracker.track.layout, layout))
-            tracker = None
+            transition = self._transition(step, tracker.track, layout, arrays)
+            tracker = tracker if transition else None
         if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
             tracker = None
         if tracker is None:
@@ -170,12 +173,13 @@ class Recorder:
             name = record_name(step, "base")
             draft = Draft.of_base(name, place, tracker.track)
         else:
-            arrays = arrays | {name: tracker.track.arrays[name] for name in kept}
-            delta = self._encode(tracker, place, arrays, values)
+            new = transition.arrays if transition else {}
+            arrays = arrays | {n: tracker.track.arrays[n] for n in kept if n not in new}
+            delta = self._encode(tracker, place, arrays, values, transition)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
         encoded = time.perf_counter()
-        record = self._check(draft, tracker, place, arrays, values)
+        record = self._check(draft, tracker, place, arrays, values, transition)
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._unconfirmed = name
@@ -194,6 +198,17 @@ class Recorder:
             self._remove_history()
         ends = started, encoded, checked, written, time.perf_counter()
         return _summary(record, layout, ends, delta, written - synced)
+
+    def _transition(
+        self, step: int, track: Track, layout: Layout, arrays: Arrays
+    ) -> Transition | None:
+        """The way from the track to another layout; None, and logged, if a base is better."""
+        transition = Transition.between(track.layout, track.arrays, layout, arrays)
+        if transition.nbytes <= MOST_GIVEN * layout.nbytes:
+            return transition
+        sizes = f"{transition.nbytes:,} of {layout.nbytes:,} bytes are new"
+        self._log_reason(step, f"{describe_difference(track.layout, layout)}: {sizes}")
+        return None
 
     def _log_reason(self, step: int, reason: str) -> None:
         """Log why there is a base instead of a delta; once for names that differ in digits only."""
@@ -276,15 +291,26 @@ class Recorder:
                 _log.warning("history stays: %s", exc)
 
     def _encode(
-        self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
+        self,
+        tracker: Tracker,
+        place: Place,
+        arrays: Arrays,
+        values: tuple[str, ...],
+        transition: Transition | None,
     ) -> Delta:
         try:
-            return self._encoder.encode(tracker, place, arrays, values)
+            return self._encoder.encode(tracker, place, arrays, values, transition=transition)
         except BudgetError as exc:
             raise BudgetError(f"step {place.step}: {exc}") from exc
 
     def _check(
-        self, draft: Draft, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
+        self,
+        draft: Draft,
+        tracker: Tracker,
+        place: Place,
+        arrays: Arrays,
+        values: tuple[str, ...],
+        transition: Transition | None,
     ) -> Record:
         """Check a record; if a delta fails, find out what went wrong."""
         track, delta = tracker.track, draft.delta
@@ -295,7 +321,11 @@ class Recorder:
                 raise
             read = records.delta_of(records.load(draft.data, draft.name), track)
             error = examined(
-                exc, track, delta, read, lambda: self._encode(tracker, place, arrays, values)
+                exc,
+                track,
+                delta,
+                read,
+                lambda: self._encode(tracker, place, arrays, values, transition),
             )
             if changed(track):
                 self.tracker = None  # the next save is a base
@@ -314,7 +344,7 @@ def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
 
 
 def describe_difference(before: Layout, now: Layout) -> str:
-    """The first difference between two layouts, by name: why there is no delta between them."""
+    """The first difference between two layouts, by name."""
     old, new = ({t.name: t for t in layout.tensors} for layout in (before, now))
     for t in now.tensors:
         if t.name not in old:

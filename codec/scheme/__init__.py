@@ -12,6 +12,7 @@ Read in this order:
     stream      codes to payload bits and back, in streams that threads share
     residual    exact tensors: what leads from one value to the next, bit by bit
     budget      as many buckets as a size limit allows
+    transition  from one layout to another within a step
     delta       one encoded step
     track       the state a restart would load
     tracker     states to deltas, each taken to the track

@@ -28,6 +28,7 @@ from .delta import Delta
 from .stream import CHANGE, LOOK, advance, digest
 from .survivors import Segments
 from .tables import CodeTable
+from .transition import Transition
 
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 
@@ -78,7 +79,9 @@ class Track:
 
     def digest_after(self, delta: Delta) -> str:
         """The digest of the track after a delta that was just encoded, from its `sums`."""
-        return self._digest_with(delta, delta.sums or {}, after_changes(self.values, delta.values))
+        moved = self.moved(delta.transition)
+        values = after_changes(moved.values, delta.values)
+        return moved._digest_with(delta, delta.sums or {}, values)
 
     def preview(self, delta: Delta) -> Preview:
         """The digests, values and tables that a delta leads to; this track stays where it is.
@@ -87,15 +90,30 @@ class Track:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
-        sums, values, tables = self._after(delta, LOOK)
-        return Preview(self._digest_with(delta, sums, values), sums, values, tables)
+        moved = self.moved(delta.transition)
+        sums, values, tables = moved._after(delta, LOOK)
+        return Preview(moved._digest_with(delta, sums, values), sums, values, tables)
 
     def apply(self, delta: Delta) -> None:
         """Move on by a delta. Raises what `preview` does; the arrays are then of no more use."""
-        after = self._after(delta, CHANGE)
-        for name, array in delta.exact_after(self.arrays).items():
-            self.arrays[name][...] = array
+        moved = self.moved(delta.transition)
+        after = moved._after(delta, CHANGE)
+        for name, array in delta.exact_after(moved.arrays).items():
+            moved.arrays[name][...] = array
+        self.layout, self.arrays = moved.layout, moved.arrays
         self.sums, self.values, self.tables = after
+
+    def moved(self, transition: Transition | None) -> Track:
+        """This track in another layout; itself if there is no transition.
+
+        Arrays that stay are shared. This track stays as it is.
+        """
+        if transition is None:
+            return self
+        arrays = transition.arrays_after(self.arrays)
+        sums = transition.sums_after(self.sums, arrays)
+        values = transition.values_after(self.values)
+        return Track(transition.layout, arrays, sums, values, dict(self.tables))
 
     def check_whole(self, where: str) -> None:
         """Compute every digest anew. where: the record, for messages.
