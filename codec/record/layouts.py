@@ -140,8 +140,11 @@ def _check_given(given: Arrays, before: Layout, layout: Layout, where: str) -> N
         if was is not None and has_more_rows(was, t):
             shapes.append((t.shape[0] - was.shape[0], *t.track_shape[1:]))
         if array is None or array.shape not in shapes or array.dtype != t.track_dtype:
+            shape = " or ".join(short(own) for own in shapes)
+            expected = f"{t.track_dtype} {shape} of tensor {t.name!r}"
+            if there:
+                expected = f"nothing of tensor {t.name!r}, which keeps its array"
             found = "nothing" if array is None else f"{array.dtype} {array.shape}"
-            expected = f"of tensor {t.name!r} {t.track_dtype} of one of the shapes {short(shapes)}"
             raise MalformedRecordError(where, expected, found)
     if lacking:
         found = f"an array of {short(min(lacking))}"

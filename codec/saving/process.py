@@ -168,6 +168,7 @@ def _serve(line: Line, parent: int) -> None:
 
 def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
     layout, memory, values, last = Layout(()), None, (), 0
+    yields = False
     while True:
         message = _next_message(line, parent)
         number = message.get("number", 0)
@@ -182,7 +183,8 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
             for other in others:
                 os.close(other)
             line.received.clear()
-            if layout.nbytes >= LARGE:
+            if layout.nbytes >= LARGE and not yields:
+                yields = True
                 _yield_processors()
             if memory is not None:
                 memory.close()
