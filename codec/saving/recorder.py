@@ -3,9 +3,9 @@
 A base is the state itself, exactly. These saves write one: the first; one most of whose bytes the
 track has no tensors for; one after many deltas; and one while others may still write before it (see
 `Store`). All others write a delta to the track, which begins with a transition if tensors or their
-nesting are not those of the save before. A record is decoded from its own bytes and
-compared before it is published, and only then does the track advance: a failed save changes
-nothing, and the next one encodes the difference to the same track.
+nesting are not those of the save before. A record is decoded from its own bytes and compared before
+it is published, and only then does the track advance: a failed save changes nothing, and the next
+one encodes the difference to the same track.
 
 Not done here: what a state looks like, and when it is saved (checkpointer); how a record is encoded
 and checked (record.encode).
@@ -55,8 +55,10 @@ from codec.storage.source import record_name
 from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
-MOST_GIVEN = 0.5  # of a state, as the arrays of a transition: a base is at most twice as large then
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
+MOST_GIVEN = (
+    0.5  # of a state, as arrays of a transition; beyond it a base is at most twice as large
+)
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )
@@ -163,11 +165,11 @@ class Recorder:
         tracker = before
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
         delta = transition = None
+        if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
+            tracker = None
         if tracker is not None and tracker.track.layout != layout:
             transition = self._transition(step, tracker.track, layout, arrays)
             tracker = tracker if transition else None
-        if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
-            tracker = None
         if tracker is None:
             tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
             name = record_name(step, "base")
@@ -179,7 +181,7 @@ class Recorder:
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
         encoded = time.perf_counter()
-        record = self._check(draft, tracker, place, arrays, values, transition)
+        record = self._check(draft, tracker, place, arrays, values)
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._unconfirmed = name
@@ -304,13 +306,7 @@ class Recorder:
             raise BudgetError(f"step {place.step}: {exc}") from exc
 
     def _check(
-        self,
-        draft: Draft,
-        tracker: Tracker,
-        place: Place,
-        arrays: Arrays,
-        values: tuple[str, ...],
-        transition: Transition | None,
+        self, draft: Draft, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
     ) -> Record:
         """Check a record; if a delta fails, find out what went wrong."""
         track, delta = tracker.track, draft.delta
@@ -325,7 +321,7 @@ class Recorder:
                 track,
                 delta,
                 read,
-                lambda: self._encode(tracker, place, arrays, values, transition),
+                lambda: self._encode(tracker, place, arrays, values, delta.transition),
             )
             if changed(track):
                 self.tracker = None  # the next save is a base
