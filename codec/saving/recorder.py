@@ -56,9 +56,7 @@ from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
-MOST_GIVEN = (
-    0.5  # of a state, as arrays of a transition; beyond it a base is at most twice as large
-)
+MOST_GIVEN = 0.5  # of a state, in a transition: with more, a base is at most twice as large
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )

@@ -161,6 +161,23 @@ def test_a_vocabulary_that_grows_keeps_its_rows(tmp_path: Path) -> None:
     assert off[3] > 0
 
 
+def test_another_policy_on_resume(tmp_path: Path) -> None:
+    """What becomes lossy goes on from the exact array; what becomes exact is so from then on."""
+    rng = np.random.default_rng(0)
+    w, path = rng.normal(size=(50, 20)).astype(np.float32), tmp_path / "run.lcc"
+    for i, kind in enumerate(("exact", "lossy", "bits=4", "exact", "lossy")):
+        w = w + np.float32(0.01) * rng.normal(size=w.shape).astype(np.float32)
+        state = {"w": w, "half": w[:5].astype(np.float16)}
+        with codec.Checkpointer(path, policy={"*": kind}, resume=True) as checkpoints:
+            saved = checkpoints.save(i, state)
+        assert saved.kind == ("delta" if i else "base")
+        if i in (1, 2, 4):
+            assert saved.nbytes < w.nbytes / 2
+        if kind == "exact":
+            assert bits(codec.restore(path)) == bits(state)
+    assert codec.verify(path).ok
+
+
 def test_what_stays_is_not_copied(tmp_path: Path) -> None:
     """A large tensor beside one that grows keeps its memory in the track."""
     arrays: list[np.ndarray] = []
