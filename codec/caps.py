@@ -14,8 +14,8 @@ MAX_TENSORS = 100_000  # a header of this many entries still parses within a sec
 MAX_MARKS = {"{": 2 * MAX_TENSORS, "[": 6 * MAX_TENSORS, ",": 25 * MAX_TENSORS}
 
 
-def parsed(text: bytes, where: str, what: str, error: type[RecordError]) -> dict[str, Any]:
-    """The JSON object in a text.
+def parsed(text: bytes, where: str, what: str, error: type[RecordError], kind: type = dict) -> Any:
+    """The JSON object in a text, or the list if that is the kind.
 
     where, what: the file and the text in messages. Raises ForeignRecordError if the text is too
     long or has too many brackets or commas, ``error`` if it is no object or has a key twice.
@@ -27,8 +27,8 @@ def parsed(text: bytes, where: str, what: str, error: type[RecordError]) -> dict
             raise ForeignRecordError(where, f"at most {most} of {mark!r} in {what}", f"{found}")
     try:
         value = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
-        if not isinstance(value, dict):
-            raise ValueError("not an object")
+        if not isinstance(value, kind):
+            raise ValueError("not an object" if kind is dict else "not an array")
     except (ValueError, RecursionError) as exc:
         raise error(where, f"{what} in JSON", short(exc)) from exc
     return value

@@ -32,6 +32,8 @@ Deltas = list[tuple[Entry, Record, Delta]]
 class DeltaMerger:
     """Collects consecutive deltas of equal settings, and merges them when there are enough.
 
+    A delta that changes the layout stays a record of its own.
+
     Attributes:
         has_changed: Whether records were merged or removed.
 
@@ -66,13 +68,14 @@ class DeltaMerger:
             return
         self.remove_leftovers()
         alike = not self._collected or _settings(self._collected[-1][1]) == _settings(record)
-        if entry.kind != "delta" or not alike:
+        can_merge = entry.kind == "delta" and not record.has_transition
+        if not can_merge or not alike:
             self._set_due()
-        begins = entry.kind == "delta" and not self._collected and record.parent == replay.identity
+        begins = can_merge and not self._collected and record.parent == replay.identity
         if begins and replay.track:
             self._start = replay.track.copy()
         for position in replay.advance(entry, record):
-            if position.delta is not None:
+            if can_merge and position.delta is not None:
                 self._collected.append((entry, position.record, position.delta))
         if entry.kind == "merged":
             self._merged_tracks = merged.tracks_of(record)

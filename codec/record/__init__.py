@@ -4,6 +4,7 @@ Read in this order:
     container  a file of named arrays with a JSON header
     header     what that header says
     alphabets  the coded alphabets of a delta in one array
+    layouts    the layout, and its change within a delta
     residuals  what leads from one value of an exact tensor to the next
     values     what is no tensor, as lines of text
     record     base and delta records

@@ -35,7 +35,8 @@ def examined(
 
     def decoded() -> Iterable[str]:
         sums = track.preview(read).sums
-        found, exact = (delta.exact_after(track.arrays) for delta in (read, meant))
+        arrays = track.moved(meant.transition).arrays
+        found, exact = (delta.exact_after(arrays) for delta in (read, meant))
         return [*differing(sums, meant.sums or {}), *_differing_arrays(found, exact)]
 
     def encoded() -> Iterable[str]:

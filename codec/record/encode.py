@@ -15,6 +15,7 @@ from codec.scheme.budget import Allowance
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
+from codec.scheme.transition import Transition
 from codec.state import edits
 from codec.state.tensors import Arrays
 
@@ -35,34 +36,39 @@ class DeltaEncoder:
         arrays: Arrays,
         values: Sequence[str] = (),
         allowance: Allowance | None = None,
+        transition: Transition | None = None,
     ) -> Delta:
         """Encode the difference between a state and the track, which stays where it is.
 
         Args:
             tracker: Its track and settings.
             place: Of the new record; the digits of its step count.
-            arrays: Name -> array, as `state.to_arrays` makes them with the track's layout.
-            values: JSON texts of what is no tensor, as many as the track has.
+            arrays: Name -> array, as `state.to_arrays` makes them with the state's layout.
+            values: JSON texts of what is no tensor, as many as that layout has.
             allowance: See `Tracker.prepare_arrays`.
+            transition: From the track's layout to the state's; None if they are the same.
 
         Raises:
             BudgetError: The budget holds nothing of lossy tensors that have changed.
         """
+        if transition is not None:
+            tracker = Tracker.resume(tracker.track.moved(transition), tracker.coding)
         track, coding = tracker.track, tracker.coding
 
         def header_nbytes(exact: Arrays) -> int:
             if coding.budget is None:
                 return 0
             longest = record.longest_place(place)
-            key = (longest, coding, track.layout, allowance, *exact)
-            if self._header[0] != key:
+            key = (longest, coding, track.layout, allowance, transition is None, *exact)
+            if self._header[0] != key or transition is not None:
                 own = allowance or Allowance.of(coding.budget, track.layout)
-                nbytes = record.header_nbytes(longest, track.layout, exact, coding, own)
+                nbytes = record.header_nbytes(longest, track.layout, exact, coding, own, transition)
                 self._header = key, nbytes
             return self._header[1]
 
         delta = tracker.prepare_arrays(arrays, header_nbytes, allowance)
-        return replace(delta, values=edits.changes(track.values, values))
+        changes = edits.changes(track.values, values)
+        return replace(delta, values=changes, transition=transition)
 
 
 @dataclass(frozen=True)

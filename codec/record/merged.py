@@ -190,7 +190,7 @@ def tracks_of(record: Record) -> dict[int, str]:
 
 
 def merged_of(record: Record, layout: Layout) -> Merged:
-    """The content of a merged record. layout: that of the chain's base.
+    """The content of a merged record. layout: that of the record before it.
 
     Raises:
         MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only

@@ -24,19 +24,31 @@ from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.stream import MAX_LEVELS
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Preview, Track
+from codec.scheme.transition import Transition
 from codec.state import edits, tree
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, is_storable
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
 from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, coded, groups_of, words_of
 from .container import Content, seal, unseal
 from .diagnosis import differing
 from .header import COMPACT, DIGEST, LONGEST_REST, MORE, RESIDUAL, REST, UNIFORM
+from .layouts import (
+    LAYOUT,
+    STRUCTURE,
+    check_new_values,
+    check_storable,
+    entries_of,
+    has_transition,
+    is_of_transition,
+    read_transition,
+    specs_of,
+    transition_arrays,
+)
 from .residuals import RESIDUALS, has_residuals, read_residual, residual_parts
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
 PREFIX = "t/"  # before every tensor's name, which can then not be one of our own
-STRUCTURE = "structure"
 TABLES = "sent"  # the code tables that a later delta may use again
 PADDING = 8  # bytes: safetensors pads a header by fewer
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
@@ -90,10 +102,15 @@ class Record:
             return self.nbytes
         total = 0
         for name, entry in self.header.items():
-            own = name == MORE and self.kind == "delta"
+            own = self.kind == "delta" and (name == MORE or is_of_transition(name))
             if own or name.startswith((PREFIX, RESIDUALS, VALUES)):
                 total += _entry_nbytes(name, entry)
         return total
+
+    @property
+    def has_transition(self) -> bool:
+        """Whether it is a delta whose layout is not that of the record before it."""
+        return self.kind == "delta" and has_transition(self.arrays)
 
     def in_run(self, run: str | None) -> Record:
         """The same, of this run unless its own line says otherwise. run: that of the records
@@ -135,9 +152,7 @@ def dump_base(place: Place, track: Track) -> bytes:
         "kind": "base",
         **place.metadata(),
         "track": track.digest,
-        "layout": [
-            [t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors
-        ],
+        LAYOUT: entries_of(layout),
         **tables_entry,
     }
     return seal(metadata, arrays)
@@ -155,7 +170,12 @@ def longest_place(place: Place) -> Place:
 
 
 def header_nbytes(
-    place: Place, layout: Layout, exact: Arrays, coding: Coding, allowance: Allowance
+    place: Place,
+    layout: Layout,
+    exact: Arrays,
+    coding: Coding,
+    allowance: Allowance,
+    transition: Transition | None = None,
 ) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
@@ -168,12 +188,14 @@ def header_nbytes(
         exact: The tensors stored exactly; their own entries do not count.
         coding: Has a budget.
         allowance: Of the record.
+        transition: What the record begins with; like exact tensors, it does not count.
     """
     shares = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in shares)
     words = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: words} if shares else {}
-    data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding, rest=LONGEST_REST), arrays)
+    empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
+    data = _dump_delta(place, "0" * 32, empty, arrays)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
     if MORE in longest.header:  # the place's own, such as parent_at
@@ -242,17 +264,7 @@ def load(data: bytes, where: str) -> Record:
 def stored_layout(record: Record) -> Layout:
     """The layout that a base record names. Raises MalformedRecordError."""
     try:
-        tensors = tuple(
-            TensorSpec(
-                typed(name, str),
-                typed(dtype, str),
-                tuple(typed(d, int) for d in shape),
-                typed(lossy, bool),
-                typed(library, str),
-                typed(family, str),
-            )
-            for name, dtype, shape, lossy, library, family in record.metadata["layout"]
-        )
+        tensors = specs_of(record.metadata[LAYOUT])
         return Layout(tensors, text_of(record.arrays.get(STRUCTURE)))
     except (KeyError, TypeError, ValueError, PayloadError) as exc:
         expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
@@ -275,10 +287,8 @@ def base_of(record: Record, *, fresh: bool = True) -> Track:
             f"one array for each of {len(tensors)} tensors: {_some(names)}",
             _some(record.arrays),
         )
+    check_storable(tensors, where)
     for t in tensors:
-        if not is_storable(t):
-            found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
-            raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
         check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name] for t in tensors}
     state = copy_arrays(state) if fresh else state
@@ -367,7 +377,9 @@ def delta_of(record: Record, track: Track) -> Delta:
         MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only
             when the delta is applied.
     """
-    where, arrays, layout = record.where, record.arrays, track.layout
+    where, arrays = record.where, record.arrays
+    transition = read_transition(arrays, track.layout, where)
+    layout = transition.layout if transition else track.layout
     try:
         coding = Coding.from_header(record.metadata)
         non_finite = non_finite_names(record.metadata)
@@ -381,6 +393,7 @@ def delta_of(record: Record, track: Track) -> Delta:
     whole = [t for t in layout.tensors if not t.lossy or t.name in names]
     expected = {PREFIX + t.name for t in whole} | {ARRAY, VALUES}
     expected |= {RESIDUALS + t.name for t in whole if not t.lossy}
+    expected |= set(filter(is_of_transition, arrays))
     if not always <= set(arrays) <= expected:
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
     exact = {t.name: arrays[PREFIX + t.name] for t in whole if PREFIX + t.name in arrays}
@@ -404,8 +417,20 @@ def delta_of(record: Record, track: Track) -> Delta:
         words.finish()
         values = read_values(arrays.get(VALUES))
     check_need(record, coding.uniform or by_steps({}, groups))
+    if transition:
+        check_new_values(transition, values, where)
     rest = record.metadata.get(REST)
-    return Delta(groups, exact, non_finite, coding, None, values, residuals, rest=rest)
+    return Delta(
+        groups,
+        exact,
+        non_finite,
+        coding,
+        None,
+        values,
+        residuals,
+        transition=transition,
+        rest=rest,
+    )
 
 
 def check_track(
@@ -474,6 +499,7 @@ def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Mapping[str, Co
     uniform = delta.coding.uniform or by_steps({}, delta.groups)
     arrays = {**arrays} | {PREFIX + name: a for name, a in delta.exact.items()}
     arrays |= residual_parts({name: one for name, (one,) in delta.residuals.items()})
+    arrays |= transition_arrays(delta.transition)
     metadata = {
         "format": oldest_format(arrays, uniform),
         "kind": "delta",

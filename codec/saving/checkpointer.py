@@ -66,7 +66,8 @@ class Checkpointer:
             that an optimizer's moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
-            before them. None: only the first save, and saves whose tensors changed, write one.
+            before them. None: only the first save, and saves most of whose bytes the save
+            before had no tensors for, write one.
         keep_bases: How many of the newest bases stay, at least 2; what lies before them is
             removed. None keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a

@@ -168,7 +168,7 @@ def _serve(line: Line, parent: int) -> None:
 
 
 def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
-    layout, memory, last = Layout(()), None, 0
+    layout, memory, last, yields = Layout(()), None, 0, False
     values: tuple[str, ...] = ()
     while True:
         message = _next_message(line, parent)
@@ -184,7 +184,8 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
             for other in others:
                 os.close(other)
             line.received.clear()
-            if layout.nbytes >= LARGE:
+            if layout.nbytes >= LARGE and not yields:
+                yields = True
                 _yield_processors()
             if memory is not None:
                 memory.close()

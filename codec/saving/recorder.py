@@ -1,11 +1,12 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-A base is the state itself, exactly. These saves write one: the first; one whose tensors changed
-name, shape, dtype or nesting; one after many deltas; one while others may still write before it
-(see `Store`); and one after somebody has removed what a delta would build on. All others write a
-delta to the track. A record is decoded from its own bytes and compared before it is published, and
-only then does the track advance: a failed save changes nothing, and the next one encodes the
-difference to the same track.
+A base is the state itself, exactly. These saves write one: the first; one most of whose bytes the
+track has no tensors for; one after many deltas; one while others may still write before it (see
+`Store`); and one after somebody has removed what a delta would build on. All others write a delta
+to the track, which begins with a transition if tensors or their nesting are not those of the save
+before. A record is decoded from its own bytes and compared before it is published, and only then
+does the track advance: a failed save changes nothing, and the next one encodes the difference to
+the same track.
 
 Not done here: what a state looks like, and when it is saved (checkpointer); how a record is encoded
 and checked (record.encode).
@@ -46,6 +47,7 @@ from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.delta import Delta
 from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
+from codec.scheme.transition import Transition
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 from codec.storage.location import Location
@@ -57,6 +59,7 @@ OUTGROWN = 4  # times the bytes of their base that deltas may take before a new 
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
 FAR_BEHIND = 0.5  # of what was trained since the base: the log warns
 SETTLED = 3  # deltas after a base: before, little was trained and most of it may be left
+MOST_GIVEN = 0.5  # of a state, in a transition: with more, a base is at most twice as large
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )
@@ -164,19 +167,21 @@ class Recorder:
         before, newest = self.tracker, self._newest
         tracker = before
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
-        delta = None
-        if tracker is not None and tracker.track.layout != layout:
-            self._log_reason(step, describe_difference(tracker.track.layout, layout))
-            tracker = None
+        delta = transition = None
         if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
             tracker = None
+        if tracker is not None and tracker.track.layout != layout:
+            transition = self._transition(step, tracker.track, layout, arrays)
+            tracker = tracker if transition else None
         if tracker is None:
             tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
             name = record_name(step, "base")
             draft = Draft.of_base(name, place, tracker.track)
         else:
-            whole, arrays = arrays, arrays | {name: tracker.track.arrays[name] for name in kept}
-            delta = self._encode(tracker, place, arrays, values)
+            new = transition.arrays if transition else {}
+            stays = {n: tracker.track.arrays[n] for n in kept if n not in new}
+            whole, arrays = arrays, arrays | stays
+            delta = self._encode(tracker, place, arrays, values, transition)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
         encoded = time.perf_counter()
@@ -219,6 +224,17 @@ class Recorder:
                 self.coding.describe(),
                 DEFAULT_DISTANCE,
             )
+
+    def _transition(
+        self, step: int, track: Track, layout: Layout, arrays: Arrays
+    ) -> Transition | None:
+        """The way from the track to another layout; None, and logged, if a base is better."""
+        transition = Transition.between(track.layout, track.arrays, layout, arrays)
+        if transition.nbytes <= MOST_GIVEN * layout.nbytes:
+            return transition
+        sizes = f"{transition.nbytes:,} of {layout.nbytes:,} bytes are new"
+        self._log_reason(step, f"{describe_difference(track.layout, layout)}: {sizes}")
+        return None
 
     def _log_reason(self, step: int, reason: str) -> None:
         """Log why there is a base instead of a delta; once for names that differ in digits only."""
@@ -302,10 +318,15 @@ class Recorder:
                 _log.warning("history stays: %s", exc)
 
     def _encode(
-        self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
+        self,
+        tracker: Tracker,
+        place: Place,
+        arrays: Arrays,
+        values: tuple[str, ...],
+        transition: Transition | None,
     ) -> Delta:
         try:
-            return self._encoder.encode(tracker, place, arrays, values)
+            return self._encoder.encode(tracker, place, arrays, values, transition=transition)
         except BudgetError as exc:
             raise BudgetError(f"step {place.step}: {exc}") from exc
 
@@ -321,7 +342,11 @@ class Recorder:
                 raise
             read = records.delta_of(records.load(draft.data, draft.name), track)
             error = examined(
-                exc, track, delta, read, lambda: self._encode(tracker, place, arrays, values)
+                exc,
+                track,
+                delta,
+                read,
+                lambda: self._encode(tracker, place, arrays, values, delta.transition),
             )
             if changed(track):
                 self.tracker = None  # the next save is a base
@@ -351,7 +376,7 @@ def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
 
 
 def describe_difference(before: Layout, now: Layout) -> str:
-    """The first difference between two layouts, by name: why there is no delta between them."""
+    """The first difference between two layouts, by name."""
     old, new = ({t.name: t for t in layout.tensors} for layout in (before, now))
     for t in now.tensors:
         if t.name not in old:

@@ -15,6 +15,7 @@ Read in this order:
     residual    exact tensors: what leads from one value to the next, bit by bit
     budget      as many buckets, or as small steps, as a size limit allows
     distance    the largest steps that leave no more than a share of the change
+    transition  from one layout to another within a step
     delta       one encoded step
     track       the state a restart would load
     origin      a sample of the base: how far a restart would be behind

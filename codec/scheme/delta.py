@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .residual import Residual
 from .stream import CHANGE, Encoded, advance
 from .survivors import Segments
 from .tables import CodeTable
+from .transition import Transition
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Delta:
         known: Name -> array, what the residuals lead to; none if it was read from a record.
         rest: What the step leaves of the lossy weights, an optimizer's moments not counted; None if
             nobody has measured it.
+        transition: What comes first if the step's tensors or their nesting are not those of the
+            step before; everything else is in the new layout.
     """
 
     groups: tuple[Group, ...]
@@ -70,6 +73,7 @@ class Delta:
     residuals: Mapping[str, tuple[Residual, ...]] = field(default_factory=dict)
     known: Arrays = field(default_factory=dict)
     rest: Rest | None = None
+    transition: Transition | None = None
 
     @property
     def nbytes(self) -> int:
@@ -78,24 +82,26 @@ class Delta:
 
     @property
     def exact_nbytes(self) -> int:
-        """Bytes of exact tensors and residuals."""
+        """Bytes of exact tensors, residuals and the arrays of a transition."""
         residuals = sum(r.nbytes for own in self.residuals.values() for r in own)
-        return residuals + sum(array.nbytes for array in self.exact.values())
+        given = self.transition.nbytes if self.transition else 0
+        return given + residuals + sum(array.nbytes for array in self.exact.values())
 
     def exact_after(self, before: Arrays) -> Mapping[str, NDArray[Any]]:
         """Name -> array, every tensor that the step gives exactly.
 
-        before: the track's arrays. A residual is applied when its tensor is asked for, and what it
-        leads to is not kept: all of them together may be as large as the state. That raises
-        CodeTableError or StreamError for a damaged residual.
+        before: the track's arrays, in the layout after a transition. A residual is applied when its
+        tensor is asked for, and what it leads to is not kept: all of them together may be as large
+        as the state. That raises CodeTableError or StreamError for a damaged residual.
         """
         return _ExactAfter(self, before)
 
     @property
     def tensors(self) -> dict[str, str]:
         """Name -> how it is stored in this step: "lossy" or "exact"."""
+        given = dict.fromkeys(self.transition.arrays if self.transition else (), "exact")
         lossy = {t.name: "lossy" for group in self.groups for t in group.tensors}
-        return lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
+        return given | lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
 
     @property
     def tables(self) -> dict[str, CodeTable]:
@@ -134,7 +140,8 @@ class _ExactAfter(Mapping[str, NDArray[Any]]):
 def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
     """Advance a track by one step, in place or into other arrays.
 
-    Elements whose level is 0 keep their bits, so a -0.0 stays one.
+    Elements whose level is 0 keep their bits, so a -0.0 stays one. A step with a transition also
+    changes which names there are.
 
     Args:
         delta: The step.
@@ -147,6 +154,15 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
             Nothing has changed then.
         PayloadError: The delta is damaged. What was to be written is then of no use.
     """
+    if delta.transition is not None:
+        for t in delta.transition.before.tensors:
+            check_array(state, t.name, t.track_shape, t.track_dtype, False)
+        after = delta.transition.arrays_after(state)
+        apply(replace(delta, transition=None), after, out)
+        if out is None:
+            state.clear()
+            state.update(after)
+        return
     target = state if out is None else out
     unchanged = check_fits(delta, state, target)
     for name in () if out is None else unchanged:

@@ -1,7 +1,8 @@
 """How far a restart would be behind: the rest of a step as a share of what was trained.
 
 What was trained since the base is ||u - u at the base||, over the lossy weights. A copy of the base
-would take as much memory as the weights, so a sample of it is remembered.
+would take as much memory as the weights, so a sample of it is remembered. A step after which there
+are other lossy weights, or weights of other shapes, counts as a base here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.state.tensors import Arrays, Layout
+from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from . import kernels
 from .kernels import BLOCK
@@ -48,6 +49,15 @@ class Origin:
             kernels.sample_blocks(segments.tracks, segments.starts, stride, weights)
         return cls(names, stride, weights)
 
+    def moved(self, before: Layout, after: Layout, arrays: Arrays) -> Origin:
+        """The same in another layout; a new sample, of these arrays, where the lossy weights are
+        others or have other shapes."""
+        shapes, others = (
+            [(t.name, t.shape) for t in layout.tensors if _is_weight(t)]
+            for layout in (before, after)
+        )
+        return self if shapes == others else Origin.of(after, arrays)
+
     def behind(self, arrays: Arrays, remainder: Remainder) -> float:
         """The rest of a step as a share of what was trained since the base.
 
@@ -71,4 +81,8 @@ class Origin:
 
 def weights_of(layout: Layout) -> tuple[str, ...]:
     """The tensors whose distance is measured: all lossy ones but an optimizer's moments."""
-    return tuple(t.name for t in layout.tensors if t.lossy and not t.alone)
+    return tuple(t.name for t in layout.tensors if _is_weight(t))
+
+
+def _is_weight(t: TensorSpec) -> bool:
+    return t.lossy and not t.alone

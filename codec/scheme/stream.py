@@ -352,11 +352,13 @@ def _bytes_of(e: Encoded) -> NDArray[np.uint8]:
     return e.payload.view(np.uint8)
 
 
-def digest(array: NDArray[np.float32]) -> int:
+def digest(array: NDArray[np.float32], first: int = 0) -> int:
     """The sum over all elements of a 64-bit digest of index and value: see FORMAT.md.
 
     When elements change, it changes by a sum over those elements, so updating it costs no more than
     the delta.
+
+    first: the index of the array's first element, where it is the end of a longer one.
     """
     flat = array.reshape(-1)
     pieces = workers.pieces(flat.size, least=UNIT)
@@ -364,7 +366,9 @@ def digest(array: NDArray[np.float32]) -> int:
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         begin, end = pieces[i]
-        sums[i] = kernels.digest(np.uint64(flat.ctypes.data + 4 * begin), end - begin, begin)
+        sums[i] = kernels.digest(
+            np.uint64(flat.ctypes.data + 4 * begin), end - begin, first + begin
+        )
 
     workers.spread(work, len(pieces))
     return int(sums.sum(dtype=np.uint64))

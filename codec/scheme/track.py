@@ -29,6 +29,7 @@ from .origin import Origin
 from .stream import CHANGE, LOOK, advance, digest
 from .survivors import Segments
 from .tables import CodeTable
+from .transition import Transition
 
 HASHED = 2**16  # characters of a text that are encoded at a time: their copy stays in the cache
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
@@ -87,7 +88,8 @@ class Track:
 
     def digest_after(self, delta: Delta) -> str:
         """The digest of the track after a delta that was just encoded, from its `sums`."""
-        return self._digest_with(delta, delta.sums or {}, self._values_after(delta))
+        moved = self.moved(delta.transition)
+        return moved._digest_with(delta, delta.sums or {}, moved._values_after(delta))
 
     def preview(self, delta: Delta) -> Preview:
         """The digests, values and tables that a delta leads to; this track stays where it is.
@@ -96,15 +98,31 @@ class Track:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
-        sums, values, tables = self._after(delta, LOOK)
-        return Preview(self._digest_with(delta, sums, values), sums, values, tables)
+        moved = self.moved(delta.transition)
+        sums, values, tables = moved._after(delta, LOOK)
+        return Preview(moved._digest_with(delta, sums, values), sums, values, tables)
 
     def apply(self, delta: Delta) -> None:
         """Move on by a delta. Raises what `preview` does; the arrays are then of no more use."""
-        after = self._after(delta, CHANGE)
-        for name, array in delta.exact_after(self.arrays).items():
-            self.arrays[name][...] = array
+        moved = self.moved(delta.transition)
+        after = moved._after(delta, CHANGE)
+        for name, array in delta.exact_after(moved.arrays).items():
+            moved.arrays[name][...] = array
+        self.layout, self.arrays, self.origin = moved.layout, moved.arrays, moved.origin
         self.sums, self.values, self.tables = after
+
+    def moved(self, transition: Transition | None) -> Track:
+        """This track in another layout; itself if there is no transition.
+
+        Arrays that stay are shared. This track stays as it is.
+        """
+        if transition is None:
+            return self
+        arrays = transition.arrays_after(self.arrays)
+        sums = transition.sums_after(self.sums, arrays)
+        values = transition.values_after(self.values)
+        origin = self.origin.moved(self.layout, transition.layout, arrays)
+        return Track(transition.layout, arrays, sums, values, dict(self.tables), origin)
 
     def check_whole(self, where: str) -> None:
         """Compute every digest anew. where: the record, for messages.

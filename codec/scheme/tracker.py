@@ -138,7 +138,8 @@ class Tracker:
                 deltas, so it is of no more use.
         """
         track = self.track
-        check_fits(delta, track.arrays, track.arrays)
+        arrays = track.moved(delta.transition).arrays
+        check_fits(delta, arrays, arrays)
         self._moving = True
         track.apply(delta)
         for name, meant in (delta.sums or {}).items():

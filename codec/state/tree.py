@@ -242,6 +242,54 @@ def value_names(structure: str) -> list[str]:
     return found
 
 
+def value_origins(before: str, now: str) -> tuple[int | None, ...]:
+    """For each value of a structure, the number of the value that another one has in its place.
+
+    The place of a value are the keys and indices on the way to it. Unlike a name it depends on no
+    rule for writing a key as text.
+
+    Args:
+        before, now: Structures that `check_structure` accepts.
+
+    Returns:
+        As many numbers as ``now`` has values; None where ``before`` has none.
+    """
+    found: dict[int, int | None] = {}
+
+    def visit(old: Any, new: Any) -> None:
+        ((tag, content),) = new.items()
+        if tag == "v":
+            found[content] = old.get("v") if old else None
+        elif tag != "t":
+            there = dict(_places(old)) if old else {}
+            for place, child in _places(new):
+                visit(there.get(place), child)
+
+    if now:
+        visit(_loaded(before) if before else None, _loaded(now))
+    return tuple(found[number] for number in range(len(found)))
+
+
+def check_structure(structure: str, n_tensors: int) -> None:
+    """Raise StructureError for a structure that `flatten` did not make; its values are not needed:
+    they are numbered from 0 on."""
+    if not structure:
+        return
+    reader = _Unflattener([None] * n_tensors, ["null"] * structure.count('"v"'), check_number)
+    reader.state(structure)
+    if (n := len(reader.used)) <= max(reader.used, default=-1):
+        raise StructureError(f"{n} values that are not numbered 0 to {n - 1}")
+
+
+def _places(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The key of each child of a node, as JSON, or its index; and the child."""
+    ((tag, content),) = node.items()
+    if tag in _MAPPINGS:
+        yield from ((dumped(key), child) for key, child in content)
+    elif tag in _SEQUENCES:
+        yield from ((str(i), child) for i, child in enumerate(content))
+
+
 def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
     """Name and value of everything that is no container; a tied tensor once for each name."""
     tag = "" if is_tensor(state) else _tag(state)
@@ -485,7 +533,7 @@ class _Unflattener:
         convert: Callable[[str, str, bytes], Any],
     ) -> None:
         self._tensors, self._values, self._convert = tensors, values, convert
-        self._used: set[int] = set()
+        self.used: set[int] = set()
 
     def state(self, structure: str) -> dict[Any, Any]:
         """The whole state."""
@@ -528,9 +576,9 @@ class _Unflattener:
             raise StructureError(f"number {content!r} of {len(found)} tensors or values")
         if tag == "t":
             return found[content]
-        if content in self._used:  # else a small file could ask for any amount of memory
+        if content in self.used:  # else a small file could ask for any amount of memory
             raise StructureError(f"value {content} is used twice")
-        self._used.add(content)
+        self.used.add(content)
         return self.value(_loaded(found[content]), 0)
 
     def _filled(self, tag: str, content: Any, fill: Callable[[Any, int], Any], depth: int) -> Any:

@@ -176,7 +176,7 @@ def _settings() -> ChainSettings | None:
                 1,
                 key="export_base",
                 text="A base stores its step exactly, and takes as much as float32. One comes "
-                "earlier where tensors change, and once the deltas outgrow the base before them.",
+                "earlier if most of the state is new, and once the deltas outgrow the last base.",
             )
     if coding is None or base_every is None:
         return None

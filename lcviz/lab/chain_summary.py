@@ -98,7 +98,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         if f.problem or f.aside or is_past(e, step):
             continue
         step, behind = e.step, f.behind
-        if e.kind == "base":
+        if e.kind == "base" or f.full_nbytes:  # heads of deltas do not tell
             full = f.full_nbytes
         here, share = full * len(f.steps), None
         full_nbytes += here

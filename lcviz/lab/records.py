@@ -56,9 +56,9 @@ Key = tuple[Entry, int]  # a record, and when its file changed last, ns; 0 if th
 class Context:
     """What the next record may refer to.
 
-    layout: of the last base, None before any. tables: the code tables sent last. step, run,
-    identity: of the last usable record. last: identity of the last readable one. failed: the record
-    before could not be read, so a gap after it is no second problem.
+    layout, step, run, identity: of the last usable record; layout is None before any. tables: the
+    code tables sent last. last: identity of the last readable record. failed: the record before
+    could not be read, so a gap after it is no second problem.
     """
 
     layout: Layout | None = None
@@ -77,7 +77,8 @@ class RecordFacts:
     stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. coding:
     None of a base. behind: what the last step leaves of the lossy weights, as a share of what was
     trained since the base; None of a base, or if its record does not say. full_nbytes: of the state
-    of one step, float32 where lossy; of heads only a base has it. problem: a sentence, "" if all is
+    of one step, float32 where lossy; of heads only a base has it, and a step is then as large as in
+    the base before it. problem: a sentence, "" if all is
     well. passing: a disk or network failed, so that reading again may help.
 
     Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
@@ -323,8 +324,9 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
         return replace(facts, reached=True, moments=moments), here
     facts = replace(facts, full_nbytes=before.layout.nbytes if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
-        encoded, tables = _alphabets(record, before.layout, before.tables)
-        return replace(_counted(facts, encoded), reached=True), replace(here, tables=tables)
+        encoded, tables, layout = _alphabets(record, before.layout, before.tables)
+        facts = replace(_counted(facts, encoded), reached=True, full_nbytes=layout.nbytes)
+        return facts, replace(here, tables=tables, layout=layout)
     if not before.failed and record.parent != before.last:
         missing = f"{name}: the record before it, digest {record.parent}, is missing"
         facts = replace(facts, problem=missing)
@@ -336,13 +338,14 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
 
 def _alphabets(
     record: Record, layout: Layout, sent: Mapping[str, CodeTable]
-) -> tuple[list[Encoded], Mapping[str, CodeTable]]:
-    """The encodings of a delta or merged record, and the tables sent last after it."""
+) -> tuple[list[Encoded], Mapping[str, CodeTable], Layout]:
+    """The encodings of a delta or merged record; the tables sent last and the layout after it."""
     if record.kind == "delta":
         delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
-        return [g.encoded for g in delta.groups], {**sent, **delta.tables}
+        after = delta.transition.layout if delta.transition else layout
+        return [g.encoded for g in delta.groups], {**sent, **delta.tables}, after
     merged = merged_of(record, layout)
-    return [g.encoded for layer in merged.layers for g in layer.groups], merged.tables
+    return [g.encoded for layer in merged.layers for g in layer.groups], merged.tables, layout
 
 
 def _counted(facts: RecordFacts, encoded: Sequence[Encoded]) -> RecordFacts:

@@ -86,7 +86,7 @@ def rebuild_step(
     whole: Arrays = {}
     residuals: Mapping[str, int] = {}  # name -> bytes
     if delta is not None:
-        groups, whole = delta.groups, delta.exact
+        groups, whole = delta.groups, _given(delta) | delta.exact
         residuals = {name: sum(r.nbytes for r in own) for name, own in delta.residuals.items()}
     elif record.kind == "merged":
         for layer in merged_of(record, position.track.layout).layers:
@@ -102,7 +102,8 @@ def rebuild_step(
         stored: tuple[Any, ...] = ("unchanged", 0, 0.0, None)
         if record.kind == "base" or spec.name in whole:
             how = "base" if record.kind == "base" else "whole"
-            stored = (how, None, 8 * array.nbytes / spec.size if spec.size else None, None)
+            nbytes = array.nbytes if record.kind == "base" else whole[spec.name].nbytes
+            stored = (how, None, 8 * nbytes / spec.size if spec.size else None, None)
         elif spec.name in residuals:
             stored = ("residual", None, 8 * residuals[spec.name] / spec.size, None)
         elif spec.name in coded:
@@ -113,6 +114,19 @@ def rebuild_step(
     name, kind = position.entry.name, record.kind
     own = (step, name, kind, together, tuple(tensors), groups, column, state)
     return StepFacts(*own, needs_rerun=position.needs_rerun)
+
+
+def _given(delta: codec.Delta) -> Arrays:
+    """What a step stores of tensors that the step before did not have; without the new rows of a
+    tensor with codes."""
+    if delta.transition is None:
+        return {}
+    given, layout = delta.transition.arrays, delta.transition.layout
+    return {
+        t.name: given[t.name]
+        for t in layout.tensors
+        if t.name in given and (not t.lossy or given[t.name].shape == t.shape)
+    }
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:

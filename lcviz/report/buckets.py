@@ -19,7 +19,7 @@ class KeptBucket:
     """One bucket of a step.
 
     count: its values. moved: ‖the step with it − the step without it‖, as a share of ‖ũ − the base
-    before the step‖; None if that is 0.
+    before the step‖ over the tensors that both have; None if that is 0.
     """
 
     exponent: int
@@ -44,7 +44,9 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
     """The buckets of a step that is no base. Raises what `Chain.replay` does."""
     base = max(e.step for e in chain.entries if e.kind == "base" and e.step <= facts.step)
     *_, position = chain.replay(base)
-    names = [t.name for t in position.track.layout.tensors if t.lossy]
+    before = position.track.layout.tensors
+    lossy = {t.name: t.shape for t in before if t.lossy}
+    names = [n for n, a in facts.state.items() if a.shape == lossy.get(n)]
     trained = distance(facts.state, position.track.arrays, names)
     counts: dict[tuple[int, int], int] = defaultdict(int)
     energy: dict[tuple[int, int], float] = defaultdict(float)

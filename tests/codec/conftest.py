@@ -8,12 +8,13 @@ import heapq
 import json
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from blake3 import blake3
 from hypothesis import settings
 from safetensors import TensorSpec, serialize
@@ -352,6 +353,38 @@ def jumping_states() -> Callable[..., list[Arrays]]:
         return states
 
     return make
+
+
+@pytest.fixture(scope="session")
+def changing_states() -> list[dict[str, Any]]:
+    """Sixteen states whose layout changes in every way."""
+    return list(_changing_states())
+
+
+def _changing_states() -> Iterator[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    w, rows, z = rng.normal(size=(3, 40, 20))
+    for i in range(14):
+        w, rows, z = (a + 0.01 * rng.normal(size=a.shape) for a in (w, rows, z))
+        if i % 3 == 0:
+            rows = np.concatenate((rows, rng.normal(size=(2, 20))))
+        state: dict[str, Any] = {"w": w.astype(np.float32), "rows": rows.astype(np.float32)}
+        state["half"] = torch.from_numpy(rows[: 8 + i // 2]).bfloat16()
+        state["shape"] = w[:6].reshape((2, 60) if i % 2 else (60, 2)).astype(np.float16)
+        state["window"], state["count"] = np.arange(10 + i), np.array(i)
+        state["moving"] = np.arange(i, 2 * i + 9)
+        state["complex"] = np.arange(1 + i // 2) * 1j
+        state["kind"] = z[0].astype((np.float64, np.float32, np.int64)[i % 3])
+        state["list"] = [np.full(3, k, np.int16) for k in range((i * 5) % 7)]
+        state["nothing"] = np.zeros((i % 2, 3))
+        state["log"] = {'é\n"': [0.5] * (i + 1), "epoch": i // 2}
+        if i % 4 > 1:
+            state |= {"new \U0001f600\x7f": z[1].astype(np.float32), "seed": i}
+        state["keys"] = {(1, "1")[i % 3 == 1]: i, "t": np.zeros(1, np.int8)}
+        state["last"] = {"value": i, "tensor": np.ones(2)} if i % 5 else {"value": i}
+        yield state if i % 3 < 2 else dict(reversed(state.items()))
+    yield {"w": w.astype(np.float32), "z": np.ones(3)}
+    yield {"w": w.astype(np.float32), "z": np.ones(3), "epoch": 3}
 
 
 @pytest.fixture(scope="session")

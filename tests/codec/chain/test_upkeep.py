@@ -363,11 +363,11 @@ def test_progress_is_told(chain: Path) -> None:
 
 
 def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
-    """By a policy, by tensors that change, by compacting: none is merged across."""
+    """By a policy, by tensors that are new, by compacting: none is merged across."""
     path = tmp_path / "run.lcc"
     states = jumping_states(10)
     write(path, states[:6], base_every=3)
-    states[7:] = [state | {"more": np.array(1.5)} for state in states[7:]]
+    states[7:] = [state | {"more": np.ones(100_000)} for state in states[7:]]
     write(path, states[6:], 6)
     codec.compact(path, 3)
     write(path, [states[-1]] * 2, 10)

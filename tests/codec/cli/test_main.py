@@ -440,16 +440,16 @@ def weights(path: Path, seed: int, **exact: Any) -> str:
     ("which", "others"),
     [
         (0, [{"seed": 9}]),  # a base: all of it
-        (2, [{"seed": 9, "new": 1}]),  # the base in the middle
+        (2, [{"seed": 9}]),  # the base in the middle
         (3, [{"n": torch.arange(2)}, {"epoch": 1}, {"more": torch.ones(3)}, {"new": 2}]),
     ],
 )
 def test_files_are_compared_with_the_chain(
     which: int, others: list[dict[str, Any]], tmp_path: Path, capsys: Capture
 ) -> None:
-    run, n = tmp_path / "run.lcc", torch.zeros(2, dtype=torch.int64)
+    run, n, new = tmp_path / "run.lcc", torch.zeros(2, dtype=torch.int64), torch.ones(999)
     known: list[dict[str, Any]] = [
-        {"seed": i, "n": n, "epoch": 0} | ({"new": 1} if i > 1 else {}) for i in range(4)
+        {"seed": i, "n": n, "epoch": 0} | ({"new": new} if i > 1 else {}) for i in range(4)
     ]  # "new" makes a base of step 2
     files = [weights(tmp_path / f"c-{i}.pt", **own) for i, own in enumerate(known)]
     assert main(["compress", *files, "-o", str(run)]) == 0

@@ -47,6 +47,8 @@ TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 
 DTYPES = "F64 F32 F16 C64 BOOL I64 I32 I16 I8 U64 U32 U16 U8 BF16 C32 C128 "
 DTYPES += "F8_E4M3 F8_E5M2 F8_E4M3FNUZ F8_E5M2FNUZ F8_E8M0"
+CARRIERS = {"BF16": "U16", "C32": "U32", "C128": "F64"}  # of other dtypes that arrays have not
+CARRIERS |= {dtype: "U8" for dtype in DTYPES.split() if dtype.startswith("F8")}
 
 
 def example() -> bytes:
@@ -196,6 +198,32 @@ def edited(text: str, edit: str) -> str:
         if not edit:
             break
     return done + text
+
+
+def changed(text: str, array: tuple[str, list[int], bytes] | None) -> str:
+    """The text of a layout or structure after the change in an array."""
+    if array is None:
+        return text
+    change = array[2].decode("ascii")
+    assert "\n" not in change
+    return edited(text, change[1:]) if change.startswith("=") else change
+
+
+def places(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """Where the values of a structure stand, and their numbers."""
+    ((tag, content),) = node.items()
+    if tag == "v":
+        yield way, content
+    elif tag != "t":
+        listed = [(json.dumps(key), child) for key, child in content] if tag in "don" else None
+        for key, child in listed or enumerate(content):
+            yield from places(child, (*way, key))
+
+
+def kept_form(entry: list[Any]) -> tuple[Any, ...]:
+    """What two tensors have in common if rows of one can be those of the other."""
+    _, dtype, shape, lossy, *_ = entry
+    return dtype, "F32" if lossy else CARRIERS.get(dtype, dtype), len(shape), shape[1:]
 
 
 def code_lengths(table: bytes, n: int) -> list[int] | None:
@@ -501,6 +529,8 @@ class Reader:
             assert told == sorted(set(told))
             assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
         words = Words(arrays.get("coded"))
+        if metadata["kind"] == "delta":
+            self.change_layout(arrays)
         number, before = 0, self.met["by steps"]
         for layer in layers:
             steps = layer["steps"]
@@ -628,6 +658,51 @@ class Reader:
                 self.values[i] = edited(self.values[i], text[1:]) if is_edit else text
                 self.met["edits"] += is_edit
             self.met["values"] += 1
+        assert "" not in self.values.values()
+
+    def change_layout(self, arrays: dict[str, Any]) -> None:
+        """Another layout, if a delta begins with one."""
+        given = {name[2:]: array for name, array in arrays.items() if name.startswith("n/")}
+        if "layout" not in arrays and "structure" not in arrays:
+            assert not given
+            return
+        text = json.dumps(self.layout, separators=(",", ":"))
+        layout = json.loads(changed(text, arrays.get("layout")))
+        structure = changed(self.structure, arrays.get("structure"))
+        assert (layout, structure) != (self.layout, self.structure)
+        before, track = {entry[0]: entry for entry in self.layout}, self.track
+        self.layout, self.track = layout, {}
+        for entry in layout:
+            name, dtype, shape, *_ = entry
+            was = before.get(name)
+            if name not in given:
+                assert was is not None
+                assert (kept_form(was), was[2]) == (kept_form(entry), shape)
+                self.track[name] = track[name]
+                continue
+            carrier, own, data = given.pop(name)
+            assert carrier == kept_form(entry)[1]
+            if own == shape + [2] * (dtype == "C128"):
+                self.track[name] = bytearray(data)
+                self.met["whole"] += 1
+            else:
+                assert was is not None
+                assert kept_form(was) == kept_form(entry)
+                assert math.prod(was[2]) > 0
+                assert own == [shape[0] - was[2][0], *shape[1:]] + [2] * (dtype == "C128")
+                self.track[name] = track[name] + data
+                self.met["rows"] += 1
+        assert not given
+        self.met["gone"] += len(before.keys() - self.track.keys())
+        if structure != self.structure:
+            old, new = (
+                dict(places(json.loads(text))) if text else {}
+                for text in (self.structure, structure)
+            )
+            assert sorted(new.values()) == list(range(len(new)))
+            numbers = {number: old.get(place) for place, number in new.items()}
+            self.values = {i: self.values.get(numbers[i], "") for i in sorted(numbers)}  # type: ignore[arg-type]
+            self.structure = structure
 
     def check(self, track: str) -> None:
         assert track == track_digest(self.layout, self.track, self.structure, self.values)
@@ -1236,6 +1311,32 @@ def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: s
     assert names["a~1b~0/"] == ""
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"scope": "tensor"}, {"tolerance": 1e-3}, {"budget": 0.5}]
+)
+def test_independent_decoder_agrees_on_layouts(
+    tmp_path: Path, changing_states: list[dict[str, Any]], settings: dict[str, Any]
+) -> None:
+    policy = {"rows": "lossy", "half": "lossy", "new*": "lossy"}
+    with codec.Checkpointer(tmp_path / "run.lcc", policy=policy, **settings) as checkpoints:
+        kinds = [checkpoints.save(i, s).kind for i, s in enumerate(changing_states)]
+    assert kinds == ["base", *15 * ["delta"]]
+    reader: Reader | None = None
+    for position in codec.Chain(tmp_path / "run.lcc").replay():
+        data = (tmp_path / "run.lcc" / position.entry.name).read_bytes()
+        if reader is None:
+            reader = Reader(data)
+        else:
+            reader.advance(data)
+        found = {name: bytes(array) for name, array in reader.track.items()}
+        assert found == {name: a.tobytes() for name, a in position.track.arrays.items()}
+        assert tuple(reader.values.values()) == position.track.values
+    assert reader is not None
+    met = reader.met
+    assert min(met[what] for what in ("whole", "rows", "gone", "values", "exact")) > 0
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
 def test_golden_residuals(golden: Path) -> None:
     """Every step of the stored chain, alone and merged, by the decoder above."""
     met = agreement_on_disk(golden / "exact.lcc")
@@ -1379,6 +1480,7 @@ def kept(
     states = [{"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15))]
     for i in (2, 5):
         states[i]["model"]["v"] = np.full_like(states[i]["model"]["v"], np.nan)
+    states[13:] = [state | {"more": np.arange(5)} for state in states[13:]]
 
     def save(first: int, last: int, **settings: Any) -> None:
         with codec.Checkpointer(path, **settings, resume=True) as checkpoints:
@@ -1423,13 +1525,13 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
             seen[name.partition("/")[0], kind] += 1
             general = re.sub(r"^(t|d|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
             general += "/NAME" if general in ("t/I", "d/I") else ""
-            if kind != "merged" and name.startswith(("t/", "d/")):
+            if kind != "merged" and name.startswith(("t/", "d/", "n/")):
                 general = f"{name[0]}/NAME"
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
     merged_has = ("replaces", "sent", "layers", "t", "values", "keep", "coded")
     kinds = [("base", name) for name in ("replaces", "sent", "layout")]
     kinds += [("merged", name) for name in merged_has]
-    kinds += [("delta", name) for name in ("non_finite", "keep")]
+    kinds += [("delta", name) for name in ("non_finite", "keep", "layout", "structure", "n")]
     assert min(seen[name, kind] for kind, name in kinds) > 0
     for field in ("steps", "non_finite"):
         assert re.search(rf"^\| `{field}` \| list", TEXT, re.MULTILINE)
@@ -1449,12 +1551,13 @@ def test_errors_and_caps_are_described() -> None:
         assert hasattr(errors, name)
     assert TEXT.startswith(f"# The record format, versions {FORMATS[0]} to {FORMATS[-1]}\n")
     assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
-    assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
+    most = untrusted.MAX_JSON // 2**20
+    assert f"header 16 MiB, `more` {most} MiB, a layout's text {most} MiB" in TEXT
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
     assert f"1 ≤ C ≤ {MAX_CONTEXTS}" in TEXT
     assert f"{MAX_CONTEXTS} contexts a residual" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
-    assert f"{marks} in either" in TEXT
+    assert f"{marks} in each" in TEXT
     assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
     assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
     assert f"{records.MAX_LEVELS} levels" in TEXT

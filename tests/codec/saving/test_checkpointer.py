@@ -159,20 +159,22 @@ def test_non_finite_on_disk(tmp_path: Path) -> None:
         assert codec.restore(tmp_path / "run.lcc", step)["w"].tobytes() == w.tobytes()
 
 
-def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
+def test_other_tensors_make_a_base_if_they_are_most_of_the_state(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
     states = [
         {"w": np.zeros(8, np.float32)},
         {"w": np.ones(8, np.float32)},
-        {"w": np.ones(9, np.float32)},  # shape
-        {"w": np.ones(9, np.float16)},  # dtype
-        {"w": np.ones(9, np.float16), "b": np.zeros(1)},  # one more
-        {"b": np.zeros(1), "w": np.ones(9, np.float16)},  # order
-        {"b": np.ones(1), "w": np.ones(9, np.float16)},
+        {"w": np.ones(9, np.float32)},  # one more row
+        {"w": np.ones(19, np.float32)},  # more new rows than old ones
+        {"w": np.ones(19, np.float16)},  # dtype
+        {"w": np.ones(19, np.float16), "b": np.zeros(1)},  # one more
+        {"b": np.zeros(1), "w": np.ones(19, np.float16)},  # order
+        {"b": np.ones(1), "w": np.ones(19, np.float16)},
+        {"b": np.ones(1)},
     ]
     with codec.Checkpointer(path, bits=2) as checkpoints:
         kinds = [checkpoints.save(i, state).kind for i, state in enumerate(states)]
-    assert kinds == ["base", "delta", "base", "base", "base", "base", "delta"]
+    assert kinds == ["base", "delta", "delta", "base", "base", *4 * ["delta"]]
     assert codec.verify(path).ok
     for i, state in enumerate(states):
         back = codec.restore(path, i)
@@ -341,7 +343,7 @@ def test_resume_of_a_damaged_chain(run: Path) -> None:
 
 def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
     """The base before it is gone on from; without one nothing is touched."""
-    states = [{"w": np.full(8 + (step > 1), step, np.float32)} for step in range(3)]
+    states = [{"w": np.full(8 if step < 2 else 20, step, np.float32)} for step in range(3)]
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, bits=None) as checkpoints:
         kinds = [checkpoints.save(i, s).kind for i, s in enumerate(states)]
@@ -1060,7 +1062,7 @@ def test_base_every_is_counted_anew_with_other_tensors(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, base_every=3) as checkpoints:
         for step in range(9):
-            checkpoints.save(step, {"w": np.zeros(8 + (step > 1), np.float32)})
+            checkpoints.save(step, {"w": np.zeros(8 if step < 2 else 20, np.float32)})
     assert kinds(path) == "bd" + "bddd" + "bdd"
 
 

@@ -20,9 +20,12 @@ from codec.chain.rewind import rewind
 from codec.errors import DTypeError, MalformedRecordError
 from codec.record import record as records
 from codec.record.merged import Layer, Moment
+from codec.saving.checkpointer import Front
+from codec.saving.recorder import describe_difference
 from codec.scheme.coding import Coding
 from codec.scheme.track import Track, after_changes
 from codec.state import tree
+from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, Layout, layout_of
 
 Forge = Callable[[Any, Any], bytes]
@@ -300,7 +303,7 @@ def test_what_forces_a_base_is_said_once_by_name(
 ) -> None:
     w = np.ones(9, np.float32)
     first: dict[str, Any] = {"model": {"w": w}, "optimizer": {"state": {}}, "epoch": 1}
-    moments = {0: {"exp_avg": np.ones(9, np.float32)}}
+    moments = {0: {"exp_avg": np.ones(9, np.float32), "exp_avg_sq": np.ones(9, np.float32)}}
     policy = {"optimizer/*": "exact"}
     with codec.Checkpointer(tmp_path / "run.lcc", base_every=2, policy=policy) as checkpoints:
         for step in range(4):  # the third delta is a base, which nothing but its time asks for
@@ -311,12 +314,12 @@ def test_what_forces_a_base_is_said_once_by_name(
         (said,) = logged(caplog)
         assert "tensor 'optimizer/state/0/exp_avg' appeared" in said
         assert "step 4" in said
-        for step in range(5, 9):
+        for step in range(5, 9):  # what goes forces none, and what comes again was said
             checkpoints.save(step, (first, second)[step % 2])
-        assert ["disappeared" in text for text in logged(caplog)] == [False, True]
-        for step in range(9, 13):  # as long as it does, each step is a base: said once
-            checkpoints.save(step, second | {"log": [w] * step + [np.ones(step)]})
-        assert len(logged(caplog)) == 3
+        assert len(logged(caplog)) == 1
+        for step in range(9, 13):  # each step is a base: said once
+            checkpoints.save(step, {"model": {"w": w}, f"log {step}": np.ones(20)})
+        assert len(logged(caplog)) == 2
 
 
 @pytest.mark.parametrize(
@@ -334,12 +337,20 @@ def test_what_forces_a_base_is_said_once_by_name(
 def test_what_a_base_is_forced_by(
     before: Any, now: Any, words: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, before)
-    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
-        assert checkpoints.save(1, now).kind == "base"
-    (said,) = logged(caplog)
+    """Where nothing is as before, the first difference is named; beside weights it is a delta."""
+    layouts = [Front(Policy({})).look_at(state)[1] for state in (before, now)]
+    said = describe_difference(*layouts)
     assert all(word in said for word in words), said
+    weights = {"model": {"w": np.ones(100, np.float32)}}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, weights | {"x": np.ones(90)})
+        assert checkpoints.save(1, {"x": np.ones(91, np.float32)}).kind == "base"
+        assert checkpoints.save(2, weights | before).kind == "base"
+    assert [text.count(": 364 of 364 bytes are new") for text in logged(caplog)] == [1, 0]
+    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
+        assert checkpoints.save(3, weights | now).kind == "delta"
+    assert len(logged(caplog)) == 2
+    assert same(codec.restore(tmp_path / "run.lcc"), weights | now)
 
 
 def test_the_process_that_saves_says_it(
@@ -348,9 +359,9 @@ def test_the_process_that_saves_says_it(
     caplog.set_level(logging.CRITICAL)
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         for step in range(4):
-            checkpoints.save(step, {"w": np.ones(9 + step % 2, np.float32)})
+            checkpoints.save(step, {"w": np.ones(9 + 30 * (step % 2), np.float32)})
     said = capfd.readouterr().err
-    assert said.count("tensor 'w' is F32 [10]") == 1
+    assert said.count("tensor 'w' is F32 [39]") == 1
 
 
 def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:

@@ -117,6 +117,31 @@ def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> 
     summary_of(GOLDEN / "run.lcc")
 
 
+def test_a_layout_that_changes(tmp_path: Path) -> None:
+    """Each record is read by the layout that the one before it leads to, and a state counts as what
+    it takes; heads say only what the base takes."""
+    path, rng = tmp_path / "run.lcc", np.random.default_rng(0)
+    w, sizes = rng.normal(size=(40, 50)).astype(np.float32), []
+    with codec.Checkpointer(path, scope="tensor") as chain:
+        for i in range(12):
+            w = w + np.float32(0.01) * rng.normal(size=w.shape).astype(np.float32)
+            state = {"w": w, "window": np.arange(10 + i // 3), "rows": w[: 3 + i // 4].copy()}
+            state |= {"new": w[:3] * 2} if 5 < i < 9 else {}
+            sizes.append(chain.save(3 * i, state).full_nbytes)
+    for merged in (False, True):
+        if merged:
+            assert codec.merge(path, 2).records[1] < 12
+        found = contents(path).records
+        for facts in found:
+            nbytes = sizes[facts.entry.step // 3]
+            assert (facts.problem, facts.full_nbytes, facts.reached) == ("", nbytes, True)
+            assert facts.levels is None or facts.levels > 0
+        summary = summarize(found)
+        assert (summary.full_nbytes, summary.state_nbytes) == (sum(sizes), sizes[-1])
+        assert summarize(heads(path)).full_nbytes == 12 * sizes[0]
+        assert summary.problems == ()
+
+
 def test_only_new_records_are_read(tmp_path: Path, reads: list[int]) -> None:
     path = write(tmp_path / "run.lcc", 25)
     chain = codec.Chain(path)

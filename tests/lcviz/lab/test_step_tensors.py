@@ -13,6 +13,7 @@ from codec.record.merged import merged_of
 from codec.state.tensors import TensorSpec
 from lcviz.lab.codewords import first_words
 from lcviz.lab.step_tensors import numbers, rebuild_step, word_bits
+from lcviz.report.buckets import kept_buckets
 
 STEPS = 9
 
@@ -53,6 +54,30 @@ def chain(
     scope, coder = request.param
     path = write(tmp_path_factory.mktemp("chain") / "run.lcc", state, scope=scope, coder=coder)
     return codec.Chain(path)
+
+
+def test_a_step_has_the_tensors_that_it_has(tmp_path: Path) -> None:
+    """Where they come, go and grow: what is new is stored whole, rows that stay have codes."""
+    w = np.random.default_rng(0).normal(size=(60, 50)).astype(np.float32)
+    states: list[dict[str, np.ndarray]] = [
+        {"w": w, "gone": w[:9].copy(), "n": np.arange(5)},
+        {"w": np.concatenate((w * np.float32(1.01), w[:2])), "n": np.arange(6), "new": w[:9] + 1},
+        {"w": np.concatenate((w, w[:2])), "n": np.arange(6), "new": w[:9] + 2},
+    ]
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for i, own in enumerate(states):
+            checkpoints.save(i, own)
+    stored = ({}, {"w": "codes", "n": "whole", "new": "whole"}, {"w": "codes", "new": "codes"})
+    for i, own in enumerate(states):
+        facts = rebuild_step(codec.Chain(tmp_path / "run.lcc"), i)
+        assert [(t.name, t.shape) for t in facts.tensors] == [(k, a.shape) for k, a in own.items()]
+        for t in facts.tensors:
+            assert t.stored == stored[i].get(t.name, "unchanged" if i else "base")
+            if (t.name, i) == ("n", 1):
+                assert t.bits == 8 * 8 / 6  # one row of six
+            elif t.stored == "whole":
+                assert t.bits == 32
+    assert kept_buckets(codec.Chain(tmp_path / "run.lcc"), facts).n == facts.groups[0].n
 
 
 def test_statistics_are_those_of_the_restored_state(chain: codec.Chain) -> None:

@@ -1,0 +1,166 @@
+"""A layout as JSON, and the change from one to the next within a delta. See FORMAT.md.
+
+layout      an edit of the old layout's text, or the new text
+structure   the same of the structure's text
+n/NAME      what the track lacks of a tensor of the new layout
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from codec.caps import MAX_JSON, parsed, short, typed
+from codec.errors import ForeignRecordError, MalformedRecordError, PayloadError
+from codec.scheme.track import MAX_TEXT
+from codec.scheme.transition import Transition, has_more_rows, has_same_array
+from codec.state import edits, tree
+from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
+
+from .values import text_array, text_of
+
+LAYOUT = "layout"
+STRUCTURE = "structure"
+GIVEN = "n/"  # before the name of a tensor
+_FITS = "a change of the layout before it"
+
+
+def entries_of(layout: Layout) -> list[list[Any]]:
+    """The tensors of a layout as JSON has them."""
+    return [[t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors]
+
+
+def specs_of(entries: Any) -> tuple[TensorSpec, ...]:
+    """The tensors of a layout from JSON. Raises TypeError, ValueError."""
+    return tuple(
+        TensorSpec(
+            typed(name, str),
+            typed(dtype, str),
+            tuple(typed(d, int) for d in shape),
+            typed(lossy, bool),
+            typed(library, str),
+            typed(family, str),
+        )
+        for name, dtype, shape, lossy, library, family in entries
+    )
+
+
+def check_storable(tensors: Iterable[TensorSpec], where: str) -> None:
+    """Raise MalformedRecordError unless a state can hold tensors of these descriptions."""
+    for t in tensors:
+        if not is_storable(t):
+            found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
+            raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
+
+
+def has_transition(names: Iterable[str]) -> bool:
+    """Whether a delta with arrays of these names changes the layout."""
+    return not {LAYOUT, STRUCTURE}.isdisjoint(names)
+
+
+def is_of_transition(name: str) -> bool:
+    """Whether this is the name of one of the arrays of a transition."""
+    return name in (LAYOUT, STRUCTURE) or name.startswith(GIVEN)
+
+
+def transition_arrays(transition: Transition | None) -> Arrays:
+    """Name -> array of a record, as `read_transition` reads it; nothing for None."""
+    if transition is None:
+        return {}
+    arrays = {GIVEN + name: array for name, array in transition.arrays.items()}
+    layouts = transition.before, transition.layout
+    for name, (old, new) in {
+        LAYOUT: tuple(map(_text_of, layouts)),
+        STRUCTURE: tuple(layout.structure for layout in layouts),
+    }.items():
+        if old != new:
+            arrays[name] = text_array(edits.change_of(old, new))
+    return arrays
+
+
+def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | None:
+    """The transition of a delta; None if it keeps the layout.
+
+    Args:
+        arrays: Of the record.
+        before: The layout of the record before it.
+        where: The record, for messages.
+
+    Raises:
+        MalformedRecordError: It is no transition from this layout.
+    """
+    given = {
+        name.removeprefix(GIVEN): array for name, array in arrays.items() if name.startswith(GIVEN)
+    }
+    if not has_transition(arrays):
+        if given:
+            found = f"an array of {short(min(given))}"
+            raise MalformedRecordError(where, "new tensors of a new layout only", found)
+        return None
+    try:
+        text = _changed(_text_of(before), arrays, LAYOUT, MAX_JSON)
+        structure = _changed(before.structure, arrays, STRUCTURE, MAX_TEXT)
+        entries = parsed(text.encode(), where, "a layout", MalformedRecordError, list)
+        layout = Layout(specs_of(entries), structure)
+        tree.check_structure(before.structure, len(before.tensors))
+        tree.check_structure(structure, len(layout.tensors))
+    except ForeignRecordError as exc:  # too long: here that is no sign of another kind of file
+        raise MalformedRecordError(exc.where, exc.expected, exc.found) from exc
+    except (TypeError, ValueError, PayloadError) as exc:
+        raise MalformedRecordError(where, _FITS, short(exc)) from exc
+    if layout == before:
+        raise MalformedRecordError(where, _FITS, "the same layout")
+    check_storable(layout.tensors, where)
+    _check_given(given, before, layout, where)
+    return Transition(before, layout, given)
+
+
+def check_new_values(transition: Transition, given: Iterable[int], where: str) -> None:
+    """Raise MalformedRecordError unless a delta gives every value that the layout before it does
+    not have. given: the numbers of those that it gives."""
+    there = set(given)
+    for number, origin in enumerate(transition.origins):
+        if origin is None and number not in there:
+            raise MalformedRecordError(where, "every new value", f"no value {number}")
+
+
+def _check_given(given: Arrays, before: Layout, layout: Layout, where: str) -> None:
+    """Raise MalformedRecordError unless these are the arrays that a transition needs."""
+    old = {t.name: t for t in before.tensors}
+    if len({t.name for t in layout.tensors}) != len(layout.tensors):
+        raise MalformedRecordError(where, _FITS, "two tensors of one name")
+    lacking = dict(given)
+    for t in layout.tensors:
+        array, was = lacking.pop(t.name, None), old.get(t.name)
+        there = was is not None and has_same_array(was, t)
+        if array is None and there:
+            continue
+        shapes = [] if there else [t.track_shape]
+        if was is not None and has_more_rows(was, t):
+            shapes.append((t.shape[0] - was.shape[0], *t.track_shape[1:]))
+        if array is None or array.shape not in shapes or array.dtype != t.track_dtype:
+            shape = " or ".join(short(own) for own in shapes)
+            expected = f"{t.track_dtype} {shape} of tensor {t.name!r}"
+            if there:
+                expected = f"nothing of tensor {t.name!r}, which keeps its array"
+            found = "nothing" if array is None else f"{array.dtype} {array.shape}"
+            raise MalformedRecordError(where, expected, found)
+    if lacking:
+        found = f"an array of {short(min(lacking))}"
+        raise MalformedRecordError(where, "arrays of tensors that the layout has", found)
+
+
+def _text_of(layout: Layout) -> str:
+    """The text of a layout's tensors: the shortest JSON, in ASCII."""
+    return json.dumps(entries_of(layout), separators=(",", ":"))
+
+
+def _changed(old: str, arrays: Arrays, name: str, most: int) -> str:
+    """A text after the change in an array; as it was without one. Raises PayloadError."""
+    if name not in arrays:
+        return old
+    change = text_of(arrays[name])
+    if "\n" in change:  # between several changes of a value
+        raise PayloadError(f"a line feed in {name!r}")
+    return edits.applied(old, change, most)

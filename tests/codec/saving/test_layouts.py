@@ -1,0 +1,412 @@
+"""States whose tensors come, go, grow and change: each save after the first is a delta."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec.errors import RecordError, TrackDigestError
+from codec.record import layouts
+from codec.record import record as records
+from codec.scheme import track as tracks
+from codec.scheme.track import digest_sums
+from codec.state.tensors import copy_arrays
+from codec.storage import directory as storage
+
+State = dict[str, Any]
+POLICY = {"rows": "lossy?", "half": "lossy?", "new*": "lossy?"}
+
+
+def save_all(path: Path, states: list[State], first: int = 0, **how: Any) -> list[codec.Saved]:
+    with codec.Checkpointer(path, policy=POLICY, **how) as checkpoints:
+        return [checkpoints.save(i, s).result() for i, s in enumerate(states, first)]
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(path.glob("*.safetensors"))}
+
+
+def bits(value: Any) -> Any:
+    """A value that is equal to another one of the same type, dtype and bits only."""
+    if isinstance(value, dict):
+        return [(key, bits(child)) for key, child in value.items()]
+    if isinstance(value, list):
+        return list(map(bits, value))
+    if isinstance(value, torch.Tensor):
+        raw = value.reshape(-1).view(torch.uint8).tolist() if value.numel() else []
+        return "torch", str(value.dtype), tuple(value.shape), raw
+    if isinstance(value, np.ndarray):
+        return "numpy", str(value.dtype), value.shape, value.tobytes()
+    return type(value), value
+
+
+def all_bits(path: Path) -> dict[int, Any]:
+    chain = codec.Chain(path)
+    return {step: bits(chain.restore(step)) for step in chain.steps}
+
+
+def exact_part(state: State, tracker: codec.Tracker) -> State:
+    lossy = {t.name for t in tracker.track.layout.tensors if t.lossy}
+    return {key: value for key, value in state.items() if key not in lossy}
+
+
+def test_a_window_beside_weights(tmp_path: Path) -> None:
+    """The weights' deltas go on, and what is new costs what it holds."""
+    generator = torch.Generator().manual_seed(0)
+    w, path, live = torch.randn(1_000_000, generator=generator), tmp_path / "run.lcc", []
+    with codec.Checkpointer(path) as checkpoints:
+        for i in range(5):
+            w = w + 0.01 * torch.randn(1_000_000, generator=generator)
+            saved = checkpoints.save(i, {"model": {"w": w}, "window": torch.arange(10 + i)})
+            assert saved.kind == ("delta" if i else "base")
+            assert saved.nbytes < (0.05 if i else 2) * saved.full_nbytes
+            assert checkpoints.tracker is not None
+            live.append(checkpoints.tracker.state["model/w"].copy())
+    for i, track in enumerate(live):
+        back = codec.restore(path, i)
+        assert back["model"]["w"].numpy().tobytes() == track.tobytes()
+        assert torch.equal(back["window"], torch.arange(10 + i))
+    assert codec.verify(path).ok
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"scope": "tensor"},
+        {"coder": "huffman"},
+        {"bits": None},
+        {"budget": 0.3},
+        {"budget": 0.3, "quantizer": "exponent"},
+        {"tolerance": 1e-3},
+    ],
+    ids=str,
+)
+def test_every_change_of_a_layout(
+    tmp_path: Path, changing_states: list[State], how: dict[str, Any]
+) -> None:
+    """What is exact restores as it was saved, what is lossy as the track; in one go, resumed after
+    each save, and in another process the bytes are the same."""
+    path, live, budgets = tmp_path / "run.lcc", {}, []
+    with codec.Checkpointer(path, policy=POLICY, **how) as checkpoints:
+        for i, state in enumerate(changing_states):
+            saved = checkpoints.save(i, state)
+            assert saved.kind == ("delta" if i else "base")
+            if i:
+                budgets.append((saved.nbytes - saved.exact_nbytes) / saved.lossy_nbytes)
+            tracker = checkpoints.tracker
+            assert tracker is not None
+            assert tracker.track.sums == digest_sums(tracker.track.layout, tracker.state)
+            live[i] = bits(tracker.track.restore())
+            back = codec.restore(path, i)
+            exact = exact_part(state, tracker)
+            assert bits({key: back[key] for key in exact}) == bits(exact)
+    if "budget" in how:
+        assert max(budgets) <= how["budget"]
+    assert all_bits(path) == live
+    assert codec.verify(path).ok
+    for i, state in enumerate(changing_states):
+        save_all(tmp_path / "resumed", [state], i, resume=True, **how)
+    save_all(tmp_path / "other", changing_states, asynchronous=True, **how)
+    assert files(tmp_path / "resumed") == files(tmp_path / "other") == files(path)
+
+
+def test_new_tensors_are_exact_until_they_change(tmp_path: Path) -> None:
+    """Lossy ones too, whatever they hold: they are stored whole, not by a difference from zero."""
+    odd = np.float32([np.nan, np.inf, -0.0, 0, 3e38, 1e-42, *range(6)]).reshape(4, 3)
+    w = np.linspace(1, 2, 100, dtype=np.float32)
+    states: list[State] = [
+        {"w": w},
+        {"w": w, "new": odd},
+        {"w": w, "new": np.concatenate((odd, odd))},
+        {"w": w, "new": odd.reshape(3, 4)},
+    ]
+    with np.errstate(over="ignore"):
+        states.append({"w": w, "new": odd.reshape(3, 4).astype(np.float16)})
+        saved = save_all(tmp_path / "run.lcc", states, bits=1)
+        assert [s.kind for s in saved] == ["base", *4 * ["delta"]]
+        for i, state in enumerate(states):
+            assert bits(codec.restore(tmp_path / "run.lcc", i)) == bits(state)
+    delta = saved[1].delta
+    assert delta is not None
+    assert delta.transition is not None
+    assert delta.transition.arrays["new"].tobytes() == odd.tobytes()
+
+
+def test_a_vocabulary_that_grows_keeps_its_rows(tmp_path: Path) -> None:
+    """The record has the new rows, and of the old ones the delta that any other step has."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 64)).astype(np.float32)
+    step = 0.01 * rng.normal(size=rows.shape).astype(np.float32)
+    new = rng.normal(size=(100, 64)).astype(np.float32)
+    states = [rows, rows + step, np.concatenate((rows + 2 * step, new))]
+    states.append(states[-1] * np.float32(1.001))
+    saved = save_all(tmp_path / "run.lcc", [{"rows": r} for r in states], bits=3)
+    assert [s.kind for s in saved] == ["base", *3 * ["delta"]]
+    assert saved[2].nbytes < saved[1].nbytes + new.nbytes + rows.nbytes // 50
+    assert saved[2].nbytes < rows.nbytes // 8
+    back = [codec.restore(tmp_path / "run.lcc", i)["rows"] for i in range(4)]
+    assert back[2][20_000:].tobytes() == new.tobytes()
+    off = [np.linalg.norm(b[:20_000] - s[:20_000]) for b, s in zip(back, states)]
+    assert off[2] < np.linalg.norm(back[1] - states[2][:20_000]) / 2
+    assert off[3] > 0
+
+
+def test_another_policy_on_resume(tmp_path: Path) -> None:
+    """What becomes lossy goes on from the exact array; what becomes exact is so from then on."""
+    rng = np.random.default_rng(0)
+    w, path = rng.normal(size=(50, 20)).astype(np.float32), tmp_path / "run.lcc"
+    for i, kind in enumerate(("exact", "lossy", "bits=4", "exact", "lossy")):
+        w = w + np.float32(0.01) * rng.normal(size=w.shape).astype(np.float32)
+        state = {"w": w, "half": w[:5].astype(np.float16)}
+        with codec.Checkpointer(path, policy={"*": kind}, resume=True) as checkpoints:
+            saved = checkpoints.save(i, state)
+        assert saved.kind == ("delta" if i else "base")
+        if i in (1, 2, 4):
+            assert saved.nbytes < w.nbytes / 2
+        if kind == "exact":
+            assert bits(codec.restore(path)) == bits(state)
+    assert codec.verify(path).ok
+
+
+def test_what_stays_is_not_copied(tmp_path: Path) -> None:
+    """A large tensor beside one that grows keeps its memory in the track."""
+    arrays: list[np.ndarray] = []
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for i in range(3):
+            checkpoints.save(i, {"w": np.ones(1000, np.float32), "n": np.arange(i)})
+            assert checkpoints.tracker is not None
+            arrays.append(checkpoints.tracker.state["w"])
+    assert all(array is arrays[0] for array in arrays)
+
+
+def test_most_of_a_state_is_a_base(tmp_path: Path) -> None:
+    """A transition of at most half of the state is a delta, of more a base."""
+    w = np.ones(1000, np.float32)
+    for n, kind in ((1000, "delta"), (1001, "base")):
+        path = tmp_path / kind
+        saved = save_all(path, [{"w": w}, {"w": w, "x": np.arange(n, dtype=np.int32)}])
+        assert saved[1].kind == kind
+        assert all_bits(path)[1] == bits({"w": w, "x": np.arange(n, dtype=np.int32)})
+
+
+def test_merged_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> None:
+    """A delta with another layout stays a record of its own; everything restores as before."""
+    path, states = tmp_path / "run.lcc", [s for s in changing_states for _ in range(3)]
+    save_all(path, states, base_every=None)
+    before = all_bits(path)
+    codec.merge(path, 2)
+    kinds = "".join(e.kind[0] for e in codec.Chain(path).entries)
+    assert kinds == "bm" + (len(changing_states) - 1) * "dm"
+    assert all_bits(path) == before
+    assert codec.verify(path).ok
+    codec.pack(path, tmp_path / "run.lcc.zip")
+    assert all_bits(tmp_path / "run.lcc.zip") == before
+    assert files(codec_unpacked(tmp_path)) == files(path)
+    half = tmp_path / "half"
+    save_all(half, states[:25])
+    codec.compact(half)
+    save_all(half, states[25:], 25, resume=True)
+    codec.compact(half)
+    after = all_bits(half)
+    assert min(after) == 24
+    assert after == {step: before[step] for step in after}
+    assert codec.verify(half).ok
+
+
+def codec_unpacked(folder: Path) -> Path:
+    codec.unpack(folder / "run.lcc.zip", folder / "again")
+    return folder / "again"
+
+
+def test_rewound_and_gone_on(tmp_path: Path, changing_states: list[State]) -> None:
+    path = tmp_path / "run.lcc"
+    save_all(path, changing_states)
+    before = files(path)
+    with pytest.warns(codec.errors.RewoundWarning):
+        codec.rewind(path, 7)
+    save_all(path, changing_states[8:], 8, resume=True)
+    assert files(path) == before
+
+
+def test_a_delta_applies_to_arrays(tmp_path: Path, changing_states: list[State]) -> None:
+    """`codec.apply` changes names and shapes, too; or writes into other arrays."""
+    state: dict[str, np.ndarray] = {}
+    with codec.Checkpointer(tmp_path / "run.lcc", policy=POLICY) as checkpoints:
+        for i, own in enumerate(changing_states):
+            saved = checkpoints.save(i, own)
+            assert checkpoints.tracker is not None
+            track = copy_arrays(checkpoints.tracker.state)
+            if saved.delta is None:
+                state = track
+                continue
+            with pytest.raises(codec.errors.StateMismatchError):
+                codec.apply(saved.delta, {})
+            out = {name: np.zeros_like(a) for name, a in track.items()}
+            codec.apply(saved.delta, copy_arrays(state), out)
+            codec.apply(saved.delta, state)
+            assert bits(out) == bits(state) == bits(track)
+
+
+@pytest.mark.parametrize("failing", ["write", "encode", "check"])
+def test_a_failed_save_leaves_the_layout(
+    tmp_path: Path,
+    changing_states: list[State],
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+) -> None:
+    """The track stays where it was, and the chain has the same bytes as without the failure."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    save_all(tmp_path / "expected", changing_states)
+    with codec.Checkpointer(tmp_path / "run.lcc", policy=POLICY) as checkpoints:
+        for i, state in enumerate(changing_states):
+            if i:
+                tracker = checkpoints.tracker
+                assert tracker is not None
+                before = tracker.track.layout, bits(tracker.state), tracker.track.values
+                with monkeypatch.context() as patch:
+                    if failing == "write":
+                        patch.setattr(os, "fsync", fail)
+                    elif failing == "encode":
+                        patch.setattr(records, "dump_delta", fail)
+                    else:
+                        patch.setattr(records, "preview_checked", fail)
+                    with pytest.raises((codec.WriteError, OSError), match="No space"):
+                        checkpoints.save(i, {**state, "other": np.arange(3)})
+                assert checkpoints.tracker is tracker
+                assert before == (tracker.track.layout, bits(tracker.state), tracker.track.values)
+                assert codec.Chain(tmp_path / "run.lcc").steps[-1] == i - 1
+            checkpoints.save(i, state)
+    assert files(tmp_path / "run.lcc") == files(tmp_path / "expected")
+
+
+def test_a_save_interrupted_after_its_record(
+    tmp_path: Path, changing_states: list[State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record may be there or not: the next save is a base of the new layout."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, policy=POLICY) as checkpoints:
+        checkpoints.save(0, changing_states[0])
+        with monkeypatch.context() as patch:
+
+            def interrupted(*_: Any) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(storage, "_fsync_directory", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(1, changing_states[1])
+        assert checkpoints.save(2, changing_states[2]).kind == "base"
+        assert checkpoints.save(3, changing_states[3]).kind == "delta"
+    assert codec.verify(path).ok
+
+
+def test_a_wrong_transition_is_never_written(
+    tmp_path: Path, changing_states: list[State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is decoded from its own bytes before it is published."""
+
+    def other(transition: Any) -> Any:
+        arrays = arrays_of(transition)
+        for name in arrays:
+            if name.startswith("n/") and arrays[name].size:
+                arrays[name] = arrays[name].copy()
+                arrays[name].reshape(-1)[-1] += 1
+        return arrays
+
+    arrays_of = layouts.transition_arrays
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, policy=POLICY) as checkpoints:
+        checkpoints.save(0, changing_states[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(records, "transition_arrays", other)
+            with pytest.raises(TrackDigestError, match=r"decoded again: .*encoded again: the same"):
+                checkpoints.save(1, changing_states[1])
+        assert checkpoints.save(1, changing_states[1]).kind == "delta"
+    assert codec.verify(path).ok
+
+
+def test_a_damaged_transition_is_passed_over(tmp_path: Path, changing_states: list[State]) -> None:
+    path = tmp_path / "run.lcc"
+    save_all(path, changing_states[:5])
+    data = (path / "00000003.delta.safetensors").read_bytes()
+    (path / "00000003.delta.safetensors").write_bytes(data[:-1])
+    with pytest.raises(RecordError):
+        codec.restore(path, 3)
+    with pytest.warns(codec.errors.SkippedRecordWarning, match="goes on from step 2"):
+        saved = save_all(path, changing_states[3:], 3, resume=True)
+    assert {s.kind for s in saved} == {"delta"}
+    assert codec.verify(path).ok
+
+
+NAMES = ["a", "b", "c", "d/e", "é~"]
+SHAPES = [(), (0,), (3,), (5,), (9,), (12,), (4, 3), (5, 3), (6, 3), (0, 3), (3, 4)]
+DTYPES = ["float32", "float16", "float64", "int64", "bool", "complex128", "torch.bfloat16"]
+
+
+def random_state(seed: int, before: State) -> State:
+    """The state before with a few changes."""
+    rng = random.Random(seed)
+    state = {} if rng.random() < 0.1 else dict(before)
+    for _ in range(rng.randrange(3)):
+        state.pop(rng.choice(NAMES), None)
+    for _ in range(rng.randrange(1, 4)):
+        name, shape, dtype = rng.choice(NAMES), rng.choice(SHAPES), rng.choice(DTYPES)
+        number = np.random.default_rng(seed).integers(-9, 9, shape)
+        array: Any = number.astype(dtype) if "." not in dtype else torch.tensor(number).bfloat16()
+        old = state.get(name)
+        if isinstance(old, np.ndarray) and old.ndim and rng.random() < 0.5:
+            array = np.concatenate((old, old[:1]))[: rng.randrange(1, 15)]
+        elif rng.random() < 0.3:
+            array = {"x": [array, rng.randrange(3)], str(rng.randrange(2)): rng.choice("xyz")}
+        state[name] = array
+    if rng.random() < 0.2:
+        state = dict(reversed(state.items()))
+    return state
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from(["model", "tensor"]), st.booleans())
+def test_any_sequence_of_layouts(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, scope: str, exact: bool
+) -> None:
+    """With all changes kept, small integers restore exactly whatever is lossy."""
+    path, state, states = tmp_path_factory.mktemp("any") / "run.lcc", {}, []
+    for i in range(8):
+        state = random_state(seed + i, state)
+        states.append(state | {"big": np.ones(300, np.int64)})
+    policy = {"*": "exact" if exact else "lossy"}
+    with codec.Checkpointer(path, bits=8, scope=scope, policy=policy) as checkpoints:
+        for i, own in enumerate(states):
+            saved = checkpoints.save(i, own)
+            assert saved.kind == ("delta" if i else "base")
+            tracker = checkpoints.tracker
+            assert tracker is not None
+            assert tracker.track.sums == digest_sums(tracker.track.layout, tracker.state)
+    assert codec.verify(path).ok
+    if exact:
+        assert all_bits(path) == {i: bits(own) for i, own in enumerate(states)}
+    codec.merge(path, 3)
+    assert codec.verify(path).ok
+
+
+def test_reading_parses_no_structure_of_other_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chain of one layout costs what it did: no transition, no layout's text."""
+    path = tmp_path / "run.lcc"
+    save_all(path, [{"w": np.full(9, i, np.float32)} for i in range(3)])
+    monkeypatch.setattr(layouts, "_text_of", None)
+    monkeypatch.setattr(tracks.Transition, "arrays_after", None)
+    assert codec.restore(path)["w"].tolist() == 9 * [2]
