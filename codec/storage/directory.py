@@ -255,7 +255,9 @@ class Seal:
         with contextlib.suppress(OSError):  # the directory belongs to somebody else
             found = os.stat(self._place)
             os.utime(self._place, ns=(found.st_atime_ns, found.st_mtime_ns - 1))
-            self._time = os.stat(self._place).st_mtime_ns
+            sealed = os.stat(self._place).st_mtime_ns
+            if sealed < found.st_mtime_ns:  # else somebody has changed it meanwhile
+                self._time = sealed
 
     def take_off(self) -> None:
         """Take the seal off: it is not whole until it is put on again."""

@@ -246,3 +246,20 @@ def test_a_seal(tmp_path: Path) -> None:
         raise ValueError("ours")
     assert not seal.is_whole()
     assert not Seal(tmp_path / "missing").is_whole()
+
+
+def test_a_change_while_the_seal_is_put_on(tmp_path: Path, monkeypatch: Patch) -> None:
+    """And a file system that sets another time than it is told."""
+    seal, utime = Seal(tmp_path), os.utime
+
+    def set_then_change(*args: Any, **kwargs: Any) -> None:
+        utime(*args, **kwargs)
+        (tmp_path / "file").touch()
+
+    for careless in (set_then_change, lambda *args, **kwargs: None):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "utime", careless)
+            seal.put_on()
+        assert not seal.is_whole()
+    seal.put_on()
+    assert seal.is_whole()
