@@ -63,7 +63,7 @@ def test_a_window_beside_weights(tmp_path: Path) -> None:
     """The weights' deltas go on, and what is new costs what it holds."""
     generator = torch.Generator().manual_seed(0)
     w, path, live = torch.randn(1_000_000, generator=generator), tmp_path / "run.lcc", []
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, bits=2) as checkpoints:
         for i in range(5):
             w = w + 0.01 * torch.randn(1_000_000, generator=generator)
             saved = checkpoints.save(i, {"model": {"w": w}, "window": torch.arange(10 + i)})
@@ -406,7 +406,9 @@ def test_reading_parses_no_structure_of_other_records(
 ) -> None:
     """A chain of one layout costs what it did: no transition, no layout's text."""
     path = tmp_path / "run.lcc"
-    save_all(path, [{"w": np.full(9, i, np.float32)} for i in range(3)])
+    with codec.Checkpointer(path, bits=2) as checkpoints:
+        for i in range(3):
+            checkpoints.save(i, {"w": np.full(9, i, np.float32)})
     monkeypatch.setattr(layouts, "_text_of", None)
     monkeypatch.setattr(tracks.Transition, "arrays_after", None)
     assert codec.restore(path)["w"].tolist() == 9 * [2]

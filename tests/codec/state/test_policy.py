@@ -166,14 +166,13 @@ def test_a_chain_of_exact_moments_goes_on(tmp_path: Path, caplog: pytest.LogCapt
         kinds += [checkpoints.save(2, states[2]).kind]
     with codec.Checkpointer(path, resume=True) as checkpoints:
         kinds += [checkpoints.save(step, states[step]).kind for step in (3, 4)]
-    assert kinds == ["base", "delta", "delta", "base", "delta"]
-    (reason,) = [m for m in everything_logged(caplog) if "full base" in m]
-    assert "'optimizer/state/0/exp_avg' is F32 [20, 30] of torch, lossy" in reason
+    assert kinds == ["base", "delta", "delta", "delta", "delta"]
+    assert not [m for m in everything_logged(caplog) if "full base" in m]
     assert codec.verify(path).ok
     for step in (1, 2, 3, 4):
         own = codec.restore(path, step)["optimizer"]["state"][0]["exp_avg"]
         live = states[step]["optimizer"]["state"][0]["exp_avg"]
-        assert torch.equal(own, live) == (step < 4)
+        assert torch.equal(own, live) == (step < 3)
 
 
 def test_patterns(tmp_path: Path) -> None:
