@@ -186,7 +186,7 @@ class Checkpointer:
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
-        names = kept and _names_below(parts, tuple(kept))
+        names = kept and _names_below(parts, kept)
         return self._recorder.save(step, layout, arrays, parts.values, is_base=is_base, kept=names)
 
     def _say_unknown_models(self, layout: Layout) -> None:
@@ -266,15 +266,21 @@ class Checkpointer:
             _log.error("the newest save failed too: %s", exc)  # the loop's own error comes first
 
 
-def _names_below(parts: Parts, places: tuple[str, ...]) -> list[str]:
+def _names_below(parts: Parts, places: Collection[str]) -> list[str]:
     """The tensors that have a name at or below one of these places."""
-    below = (*(f"{place}/" for place in places),)
-    exact = set(places)
+    wanted = frozenset(places)
     return [
         name
         for name in parts.tensors
-        if any(own in exact or own.startswith(below) for own in (name, *parts.ties.get(name, ())))
+        if any(_is_below(own, wanted) for own in (name, *parts.ties.get(name, ())))
     ]
+
+
+def _is_below(name: str, places: frozenset[str]) -> bool:
+    """Whether a name is one of these places or below one."""
+    while name and name not in places:
+        name = name.rpartition("/")[0]
+    return bool(name)
 
 
 class Front:
