@@ -5,7 +5,7 @@ changelog. All other modules of the packages below `codec` are private.
 """
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.chain.replay import Position, is_past
+from codec.chain.replay import GRADIENTS, Position, is_past, state_nbytes
 from codec.record.container import peek, seal
 from codec.record.encode import DeltaEncoder
 from codec.record.header import DIGEST, FORMAT
@@ -67,6 +67,7 @@ __all__ = [
     "CODERS",
     "DIGEST",
     "FORMAT",
+    "GRADIENTS",
     "HEAD",
     "LOSSY_DTYPES",
     "MAX_JSON",
@@ -136,6 +137,7 @@ __all__ = [
     "same_bits",
     "seal",
     "short",
+    "state_nbytes",
     "steps_of",
     "steps_of_files",
     "to_arrays",

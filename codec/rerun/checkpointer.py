@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor
 
 from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.replay import GRADIENTS
+from codec.chain.replay import GRADIENTS, state_nbytes
 from codec.errors import DTypeError, SettingsError, StateMismatchError
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_history
@@ -171,6 +172,7 @@ class GradientCheckpointer(Checkpointer):
         own["steps"], kept = self._stored_steps()
         kept += self._places_without(changed)
         saved = self._append(step, {**state, GRADIENTS: own}, is_base=is_base, kept=kept)
+        saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
         if self._copy is not None:
             self._copy.overwrite(changed)
         self._n_slots = len(own["steps"])

@@ -284,14 +284,18 @@ def _is_below(name: str, places: frozenset[str]) -> bool:
 
 
 class Front:
-    """Takes a state apart; a state that looks like the last one takes little time."""
+    """Takes a state apart; a state that looks like the last one takes little time.
+
+    Attributes:
+        layout: Of the last state.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._template: Template | None = None
         self._looks: tuple[tuple[Any, ...], ...] = ()
         self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
-        self._layout = Layout(())
+        self.layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
         """The parts of a state, and their layout. Raises what `flatten` and `spec_of` raise."""
@@ -305,9 +309,9 @@ class Front:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None
-                self._layout = self._layout_of(parts)
+                self.layout = self._layout_of(parts)
             self._looks, self._signatures = parts.fingerprints, signatures
-        return parts, self._layout
+        return parts, self.layout
 
     def _layout_of(self, parts: Parts) -> Layout:
         moments = moments_among(parts.tensors)

@@ -33,6 +33,7 @@ from codec.errors import (
     WriteError,
 )
 from codec.rerun import GradientCheckpointer, restore
+from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
 from codec.saving.checkpointer import Checkpointer
 
@@ -287,6 +288,17 @@ def test_gradients_take_what_the_guide_says(tmp_path: Path) -> None:
     assert share(wide(adamw)) < 0.30
     assert share(wide(masters)) < 0.16
     assert share(wide(lambda: masters(0.05))) < 0.16  # clipped
+
+
+def test_the_ratio_is_that_of_the_state(tmp_path: Path) -> None:
+    training = wide(adamw)
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(3):
+            training.step(step)
+            found = checkpoints.save(step, training.state)
+            full = sum(t.nbytes for t in tensors_of(training.optimizer).values())
+            assert found.full_nbytes == full
+            assert found.ratio == full / found.nbytes
 
 
 def wide(case: Callable[[], Training]) -> Training:
