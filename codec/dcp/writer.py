@@ -29,7 +29,7 @@ from torch.futures import Future
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import Coding
-from codec.storage.directory import TEMPORARY
+from codec.storage.directory import TEMPORARY, why_unusable
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
@@ -177,7 +177,7 @@ class ChainWriter(FileSystemWriter):
         try:
             make_directory(step)
         except OSError as exc:
-            raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
+            raise WriteError(f"{step}: {why_unusable(exc)}: {exc}") from exc
         self._check_free(step)
         return plan
 
