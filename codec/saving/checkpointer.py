@@ -140,7 +140,8 @@ class Checkpointer:
         Args:
             step: The number of the checkpoint, larger than all before.
             state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
-                numbers, texts and None.
+                numbers, texts, bytes and None. `codec.state.tree.flatten` says which types come
+                back as another one.
 
         Returns:
             What was written; its kind is "skipped" if there was no time. An asynchronous save

@@ -1163,7 +1163,7 @@ def value_of(value: Any) -> Any:
         dtype, data = content
         assert dtype in DTYPES.split()
         return base64.b64decode(data)
-    return {"i": int, "f": float, "b": base64.b64decode}[kind](content)
+    return {"i": int, "f": float, "b": base64.b64decode, "y": base64.b64decode}[kind](content)
 
 
 def plainly(state: Any) -> Any:

@@ -6,9 +6,11 @@ import enum
 import logging
 import sys
 import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,37 @@ def again(path: Path, value: Any, **settings: Any) -> Any:
         for step in (checkpoints.step or 0, (checkpoints.step or 0) + 1):
             checkpoints.save(step + 1, {"w": np.ones(20, np.float32), "x": value})
     return codec.restore(path)
+
+
+class OwnTensor(torch.Tensor): ...
+
+
+class OwnOrdered(OrderedDict[str, int]): ...
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored"),
+    [
+        (bytearray(b"xyz"), bytearray(b"xyz")),
+        (torch.nn.Parameter(torch.ones(9)), torch.ones(9)),
+        (torch.ones(9).as_subclass(OwnTensor), torch.ones(9)),
+        (torch.ones(3, 4).requires_grad_().t(), torch.ones(4, 3)),
+        (defaultdict(list, a=1), {"a": 1}),
+        (MappingProxyType({"a": torch.ones(9)}), {"a": torch.ones(9)}),
+        (OwnOrdered(a=1), OrderedDict(a=1)),
+        (torch.Size([2, 3]), (2, 3)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_types_come_back_as_the_reference_says(tmp_path: Path, saved: Any, restored: Any) -> None:
+    found = again(tmp_path / "run.lcc", saved)["x"]
+    assert same(found, restored)
+    if isinstance(found, torch.Tensor):
+        assert found.is_contiguous()
+        assert not found.requires_grad
+    page = (Path(codec.__file__).parents[1] / "docs/reference/api.md").read_text()
+    name = type(saved).__name__.replace("Own", "").replace("Ordered", "OrderedDict")
+    assert type(found) is type(saved) or name in page or isinstance(saved, MappingProxyType)
 
 
 def same(a: Any, b: Any) -> bool:
