@@ -311,7 +311,7 @@ def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
     check(path, range(1, 18))
     save_logs(path, range(18, 25), resume=True)
     codec.merge(path, 4)
-    codec.compact(path)
+    codec.compact(path, base=True)
     check(path, range(1, 25))
 
 
@@ -411,7 +411,7 @@ def test_an_edit_that_leads_to_no_value_is_refused(
         lambda: codec.restore(path, 1),
         lambda: [p.whole() for p in codec.Chain(path).replay()],
         lambda: codec.Checkpointer(path, resume=True),
-        lambda: codec.compact(path),
+        lambda: codec.compact(path, base=True),
     ):
         with pytest.raises(MalformedRecordError, match=r"00000001.*after their edits"):
             read()
@@ -498,5 +498,5 @@ def test_values_that_no_base_can_hold_are_refused_in_a_delta(
         with pytest.raises(DTypeError, match="'log' alone"):
             checkpoints.save(20, state)
     assert codec.Chain(tmp_path / "run.lcc").steps == tuple(range(20))
-    codec.compact(tmp_path / "run.lcc")
+    codec.compact(tmp_path / "run.lcc", base=True)
     assert codec.verify(tmp_path / "run.lcc").ok
