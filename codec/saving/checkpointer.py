@@ -194,8 +194,9 @@ class Checkpointer:
         """Log which exact entries may be weights under an unknown name."""
         if patterns := self._policy.unknown_models(layout.tensors):
             _log.warning(
-                "%s: %s: stored exactly, at full size. If these are weights, pass policy={%s}, or "
-                "save them below 'model'. Set them to 'exact' to silence this",
+                "%s: %s: stored exactly, every change to the last bit, which takes several times "
+                "the bytes of lossy weights. If these are weights, pass policy={%s}, or save them "
+                "below 'model'. Set them to 'exact' to silence this",
                 self._location,
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),

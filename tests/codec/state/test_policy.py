@@ -299,7 +299,27 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     """About what may be a model."""
-    return [m for m in everything_logged(caplog) if "at full size" in m]
+    return [m for m in everything_logged(caplog) if "stored exactly" in m]
+
+
+def test_what_is_said_of_exact_weights_is_true(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They take a residual where that is smaller, and more than lossy ones."""
+    sizes = {}
+    for kind in ("lossy", "exact", None):
+        rng = np.random.default_rng(0)
+        policy = kind and {"generator/*": kind}
+        with codec.Checkpointer(tmp_path / f"{kind}.lcc", policy=policy) as checkpoints:
+            w = rng.normal(size=20_000).astype(np.float32)
+            for step in range(3):
+                saved = checkpoints.save(step, {"generator": {"w": w}, "model": {"v": w[:9] * 2}})
+                w = (w + rng.normal(size=w.size) * 1e-3).astype(np.float32)
+        sizes[kind] = saved.nbytes
+    assert 3 * sizes["lossy"] < sizes["exact"] < 0.9 * saved.full_nbytes
+    assert sizes[None] == sizes["exact"]
+    (told,) = messages(caplog)
+    assert "full size" not in told
 
 
 def gan() -> dict[str, Any]:
