@@ -75,7 +75,7 @@ class ChainWriter(FileSystemWriter):
             of a save take at most this share of the float32 size of the rank's lossy chunks that
             have one, headers included. An optimizer's moments and bases come on top.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
-            first save logs that an optimizer's moments are lossy.
+            first save logs that an optimizer's moments are lossy, unless it resumes.
         base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training that none of these builds on; None removes nothing. Up to keep + base_every
@@ -111,7 +111,7 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._rules = Rules(policy)
+        self._rules = Rules(policy, has_told_moments=resume is not None)
         self._coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)

@@ -26,6 +26,7 @@ from codec.state.policy import (
     Policy,
     describe_moments,
     family_of,
+    is_average,
     moments_among,
 )
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
@@ -59,9 +60,12 @@ class Checkpointer:
         path: The directory, made if it is missing, or its URL.
         bits, scope, coder, budget, tolerance, quantizer: See `Coding`. A budget also pays for the
             record's header.
+        ema: Averaged weights, which have a key such as ema, model_ema, swa, averaged or shadow:
+            "lossy" as the model's, or "exact". None is exact too, and the first save says so. A
+            pattern of the policy comes first.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
-            save logs tensors that may be weights but are stored exactly because of their names, and
-            that an optimizer's moments are lossy.
+            save of a chain logs tensors that may be weights but are stored exactly because of their
+            names, and that an optimizer's moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them. None: only the first save, and saves whose tensors changed, write one.
@@ -96,6 +100,7 @@ class Checkpointer:
         tolerance: float | None = None,
         quantizer: str | None = None,
         policy: Mapping[str, str] | None = None,
+        ema: str | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
         resume: bool = False,
@@ -109,11 +114,10 @@ class Checkpointer:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
-        self._policy = Policy(policy)
+        self._policy = Policy(policy, ema)
         check_targets(self._policy.targets)
-        self._front, self._is_first = Front(self._policy), True
+        self._front = Front(self._policy)
         self._looked_at: Layout | None = None
-        self._says_moments = True  # until it has
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
@@ -123,6 +127,10 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
+        # A chain that is resumed has said it at its beginning.
+        self._says_models = self._says_moments = self._recorder.step is None
+        if (tracker := self._recorder.tracker) is not None:  # but not what comes to it later
+            self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
 
     @property
     def tracker(self) -> Tracker | None:
@@ -178,8 +186,8 @@ class Checkpointer:
         self._check_open()
         step = check_step(step, self.step)
         parts, layout = self._front.look_at(state)
-        if self._is_first:
-            self._is_first = False
+        if self._says_models:
+            self._says_models = False
             self._say_unknown_models(layout)
         if self._says_moments and layout is not self._looked_at:
             self._looked_at = layout
@@ -191,8 +199,18 @@ class Checkpointer:
         return self._recorder.save(step, layout, arrays, parts.values, is_base=is_base, kept=names)
 
     def _say_unknown_models(self, layout: Layout) -> None:
-        """Log which exact entries may be weights under an unknown name."""
-        if patterns := self._policy.unknown_models(layout.tensors):
+        """Log which exact entries may be weights under an unknown name, averaged ones apart."""
+        patterns = self._policy.unknown_models(layout.tensors)
+        if averages := [p for p in patterns if is_average(p)]:
+            _log.warning(
+                "%s: %s: averaged weights (EMA), stored exactly, every change to the last bit, "
+                "which takes several times the bytes of lossy weights. ema='lossy', or "
+                "policy={%s}, makes them lossy as the model's are; ema='exact' silences this",
+                self._location,
+                ", ".join(averages),
+                ", ".join(f"{p!r}: 'lossy'" for p in averages),
+            )
+        if patterns := [p for p in patterns if p not in averages]:
             _log.warning(
                 "%s: %s: stored exactly, every change to the last bit, which takes several times "
                 "the bytes of lossy weights. If these are weights, pass policy={%s}, or save them "
