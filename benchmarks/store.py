@@ -84,7 +84,7 @@ def kept(model: str, bits: int, iterations: int, every: list[int]) -> list[list[
             if not rows:
                 rows.append(row(name, change, 0, base, change.nbytes[0]))
             rows.append(row(f"… {n} deltas merged", change, 1, base, change.nbytes[0]))
-        change = codec.compact(whole)
+        change = codec.compact(whole, base=True)
         rows.append(row("… unmerged, compacted", change, 1, 2 * base, change.nbytes[0] + base))
     return rows
 

@@ -5,7 +5,7 @@ changelog. All other modules of the packages below `codec` are private.
 """
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.chain.replay import Position, is_past
+from codec.chain.replay import GRADIENTS, Position, is_past, state_nbytes
 from codec.record.container import peek, seal
 from codec.record.encode import DeltaEncoder
 from codec.record.header import DIGEST, FORMAT
@@ -68,6 +68,7 @@ __all__ = [
     "DEFAULT_DISTANCE",
     "DIGEST",
     "FORMAT",
+    "GRADIENTS",
     "HEAD",
     "LOSSY_DTYPES",
     "MAX_JSON",
@@ -137,6 +138,7 @@ __all__ = [
     "same_bits",
     "seal",
     "short",
+    "state_nbytes",
     "steps_of",
     "steps_of_files",
     "to_arrays",

@@ -19,6 +19,7 @@ from codec.record.record import Record
 from codec.record.values import check_values
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
+from codec.state.tensors import Layout
 from codec.state.tree import StructureError
 from codec.storage.source import Entry
 
@@ -77,6 +78,11 @@ class Position:
             return False
         ((_, children),) = json.loads(structure).items()
         return any(key == GRADIENTS for key, _ in children)
+
+
+def state_nbytes(layout: Layout) -> int:
+    """Bytes of a saved state, float32 where lossy: without what is below GRADIENTS alone."""
+    return sum(t.track_nbytes for t in layout.tensors if not t.name.startswith(f"{GRADIENTS}/"))
 
 
 def is_past(entry: Entry, step: int | None) -> bool:

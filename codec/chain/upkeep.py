@@ -1,4 +1,4 @@
-"""Keeps a chain short: merges deltas into one record, and writes a new base to drop history.
+"""Keeps a chain short: merges deltas into one record, and drops the history before a base.
 
 A new record is decoded again, compared, and durable on disk before an old one is removed. Whenever
 the process is killed, every step that could be restored before can still be restored.
@@ -51,11 +51,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Change:
-    """A chain before and after.
+    """A chain before and after `merge` or `compact`.
 
     Attributes:
         records: How many.
-        nbytes: Their bytes.
+        nbytes: Their bytes. `compact` leaves no more than before, unless it was asked for a base.
         restore_seconds: Measured for the newest step.
     """
 
@@ -137,18 +137,23 @@ def compact(
     keep: int = KEEP,
     progress: Progress | None = None,
     *,
+    base: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Write a base of the newest step, then remove all records before the ``keep`` newest bases.
+    """Remove all records before the ``keep`` newest bases. The chain never becomes larger, unless
+    ``base`` asks for it.
 
-    A chain of gradients (codec.rerun) gets no new base: only the training can write it.
-    The steps before the oldest base that is kept cannot be restored any more. Bases that cannot be
-    read do not count, and stay.
+    Where a base of the newest step lets older ones go that take more, it is written first. So a
+    chain with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base:
+    only the training can write it. The steps before the oldest base that is kept cannot be restored
+    any more. Bases that cannot be read do not count, and stay.
 
     Args:
         path: The chain's directory or URL; nobody else may write there.
         keep: At least 2: the new base may turn out to be damaged one day.
         progress: Called with (records done, records in all) after each record.
+        base: Write a base of the newest step in any case, so that it is restored fast. A chain with
+            fewer than ``keep`` bases becomes larger by it.
         storage_options: As for `Checkpointer`.
 
     Raises:
@@ -168,7 +173,9 @@ def compact(
         if position.entry.kind != "base" and not position.has_gradients:
             there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, there, None)  # one that was passed over: it says why
-            directory.publish(record_name(position.step, "base"), _base(position))
+            data = _base(position)
+            if base or _saves_bytes(chain, position.step, len(data), keep):
+                directory.publish(record_name(position.step, "base"), data)
         chain = Chain(location)
         whole = without_damaged_bases(chain, keep)
         gone = superseded(whole, keep)
@@ -268,6 +275,20 @@ def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
         except RecordError:
             gone.add(entry)
     return [e for e in chain.entries if e not in gone]
+
+
+def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:
+    """Whether a chain that keeps so many bases is smaller with a base of its newest step.
+
+    nbytes: Of that base.
+    """
+    whole = without_damaged_bases(chain, keep)
+    new = Entry(step, "base", record_name(step, "base"), nbytes, step)
+    without, with_it = (
+        sum(entry.nbytes for entry in superseded(entries, keep))
+        for entries in (whole, [*whole, new])
+    )
+    return with_it - nbytes > without
 
 
 @contextmanager

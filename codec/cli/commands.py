@@ -232,7 +232,8 @@ def merge(options: argparse.Namespace) -> int:
 
 def compact(options: argparse.Namespace) -> int:
     """Write a base of the newest step, and remove all records before the bases that are kept."""
-    return _answer_change(options, upkeep.compact(options.run, options.keep, Progress("checking")))
+    change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
+    return _answer_change(options, change)
 
 
 def pack(options: argparse.Namespace) -> int:

@@ -68,6 +68,9 @@ def _parser() -> Parser:
     own.add_argument("--steps", type=int, default=8, help="deltas per record (default: 8)")
     own = _with_run(sub, commands.compact)
     own.add_argument("--keep", type=int, default=2, help="bases to keep (default: 2)")
+    own.add_argument(
+        "--base", action="store_true", help="write a base of the newest step in any case"
+    )
     own = _with_run(sub, commands.pack)
     _output(own, "the .lcc.zip to write")
     own = _with_run(sub, commands.unpack)

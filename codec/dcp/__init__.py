@@ -20,7 +20,7 @@ Read in this order:
 Not done here: storage other than directories that all ranks see.
 """
 
-from .reader import ChainReader, needed
+from .reader import ChainReader, needed, newest_step
 from .writer import ChainWriter
 
-__all__ = ["ChainReader", "ChainWriter", "needed"]
+__all__ = ["ChainReader", "ChainWriter", "needed", "newest_step"]

@@ -69,15 +69,18 @@ class Rules:
 
     Args:
         patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
+        has_told_moments: Whether an earlier save has said that moments are lossy.
 
     Raises:
         SettingsError: A pattern is wrong.
     """
 
-    def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, patterns: Mapping[str, str] | None = None, *, has_told_moments: bool = False
+    ) -> None:
         self._policy = Policy(patterns)
         check_targets(self._policy.targets)
-        self._has_told_moments = False
+        self._has_told_moments = has_told_moments
         self._is_checked = False
         if SKIP in self._policy.kinds:
             raise SettingsError(

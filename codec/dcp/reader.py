@@ -26,6 +26,7 @@ from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
 from codec.scheme.coding import Coding
+from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
@@ -200,6 +201,28 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
             at, needs, _ = read_item(item, step)
             names |= {at.step, *needs}
     return [step.parent / name for name in sorted(names)]
+
+
+def newest_step(path: str | os.PathLike[str]) -> Path | None:
+    """The directory of the newest complete step of a training, to load or to resume from.
+
+    A step is complete once its `.metadata` is there, which DCP writes last. The newest one has the
+    largest number in its name: "step-10" comes after "step-9". Directories without a number do not
+    count, nor steps that each rank saved by itself (use_collectives=False). Nothing is unpickled.
+
+    Args:
+        path: The directory in which the steps lie beside each other.
+
+    Returns:
+        The step's directory; None if there is no complete step, or no such directory.
+
+    Raises:
+        SettingsError: The path is a URL.
+    """
+    run = directory(path)
+    names = [mark.parent.name for mark in run.glob("*/.metadata")]
+    numbered = [(numbers[-1], name) for name in names if (numbers := whole_numbers(name))]
+    return run / max(numbered)[1] if numbered else None
 
 
 def _metadata(step: Path) -> Iterator[Metadata]:

@@ -29,7 +29,7 @@ from torch.futures import Future
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET, Coding
-from codec.storage.directory import TEMPORARY
+from codec.storage.directory import TEMPORARY, why_unusable
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
@@ -77,7 +77,8 @@ class ChainWriter(FileSystemWriter):
             have one, headers included. An optimizer's moments and bases come on top.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
             first save refuses a pattern that matches nothing on any rank, unless its kind is
-            marked, as "exact?" is. It logs that an optimizer's moments are lossy.
+            marked, as "exact?" is. It logs that an optimizer's moments are lossy, unless it
+            resumes.
         base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training that none of these builds on; None removes nothing. Up to keep + base_every
@@ -114,7 +115,7 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._rules = Rules(policy)
+        self._rules = Rules(policy, has_told_moments=resume is not None)
         self._coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
@@ -180,7 +181,7 @@ class ChainWriter(FileSystemWriter):
         try:
             make_directory(step)
         except OSError as exc:
-            raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
+            raise WriteError(f"{step}: {why_unusable(exc)}: {exc}") from exc
         self._check_free(step)
         return plan
 

@@ -3,6 +3,8 @@
 What a record holds below GRADIENTS, beside `optimizer.described`:
 
     digest   of parameters and state
+    changed  names of parameters and tensors of the state that something else than the steps has
+             changed; the record holds them exactly
     steps    each {"gradients": [tensor, ...], "used": {"settings": of each group,
              "factor": of clipping, "short": numbers of gradients to multiply with it,
              "absent": numbers of parameters without a gradient}}
@@ -15,25 +17,30 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.replay import GRADIENTS
+from codec.chain.replay import GRADIENTS, state_nbytes
 from codec.errors import DTypeError, SettingsError, StateMismatchError
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_history
 from codec.saving.saved import Saved
 
-from .optimizer import OptimizerCopy, described, digest_of
+from .optimizer import OptimizerCopy, described, digest_of, place_of, tensors_of
 from .restore import restored
 from .steps import Step, parameters_of, shortened, unwrapped
 
 BASE_EVERY = 200
 MOST_STEPS = 8  # between two saves: with more, a base is about as small
+MOST_CHANGED = 0.5  # of the bytes of parameters and state: beyond it gradients save little
+NOT_LED_TO = "the optimizer's steps, run again, do not lead to"
+WHY = "something else changes these, or a later hook changes gradients"
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +49,10 @@ class GradientCheckpointer(Checkpointer):
     """A `Checkpointer` whose chain restores to the last bit, from the gradients of every step.
 
     It is attached to the optimizer until it is closed. A save runs the steps since the last one
-    again, on a copy of the optimizer; where they do not lead to the optimizer's state, the record
-    is a base, and the log says so. That is so after a change of the weights outside of `step`.
+    again, on a copy of the optimizer. Tensors to which the steps do not lead, since something else
+    has changed them (clipped weights, an average that is swapped in), are stored exactly in that
+    record, and the log says so once. If they are more than half the bytes of parameters and state,
+    the record is a base.
 
     Args:
         path: The directory, made if it is missing, or its URL.
@@ -136,10 +145,14 @@ class GradientCheckpointer(Checkpointer):
 
     def _drop_copy(self, reason: str) -> None:
         """Let the next record be a base."""
+        self._say("the next record is a base", reason)
+        self._copy = None
+
+    def _say(self, what: str, reason: str) -> None:
+        """Log what becomes larger and why, once for each reason."""
         if reason not in self._reasons:
             self._reasons.add(reason)
-            _log.warning("%s: the next record is a base, because %s", self._location, reason)
-        self._copy = None
+            _log.warning("%s: %s, because %s", self._location, what, reason)
 
     def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         self._check_open()
@@ -147,16 +160,21 @@ class GradientCheckpointer(Checkpointer):
             raise DTypeError(f"{self.path}: the steps cannot be run again: {self._problem}")
         if not isinstance(state, Mapping) or GRADIENTS in state:
             raise StateMismatchError(f"a state is a mapping without the key {GRADIENTS!r}")
+        changed: Mapping[str, Tensor] = {}
         if self._copy is not None:
-            self._run_again()
+            changed = self._run_again()
         elif not self._steps and self._n_slots == 0:  # made after the first step
             self._look_at_gradients()
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
         is_base = self._copy is None or is_due
         own = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
+        own["changed"] = [] if is_base else list(changed)
         own["steps"], kept = self._stored_steps()
-        kept += [f"{GRADIENTS}/parameters", f"{GRADIENTS}/state"]
+        kept += self._places_without(changed)
         saved = self._append(step, {**state, GRADIENTS: own}, is_base=is_base, kept=kept)
+        saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
+        if self._copy is not None:
+            self._copy.overwrite(changed)
         self._n_slots = len(own["steps"])
         self._n_since_base = 0 if saved.kind == "base" else self._n_since_base + 1
         self._copy = self._copy or OptimizerCopy(self._optimizer)
@@ -164,20 +182,33 @@ class GradientCheckpointer(Checkpointer):
         self._n_copied = 0
         return saved
 
-    def _run_again(self) -> None:
-        """Bring the copy to where the optimizer is, or drop it."""
+    def _run_again(self) -> dict[str, Tensor]:
+        """Run the steps on the copy, or drop it. Returns the tensors to which they do not lead."""
         assert self._copy is not None
         if not self._copy.fits(self._optimizer):
             self._drop_copy("the optimizer's groups have other parameters")
-            return
+            return {}
         for taken in self._steps[self._n_copied :]:
             self._copy.step(taken.gradients, taken.settings)
             self._n_copied += 1
-        if not self._copy.equals(self._optimizer):
-            self._drop_copy(
-                "the optimizer's steps, run again, do not lead to its parameters and state: "
-                "something else changes these, or a later hook changes gradients"
-            )
+        changed = self._copy.differing(self._optimizer)
+        if changed is None:
+            self._drop_copy("its steps, run again, lead to other tensors than the optimizer keeps")
+        elif _nbytes(changed) > MOST_CHANGED * _nbytes(tensors_of(self._optimizer)):
+            self._drop_copy(f"{NOT_LED_TO} most of its parameters and state: {WHY}")
+        else:
+            if changed:
+                self._say(
+                    f"the record holds {names_of(changed)} beside the gradients",
+                    f"{NOT_LED_TO} them: {WHY}",
+                )
+            return changed
+        return {}
+
+    def _places_without(self, changed: Collection[str]) -> list[str]:
+        """The places of the optimizer's tensors in a record, but for those that were changed."""
+        names = (name for name in tensors_of(self._optimizer) if name not in changed)
+        return [f"{GRADIENTS}/{place_of(name)}" for name in names]
 
     def _look_at_gradients(self) -> None:
         """Learn which gradients bfloat16 does not hold, from those that are still there."""
@@ -231,3 +262,7 @@ class GradientCheckpointer(Checkpointer):
         self._copy = None
         self._steps.clear()
         super()._close()
+
+
+def _nbytes(tensors: Mapping[str, Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors.values())

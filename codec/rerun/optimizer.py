@@ -54,15 +54,26 @@ class OptimizerCopy:
         for own in parameters:
             own.grad = None
 
-    def equals(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether parameters and state are the same, bit by bit."""
+    def differing(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor] | None:
+        """Name -> tensor of an optimizer, for those whose bits are others than the copy's.
+
+        None if the two keep other tensors, by name, shape or dtype.
+        """
         own, other = tensors_of(self._own), tensors_of(optimizer)
-        return own.keys() == other.keys() and all(same_bits(own[name], other[name]) for name in own)
+        if _kinds(own) != _kinds(other):
+            return None
+        return {name: other[name] for name in own if not same_bits(own[name], other[name])}
+
+    def overwrite(self, tensors: Mapping[str, Tensor]) -> None:
+        """Give parameters and tensors of the state these values, by name."""
+        own = tensors_of(self._own)
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
 
     def copy_to(self, record: Mapping[str, Any]) -> None:
         """Write parameters and state into the tensors of a record that has them."""
         own = tensors_of(self._own)
-        for name, stored in _tensors(record["parameters"], record["state"]).items():
+        for name, stored in _tensors(record).items():
             stored.copy_(own[name])
 
     @property
@@ -78,16 +89,25 @@ class OptimizerCopy:
 
 def tensors_of(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Name -> tensor of all parameters and all that is kept of them."""
-    return _tensors(parameters_of(optimizer), optimizer.state_dict())
+    return _tensors({"parameters": parameters_of(optimizer), "state": optimizer.state_dict()})
 
 
-def _tensors(parameters: Sequence[Tensor], state: Mapping[str, Any]) -> dict[str, Tensor]:
-    found = {f"parameters/{i}": p.detach() for i, p in enumerate(parameters)}
-    for i, kept in sorted(state["state"].items()):
-        for key in sorted(kept):
-            if isinstance(kept[key], Tensor):
-                found[f"state/{i}/{key}"] = kept[key]
+def _tensors(record: Mapping[str, Any]) -> dict[str, Tensor]:
+    entries = entries_of(record).items()
+    return {name: tensor.detach() for name, tensor in entries if isinstance(tensor, Tensor)}
+
+
+def entries_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> what a record has of it, for all parameters and all that is kept of them."""
+    found = {f"parameters/{i}": p for i, p in enumerate(record["parameters"])}
+    for i, kept in sorted(record["state"]["state"].items()):
+        found |= {f"state/{i}/{key}": kept[key] for key in sorted(kept)}
     return found
+
+
+def place_of(name: str) -> str:
+    """Where a record has an entry of this name, below its GRADIENTS."""
+    return f"state/{name}" if name.startswith("state/") else name
 
 
 def digest_of(optimizer: torch.optim.Optimizer) -> str:
@@ -138,6 +158,10 @@ def check_match(optimizer: torch.optim.Optimizer, record: Mapping[str, Any]) -> 
                 f"parameter {i} of the chain is {_shown(stored)}, and of this optimizer "
                 f"{_shown(own)}; {advice}"
             )
+
+
+def _kinds(tensors: Mapping[str, Tensor]) -> dict[str, tuple[Any, ...]]:
+    return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
 
 
 def _shape_of(optimizer: torch.optim.Optimizer) -> list[list[tuple[Any, ...]]]:

@@ -17,7 +17,7 @@ from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 from codec.storage.location import Location
 
-from .optimizer import OptimizerCopy, machine_of
+from .optimizer import OptimizerCopy, entries_of, machine_of
 from .steps import lengthened, unwrapped
 
 _STEPS = f"{GRADIENTS}/steps/"
@@ -101,6 +101,7 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
                 for taken in own["steps"]:
                     if taken["used"] is not None:
                         _run(copy, **taken)
+                copy.overwrite(_changed(own))
             _check(position, copy, own, base, good)
         good = position.step
     assert position is not None, "a replay has a position, or fails"
@@ -122,12 +123,22 @@ def _run(copy: OptimizerCopy, gradients: list[torch.Tensor], used: Mapping[str, 
     copy.step(tuple(found), used["settings"])
 
 
+def _changed(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> entry of what the steps of a record do not lead to; old records have none."""
+    names = own.get("changed", ())
+    entries = entries_of(own) if names else {}
+    return {name: entries[name] for name in names}
+
+
 def _own_of(track: Track) -> dict[str, Any]:
-    """What a record holds below GRADIENTS; of its tensors only the gradients."""
+    """What a record holds below GRADIENTS; of its tensors only gradients and what else it stores of
+    the optimizer."""
     layout = track.layout
-    steps = Layout(tuple(t for t in layout.tensors if t.name.startswith(_STEPS)))
-    found = from_arrays(track.arrays, steps)
-    tensors = {t.name: found.get(t.name) for t in layout.tensors}
+    names = {t.name: t.name for t in layout.tensors}
+    places = unflatten(Parts(layout.structure, names, track.values))[GRADIENTS]
+    stored = {*_changed(places).values()}
+    used = (t for t in layout.tensors if t.name.startswith(_STEPS) or t.name in stored)
+    tensors = dict.fromkeys(names) | from_arrays(track.arrays, Layout(tuple(used)))
     own: dict[str, Any] = unflatten(Parts(layout.structure, tensors, track.values))[GRADIENTS]
     return own
 

@@ -26,6 +26,7 @@ from codec.state.policy import (
     Policy,
     describe_moments,
     family_of,
+    is_average,
     moments_among,
 )
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
@@ -58,12 +59,15 @@ class Checkpointer:
     Args:
         path: The directory, made if it is missing, or its URL.
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
-            pays for the record's header. Without any target the distance is 0.3: a restart is then
-            as good as one from exact weights, however far apart the saves are.
+            pays for the record's header. Without any target the distance is 0.3, which makes a
+            restart nearly as good as one from exact weights (docs/explanation/results.md).
+        ema: Averaged weights, which have a key such as ema, model_ema, swa, averaged or shadow:
+            "lossy" as the model's, or "exact". None is exact too, and the first save says so. A
+            pattern of the policy comes first.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
             save refuses a pattern that matches nothing, unless its kind is marked, as "skip?" is.
-            It logs tensors that may be weights but are stored exactly because of their names, and
-            that an optimizer's moments are lossy.
+            The first save of a chain logs tensors that may be weights but are stored exactly
+            because of their names, and that an optimizer's moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them. None: only the first save, and saves most of whose bytes the save
@@ -100,6 +104,7 @@ class Checkpointer:
         quantizer: str | None = None,
         distance: float | None = None,
         policy: Mapping[str, str] | None = None,
+        ema: str | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
         resume: bool = False,
@@ -118,11 +123,10 @@ class Checkpointer:
                 f"when_busy={when_busy!r} is for saves in the background; pass asynchronous=True "
                 "too, or leave when_busy out"
             )
-        self._policy = Policy(policy)
+        self._policy = Policy(policy, ema)
         check_targets(self._policy.targets)
-        self._front, self._is_first = Front(self._policy), True
+        self._front = Front(self._policy)
         self._looked_at: Layout | None = None
-        self._says_moments = True  # until it has
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
@@ -132,6 +136,10 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
+        # A chain that is resumed has said it at its beginning.
+        self._says_models = self._says_moments = self._recorder.step is None
+        if (tracker := self._recorder.tracker) is not None:  # but not what comes to it later
+            self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
 
     @property
     def tracker(self) -> Tracker | None:
@@ -149,7 +157,8 @@ class Checkpointer:
         Args:
             step: The number of the checkpoint, larger than all before.
             state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
-                numbers, texts and None.
+                numbers, texts, bytes and None. `codec.state.tree.flatten` says which types come
+                back as another one.
 
         Returns:
             What was written; its kind is "skipped" if there was no time. An asynchronous save
@@ -187,8 +196,8 @@ class Checkpointer:
         self._check_open()
         step = check_step(step, self.step)
         parts, layout = self._front.look_at(state)
-        if self._is_first:
-            self._is_first = False
+        if self._says_models:
+            self._says_models = False
             self._say_unknown_models(layout)
         if self._says_moments and layout is not self._looked_at:
             self._looked_at = layout
@@ -196,15 +205,26 @@ class Checkpointer:
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
-        names = kept and _names_below(parts, tuple(kept))
+        names = kept and _names_below(parts, kept)
         return self._recorder.save(step, layout, arrays, parts.values, is_base=is_base, kept=names)
 
     def _say_unknown_models(self, layout: Layout) -> None:
-        """Log which exact entries may be weights under an unknown name."""
-        if patterns := self._policy.unknown_models(layout.tensors):
+        """Log which exact entries may be weights under an unknown name, averaged ones apart."""
+        patterns = self._policy.unknown_models(layout.tensors)
+        if averages := [p for p in patterns if is_average(p)]:
             _log.warning(
-                "%s: %s: stored exactly, at full size. If these are weights, pass policy={%s}, or "
-                "save them below 'model'. Set them to 'exact' to silence this",
+                "%s: %s: averaged weights (EMA), stored exactly, every change to the last bit, "
+                "which takes several times the bytes of lossy weights. ema='lossy', or "
+                "policy={%s}, makes them lossy as the model's are; ema='exact' silences this",
+                self._location,
+                ", ".join(averages),
+                ", ".join(f"{p!r}: 'lossy'" for p in averages),
+            )
+        if patterns := [p for p in patterns if p not in averages]:
+            _log.warning(
+                "%s: %s: stored exactly, every change to the last bit, which takes several times "
+                "the bytes of lossy weights. If these are weights, pass policy={%s}, or save them "
+                "below 'model'. Set them to 'exact' to silence this",
                 self._location,
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),
@@ -276,19 +296,29 @@ class Checkpointer:
             _log.error("the newest save failed too: %s", exc)  # the loop's own error comes first
 
 
-def _names_below(parts: Parts, places: tuple[str, ...]) -> list[str]:
+def _names_below(parts: Parts, places: Collection[str]) -> list[str]:
     """The tensors that have a name at or below one of these places."""
-    below = (*(f"{place}/" for place in places),)
-    exact = set(places)
+    wanted = frozenset(places)
     return [
         name
         for name in parts.tensors
-        if any(own in exact or own.startswith(below) for own in (name, *parts.ties.get(name, ())))
+        if any(_is_below(own, wanted) for own in (name, *parts.ties.get(name, ())))
     ]
 
 
+def _is_below(name: str, places: frozenset[str]) -> bool:
+    """Whether a name is one of these places or below one."""
+    while name and name not in places:
+        name = name.rpartition("/")[0]
+    return bool(name)
+
+
 class Front:
-    """Takes a state apart; a state that looks like the last one takes little time."""
+    """Takes a state apart; a state that looks like the last one takes little time.
+
+    Attributes:
+        layout: Of the last state.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -297,7 +327,7 @@ class Front:
         self._lists: Lists = {}  # long ones, for all templates
         self._looks: tuple[tuple[Any, ...], ...] = ()
         self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
-        self._layout = Layout(())
+        self.layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
         """The parts of a state, and their layout.
@@ -318,9 +348,9 @@ class Front:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None
-                self._layout = self._layout_of(parts)
+                self.layout = self._layout_of(parts)
             self._looks, self._signatures = parts.fingerprints, signatures
-        return parts, self._layout
+        return parts, self.layout
 
     def _layout_of(self, parts: Parts) -> Layout:
         moments = moments_among(parts.tensors)

@@ -24,7 +24,8 @@ class Saved:
         step: The number of the checkpoint.
         kind: "base" or "delta"; "skipped" if there was no time.
         nbytes: Size of the record on disk.
-        full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors.
+        full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors; gradients
+            that `codec.rerun` adds do not count.
         seconds: Of the whole save.
         levels: How many levels other than 0 all alphabets have together.
         tables: How many code tables are new, and how many are reused.

@@ -42,6 +42,7 @@ MOMENTS = (
 # and all that these optimizers keep of a parameter.
 LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
 KNOWN = LOSSY_MOMENTS | {"step", "mu_product"}
+AVERAGES = {"ema", "swa", "average", "averaged", "shadow"}  # words in keys of averaged weights
 MOMENT = "bits=3"  # their target: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers
 MOST_NEAREST = 3  # names in a message about a pattern that matches none
@@ -56,14 +57,18 @@ class Policy:
     A tensor with several names is exact if any of its names is, and skipped only if all are.
     Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
     all floats below one of MODELS, or all floats if no name has a slash. An optimizer's moments
-    have the target MOMENT. Everything else is exact.
+    have the target MOMENT. Averaged weights (see `is_average`) are lossy if ``ema`` is "lossy".
+    Everything else is exact.
 
     Every pattern has to match a name of the first state, see `check_matches`. A mark after the
     kind says that its pattern need not: {"*/debug": "skip?"}.
-    Raises SettingsError for another mapping.
+    Raises SettingsError for another mapping, and for another ``ema``.
     """
 
-    def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
+    def __init__(self, patterns: Mapping[str, str] | None = None, ema: str | None = None) -> None:
+        if ema not in (None, LOSSY, EXACT):
+            raise SettingsError(f"ema is {LOSSY!r}, {EXACT!r} or None; got {ema!r}"[:300])
+        self._ema = ema
         names = ", ".join(KINDS)
         wanted = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
@@ -148,7 +153,8 @@ class Policy:
             return asked
         if is_moment:
             return MOMENT
-        return EXACT if family(name) or name.endswith(STATISTICS) else LOSSY
+        is_model = not family(name) or (self._ema == LOSSY and is_average(name))
+        return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
 
     def asked(self, name: str) -> str | None:
         """The kind or target of the first pattern that matches; None if none does."""
@@ -166,6 +172,8 @@ class Policy:
         above = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
         for t in ours:
+            if self._ema and is_average(t.name):
+                continue
             if family(t.name) and self.asked(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
                 own = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in above)
@@ -228,6 +236,16 @@ def family(name: str) -> str:
     the weights would ever be promoted.
     """
     return name.rpartition("/")[2] if "/" in name and not is_of_model(name) else ""
+
+
+def is_average(name: str) -> bool:
+    """Whether a key above a tensor says that it is an average of weights: "model_ema/0.weight".
+
+    Not in an optimizer, which may average anything.
+    """
+    *keys, _ = name.split("/")
+    words = {word.lower() for key in keys for word in _WORD.findall(key)}
+    return not words.isdisjoint(AVERAGES) and not is_of_optimizer(name)
 
 
 def is_of_model(name: str) -> bool:

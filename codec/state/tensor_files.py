@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickletools
 import re
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,11 @@ from .tree import leaves
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH)
 HEAD = 65536  # bytes that `check_torch_file` needs
+DAMAGED = (
+    "the file is truncated or damaged: copy it again from where it was saved, or use another one"
+)
+# How torch and safetensors call a file that ends too early.
+_CUT_OFF = re.compile("unexpected EOF|failed reading zip|header too small|header length|incomplete")
 _ZIP, _TAR = b"PK\3\4", b"ustar"
 _MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # how files of torch before 1.6 begin
 
@@ -42,6 +48,8 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         if path.suffix == ".safetensors":
             return load_file(path)
         check_torch_file(head)
+        if head.startswith(_ZIP):
+            zipfile.ZipFile(path).close()
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as exc:
         raise SourceError(f"{path}: not found") from exc
@@ -50,7 +58,7 @@ def read_state(path: Path) -> Mapping[Any, Any]:
     except SourceError as exc:
         raise SourceError(f"{path}: {exc}") from exc
     except Exception as exc:  # torch and pickle raise anything for a damaged file
-        raise SourceError(f"{path}: cannot be read as weights only: {_reason(exc)}") from exc
+        raise SourceError(f"{path}: {_problem(exc)}") from exc
     if not isinstance(found, Mapping):
         raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
     return found
@@ -81,7 +89,7 @@ def check_torch_file(head: bytes) -> None:
             "not a torch.save file: it is a plain pickle, which could run code; load it where you "
             "trust it, and save it again with torch.save"
         )
-    raise SourceError("not a torch.save file, or a damaged one")
+    raise SourceError("not a torch.save file, or a damaged one: take another file")
 
 
 def _is_pickle(head: bytes) -> bool:
@@ -155,6 +163,16 @@ def kind_of(path: Path) -> str:
     if path.suffix not in SUFFIXES:
         raise SettingsError(f"{path}: must end with one of {', '.join(SUFFIXES)}")
     return "safetensors" if path.suffix == ".safetensors" else "pt"
+
+
+def _problem(exc: Exception) -> str:
+    """Why a file cannot be read, and what to do if it was cut off."""
+    reason = _reason(exc)
+    if isinstance(exc, zipfile.BadZipFile | EOFError) or _CUT_OFF.search(reason):
+        return f"{DAMAGED} ({reason})"
+    if isinstance(exc, OSError):
+        return f"cannot be read: {reason}"
+    return f"cannot be read as weights only: {reason}"
 
 
 def _reason(exc: Exception) -> str:

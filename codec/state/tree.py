@@ -50,6 +50,7 @@ HASH_BITS = 60  # at most two shorter integers have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
 _SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
+_BYTES: dict[type, str] = {bytes: "b", bytearray: "y"}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LIBRARIES = {"s": "numpy", "a": "numpy", "t": "torch"}  # of a scalar, an array, a torch tensor
 _KEYS = (type(None), bool, int, float, str, bytes)
@@ -174,8 +175,10 @@ def flatten(
 ) -> Parts:
     """Split a nested state: mappings, lists, tuples, tensors, numbers, strings, bytes, None.
 
-    Types are kept, with these exceptions: a bytearray comes back as bytes, and other mappings and
-    tuples as dict and tuple.
+    Types are kept, with these exceptions. A Parameter, or another subclass of torch.Tensor that
+    can be stored, comes back as a plain tensor; every tensor comes back on the CPU and requires no
+    gradient. A memory map comes back as an array. Subclasses of OrderedDict, Counter, list and
+    tuple come back as these; all other mappings, a defaultdict for example, as dict.
 
     Args:
         state: The state.
@@ -183,8 +186,8 @@ def flatten(
         lists: The long lists of the states before, with the same ``is_skipped``; filled on the way.
 
     Raises:
-        DTypeError: The state holds another object; subclasses of numbers, strings and arrays are
-            other objects, except numpy scalars and memory maps.
+        DTypeError: The state holds another object, a named tuple for example; subclasses of
+            numbers, strings and arrays are other objects, except numpy scalars and memory maps.
         StateMismatchError: A key is none of str, int, float, bool and None, two names are the same,
             or containers are deeper than MAX_DEPTH.
     """
@@ -428,7 +431,7 @@ class _Flattener:
                 raise DTypeError(f"a text or key at {_shown(name)} is not Unicode: {value!r}"[:300])
             return value
         if kind is bytes or kind is bytearray:
-            return {"b": base64.b64encode(value).decode()}
+            return {_BYTES[kind]: base64.b64encode(value).decode()}
         if tag := _tag(value):
             return self._filled(value, tag, name, lambda v, own: self.value(v, own, depth + 1))
         if is_number(value) or is_tensor(value):
@@ -559,8 +562,9 @@ class _Unflattener:
                 return int(content)
             if tag == "f":
                 return _FLOATS[content]
-            if tag == "b":
-                return base64.b64decode(content, validate=True)
+            if tag in _BYTES.values():
+                data = base64.b64decode(content, validate=True)
+                return data if tag == _BYTES[bytes] else bytearray(data)
         except DTypeError:  # torch is missing
             raise
         except (LookupError, TypeError, ValueError) as exc:

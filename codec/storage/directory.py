@@ -8,6 +8,7 @@ final name, which never overwrites, and the directory is fsynced.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import tempfile
@@ -104,7 +105,7 @@ class Directory(Store):
         self._owner = os.getpid()
         self._locked: tuple[int, int] | None = None  # the lock file; None once this is closed
         self._lock = _lock_of(path)
-        problem = "is no directory and cannot become one"
+        problem = None
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -120,7 +121,7 @@ class Directory(Store):
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
             self.close()
-            raise WriteError(f"{path}: {problem}: {exc}") from exc
+            raise WriteError(f"{path}: {problem or why_unusable(exc)}: {exc}") from exc
         for leftover in leftovers:
             with contextlib.suppress(OSError):
                 leftover.unlink()
@@ -386,6 +387,17 @@ def write_errors(where: object, problem: str) -> Iterator[None]:
         yield
     except OSError as exc:
         raise WriteError(f"{where}: {problem}: {exc}") from exc
+
+
+def why_unusable(exc: OSError) -> str:
+    """Why a directory cannot be made, or nothing can be written there."""
+    if exc.errno == errno.EROFS:
+        return "is on a read-only file system, where a chain can only be read; choose another place"
+    if isinstance(exc, PermissionError):
+        return "this user may not write there; change its permissions, or choose another place"
+    if isinstance(exc, FileExistsError | NotADirectoryError):
+        return "is no directory and cannot become one"
+    return "cannot be made, or nothing can be written there"
 
 
 def aside_names(name: str) -> Iterator[str]:

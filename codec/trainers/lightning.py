@@ -150,7 +150,8 @@ class ChainCheckpointIO(CheckpointIO):
     The weights and the optimizers' moments come back as the track, everything else exactly;
     policy={"optimizer_states/*": "exact"} keeps the moments exact. Something that a chain cannot
     hold (such as an object in the hyper-parameters) raises DTypeError, which names the policy that
-    skips it. A checkpoint's step is `global_step`, or the next free step.
+    skips it. A checkpoint's step is `global_step`. Of a state that was just saved, another file
+    names the record that is there. Another state of the same global_step takes the next free step.
 
     With gradients_of, records hold the gradients of every step, from which weights, moments and all
     else come back to the last bit, see `codec.rerun`. Checkpoints have to come every few steps:
@@ -175,6 +176,9 @@ class ChainCheckpointIO(CheckpointIO):
             if settings.get(name):
                 raise SettingsError(f"{name} is not for ChainCheckpointIO: {reason}")
         self._model = gradients_of
+        self._newest: tuple[str, Pointer] | None = (
+            None  # digest of the newest state, and its record
+        )
         self._run = ChainRun(path, True, settings, gradients=gradients_of is not None)
 
     def save_checkpoint(
@@ -190,11 +194,16 @@ class ChainCheckpointIO(CheckpointIO):
         if not self._run.is_open:
             used = None if self._model is None else self._model.optimizers(use_pl_optimizer=False)
             self._run.begin(None, optimizer=None if used is None else _only(used))
-        newest = -1 if self._run.step is None else self._run.step
-        token = secrets.token_hex(16)
-        step = max(int(checkpoint["global_step"]), newest + 1)
-        self._run.save(step, _converted(checkpoint, as_values) | {TOKEN: token})
-        pointer.write(path, Pointer(self._run.name, step, token))
+            self._newest = None
+        state = _converted(checkpoint, as_values)
+        digest = self._run.digest_of(state)
+        if self._newest is None or self._newest[0] != digest:
+            newest = -1 if self._run.step is None else self._run.step
+            token = secrets.token_hex(16)
+            step = max(int(checkpoint["global_step"]), newest + 1)
+            self._run.save(step, state | {TOKEN: token})
+            self._newest = digest, Pointer(self._run.name, step, token)
+        pointer.write(path, self._newest[1])
 
     def load_checkpoint(
         self,

@@ -27,10 +27,11 @@ from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
-from codec.state.policy import EXACT, OPTIONAL
+from codec.state.policy import EXACT, OPTIONAL, Policy
 from codec.storage.location import Location
 
 from .pointer import TOKEN
+from .states import digest_of
 
 _log = logging.getLogger(__name__)
 _open: WeakValueDictionary[str, ChainRun] = WeakValueDictionary()  # by directory, of this process
@@ -151,6 +152,10 @@ class ChainRun:
                 100 * saved.behind,
             )
         return saved
+
+    def digest_of(self, state: Mapping[str, Any]) -> str:
+        """The digest of a state, see `states.digest_of`, without what the policy skips."""
+        return digest_of(state, Policy(self._settings.get("policy")).is_skipped)
 
     def steps(self) -> tuple[int, ...]:
         """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from codec.errors import ShardedError
-from codec.state.tensors import TINY_ELEMENTS, is_torch, refusal
+from codec.scheme.track import Track
+from codec.state.tensors import TINY_ELEMENTS, Layout, is_torch, refusal, spec_of, to_arrays
+from codec.state.tree import flatten
 
 ELSEWHERE = (
     "use codec.dcp.ChainWriter with torch.distributed.checkpoint, where each rank saves its own"
@@ -87,6 +89,17 @@ def as_tensors(state: Any) -> Any:
         return flat.view(getattr(torch, dtype)).reshape(shape)
 
     return _mapped(state, convert)
+
+
+def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> str:
+    """xxh3-128, hex, over every bit of a state, but for what is skipped by its name.
+
+    Raises DTypeError, StateMismatchError for what a chain cannot hold.
+    """
+    parts = flatten(state, is_skipped)
+    specs = (spec_of(name, tensor, lossy=False) for name, tensor in parts.tensors.items())
+    layout = Layout(tuple(specs), parts.structure)
+    return Track.of(layout, to_arrays(parts.tensors, layout), parts.values).digest
 
 
 def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:

@@ -28,6 +28,7 @@ from codec.errors import (
     VanishedError,
 )
 from codec.inspect import (
+    GRADIENTS,
     PREFIX,
     CodeTable,
     Entry,
@@ -42,6 +43,7 @@ from codec.inspect import (
     merged_of,
     peek,
     short,
+    state_nbytes,
     steps_of,
     typed,
 )
@@ -217,11 +219,14 @@ def _behind_of(metadata: Mapping[str, Any]) -> float | None:
 
 
 def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
-    """Bytes of a base's tensors: those of a full checkpoint. Raises MalformedRecordError."""
+    """Bytes of a base's tensors as a full checkpoint has them, see `state_nbytes`.
+
+    Raises MalformedRecordError.
+    """
     total = 0
     try:
         for name, entry in header.items():
-            if name.startswith(PREFIX):
+            if _is_of_state(name):
                 begin, end = (typed(place, int) for place in entry["data_offsets"])
                 total += end - begin
     except (KeyError, TypeError, ValueError) as exc:
@@ -229,10 +234,15 @@ def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
     return total
 
 
+def _is_of_state(name: str) -> bool:
+    """Whether an array of a base is a tensor of the state that was saved, see `state_nbytes`."""
+    return name.startswith(PREFIX) and not name.startswith(f"{PREFIX}{GRADIENTS}/")
+
+
 def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
     """What an intact record says by itself. Raises MalformedRecordError."""
     base = record.kind == "base"
-    full = sum(a.nbytes for name, a in record.arrays.items() if base and name.startswith(PREFIX))
+    full = sum(a.nbytes for name, a in record.arrays.items() if base and _is_of_state(name))
     return replace(
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
@@ -322,7 +332,7 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
         moments = describe_moments(track.layout.tensors)
         moments = moments[:1].upper() + moments[1:]
         return replace(facts, reached=True, moments=moments), here
-    facts = replace(facts, full_nbytes=before.layout.nbytes if before.layout else 0)
+    facts = replace(facts, full_nbytes=state_nbytes(before.layout) if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
         encoded, tables, layout = _alphabets(record, before.layout, before.tables)
         facts = replace(_counted(facts, encoded), reached=True, full_nbytes=layout.nbytes)

@@ -140,7 +140,7 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError) as exc:
-        raise SourceError("is cut off or damaged: it is no whole zip") from exc
+        raise SourceError("is cut off or damaged: it is no whole zip; copy it again") from exc
     names = [info.orig_filename for info in members]
     if sum(map(len, names)) > MAX_JSON:
         raise SourceError(f"has members whose names take more than {MAX_JSON // 2**20} MiB")

@@ -447,6 +447,7 @@ def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
 
 
 PIECES = rb"""{"l":[ ]} {"d":[ ["a", {"t":0} {"v":0} {"i":"9"} {"f":"inf"} {"b":"AA=="} null -1
+{"y":"AA=="}
 1e999 \u0000 " NaN = {"s":["F32", "AAAAPw==" {"a":["I8","AA=="]} {"n":[]} {"o":[]} {"p":[]}
 [ ] true"""
 PIECES = [*PIECES.split(), b"\n", b" ", b"0 ", b" 0 ", b"0 0 1 x", b"=0 1 1 1", b"\xff", b"9" * 30]

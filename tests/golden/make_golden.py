@@ -221,7 +221,7 @@ def write_short(path: Path) -> None:
     save(3)
     codec.merge(path, 2)
     save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
-    codec.compact(path)
+    codec.compact(path, base=True)
     save(3, coder="huffman", tolerance=1e-3)  # wide codes, each with its word
     save(2, budget=0.4)
     save(2, "model", budget=0.9, coder="huffman")
@@ -242,7 +242,7 @@ def write_exact(path: Path) -> None:
         if n == 3:
             codec.merge(path, 2)
         if n == 2:
-            codec.compact(path)
+            codec.compact(path, base=True)
 
 
 def exact_states() -> list[dict[str, Any]]:

@@ -191,6 +191,43 @@ def test_the_two_best_of_many_restore(fit: Fit, lib: Any, tmp_path: Path) -> Non
         assert io.load_checkpoint(tmp_path / "plain" / name)["epoch"] >= 0
 
 
+def test_steps_stay_those_of_the_trainer(fit: Fit, lib: Any, tmp_path: Path) -> None:
+    """Two files of one state name one record; another state of that step takes the next one."""
+    keep = lib.Keep("often", every_n_train_steps=2, save_top_k=-1, save_last=True)
+    trainer, _ = fit(keep, plugins=[lib.IO("run.lcc", **EXACT)])
+    steps = codec.Chain("run.lcc").steps
+    # The first file of a training does not know the path of the last one yet.
+    assert steps == (2, 3, *range(4, trainer.global_step + 1, 2))
+    io = trainer.strategy.checkpoint_io
+    for path in (tmp_path / "often").iterdir():
+        named = pointer.read(path)
+        assert named is not None
+        found = io.load_checkpoint(path)["global_step"]
+        assert found in (named.step, 2)
+    last, newest = (
+        pointer.read(tmp_path / "often" / n) for n in ("last.ckpt", "epoch=9-step=40.ckpt")
+    )
+    assert last == newest
+
+
+def test_one_state_in_two_files(lib: Any, tmp_path: Path) -> None:
+    io = lib.IO(tmp_path / "run.lcc")
+    made = {"global_step": 3, "state_dict": {"w": torch.ones(9)}, "paths": {"a": "b"}}
+    for name in "ab":
+        io.save_checkpoint(made, tmp_path / f"{name}.ckpt")
+    made["state_dict"]["w"][0] = -0.0  # type: ignore[index]
+    io.save_checkpoint(made, tmp_path / "c.ckpt")
+    io.save_checkpoint(made | {"global_step": 5}, tmp_path / "d.ckpt")
+    found = [pointer.read(tmp_path / f"{name}.ckpt") for name in "abcd"]
+    assert [named.step for named in found if named] == [3, 3, 4, 5]
+    assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4, 5)
+    for name in "abcd":
+        assert io.load_checkpoint(tmp_path / f"{name}.ckpt")["paths"] == {"a": "b"}
+    io.remove_checkpoint(tmp_path / "a.ckpt")
+    assert io.load_checkpoint(tmp_path / "b.ckpt")["global_step"] == 3
+    io.teardown()
+
+
 def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     """Lightning's own are loaded and removed as ever; a chain that is another one is named."""
     io, other = lib.IO(tmp_path / "run.lcc"), lib.IO(tmp_path / "other.lcc")
@@ -201,7 +238,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     io.remove_checkpoint(tmp_path / "plain.ckpt")  # is not there
     with pytest.raises(FileNotFoundError):
         io.load_checkpoint(tmp_path / "plain.ckpt")
-    for _ in range(2):  # a step once more is the next one that is free
+    for made["epoch"] in range(2):  # a step once more is the next one that is free
         io.save_checkpoint(made, tmp_path / "a.ckpt")
     other.save_checkpoint(made, tmp_path / "b.ckpt")
     assert pointer.read(tmp_path / "a.ckpt").step == 4

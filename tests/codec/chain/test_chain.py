@@ -291,7 +291,7 @@ def test_records_that_somebody_removed_on_purpose(run: Path) -> None:
 
 def test_a_warning_points_to_who_called(run: Path) -> None:
     """However deep in the package it is raised."""
-    codec.compact(run)
+    codec.compact(run, base=True)
     damage(run / "00000030.base.safetensors")
     calls: list[Callable[[], object]] = [
         lambda: codec.restore(run),
@@ -975,10 +975,10 @@ class Meanwhile:
 def merged_and_compacted(path: Path) -> None:
     """Nothing is left that was there before."""
     codec.merge(path, 3)
-    codec.compact(path)
+    codec.compact(path, base=True)
     with codec.Checkpointer(path, resume=True) as checkpoints:
         checkpoints.save(90, codec.restore(path))
-    codec.compact(path)
+    codec.compact(path, base=True)
 
 
 @pytest.mark.parametrize("change", [codec.merge, merged_and_compacted])
@@ -1231,7 +1231,7 @@ def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> Non
     codec.merge(long, 8)
     for step in (70, 80):
         (kept / f"{step:08d}.delta.safetensors").unlink()
-    codec.compact(kept)
+    codec.compact(kept, base=True)
     for path in kept.glob("*.safetensors"):
         shutil.copy(path, long)
     assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
@@ -1244,7 +1244,7 @@ def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> Non
         assert checkpoints.save(90, jumping_states(10)[9]).kind == "delta"
     assert codec.restore(long, 90)["n"] == 9
     codec.merge(long, 2)
-    codec.compact(long)
+    codec.compact(long, base=True)
     states = jumping_states(12)
     with codec.Checkpointer(
         long, coder="huffman", resume=True, base_every=1, keep_bases=2

@@ -101,7 +101,7 @@ def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]])
     save(path, states[:3])
     save(path, states[:6], 3)
     codec.merge(path, 2)
-    codec.compact(path)
+    codec.compact(path, base=True)
     save(path, states, 6)
     check(path, states)
     assert "d/model/w" in names(path, "00000006.delta")  # the first after the new base

@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,7 @@ def test_any_chain(
         if what == "merge":
             codec.merge(path / "kept", draw(st.integers(2, 6)))
         elif what == "compact":
-            codec.compact(path / "kept", draw(st.integers(2, 3)))
+            codec.compact(path / "kept", draw(st.integers(2, 3)), base=draw(st.booleans()))
         assert tables(path / "kept") == tables(path / "plain")
     plain, kept = all_steps(path / "plain"), all_steps(path / "kept")
     report = codec.verify(path / "kept")
@@ -358,7 +359,7 @@ def test_progress_is_told(chain: Path) -> None:
     codec.merge(chain, 4, lambda *at: seen.append(at))
     assert seen == [(i, 9) for i in range(1, 10)]
     seen.clear()
-    codec.compact(chain, progress=lambda *at: seen.append(at))
+    codec.compact(chain, progress=lambda *at: seen.append(at), base=True)
     assert seen == [(i, 4) for i in range(1, 5)]
 
 
@@ -369,7 +370,7 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
     write(path, states[:6], base_every=3)
     states[7:] = [state | {"more": np.ones(100_000)} for state in states[7:]]
     write(path, states[6:], 6)
-    codec.compact(path, 3)
+    codec.compact(path, 3, base=True)
     write(path, [states[-1]] * 2, 10)
     assert names(path) == ["40b", "50d", "60d", "70b", "80d", "90b", "90d", "100d", "110d"]
     before = all_steps(path)
@@ -433,7 +434,7 @@ def test_resume_goes_on_with_the_same_bytes(
     if how != "compact":
         codec.merge(tmp_path / "kept", 5)
     if how != "merge":
-        codec.compact(tmp_path / "kept")
+        codec.compact(tmp_path / "kept", base=True)
     assert tables(tmp_path / "kept") == before
     write(tmp_path / "kept", states[6:], 6, **setting)
     for step in (60, 70, 80):
@@ -471,18 +472,18 @@ def test_deltas_go_on_while_they_are_merged(
 
 def test_compact(chain: Path, all_steps: Look, jumping_states: States) -> None:
     before, nbytes = all_steps(chain), codec.Chain(chain).nbytes
-    change = codec.compact(chain)
+    change = codec.compact(chain, base=True)
     assert names(chain)[0] == "0b"  # the only other base
     assert names(chain)[-2:] == ["80b", "80d"]
     assert (change.records, change.nbytes[0]) == ((9, 10), nbytes)
     assert all_steps(chain) == before
     assert [p.entry.kind for p in codec.Chain(chain).replay()] == ["base"]
     after = files(chain)
-    assert codec.compact(chain).records == (10, 10)  # there is nothing to do
+    assert codec.compact(chain, base=True).records == (10, 10)  # there is nothing to do
     assert files(chain) == after
     write(chain, jumping_states(3, 1), 9)
     now = all_steps(chain)
-    change = codec.compact(chain)
+    change = codec.compact(chain, base=True)
     assert names(chain) == ["80b", "90d", "100d", "110b", "110d"]
     assert change.records == (13, 5)
     assert change.nbytes[1] == codec.Chain(chain).nbytes
@@ -495,20 +496,53 @@ def test_compact(chain: Path, all_steps: Look, jumping_states: States) -> None:
     assert (report.problems, report.steps) == ((), (80, 90, 100, 110))
 
 
+def test_compact_makes_no_chain_larger(tmp_path: Path, jumping_states: States) -> None:
+    """Not one with a single base, nor one whose newest base would take more than what goes."""
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(4))
+    before = files(path)
+    change = codec.compact(path)
+    assert files(path) == before
+    assert change.records == (4, 4)
+    assert change.nbytes[0] == change.nbytes[1]
+    write(path, [state | {"more": np.ones(50_000)} for state in jumping_states(2)], 4)
+    assert names(path) == ["0b", "10d", "20d", "30d", "40b", "50d"]
+    before = files(path)
+    change = codec.compact(path)
+    assert files(path) == before
+    assert change.nbytes[0] == change.nbytes[1]
+    change = codec.compact(path, base=True)
+    assert names(path) == ["40b", "50b", "50d"]
+    assert change.nbytes[1] > change.nbytes[0]
+
+
+def test_compact_writes_a_base_where_the_chain_becomes_smaller_by_it(
+    tmp_path: Path, jumping_states: States, all_steps: Look
+) -> None:
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(6), base_every=3)
+    before = all_steps(path)
+    assert names(path) == ["0b", "10d", "20d", "30d", "40b", "50d"]
+    change = codec.compact(path)
+    assert names(path) == ["40b", "50b", "50d"]
+    assert change.nbytes[1] < change.nbytes[0]
+    assert all_steps(path) == {step: before[step] for step in (40, 50)}
+
+
 def test_compact_keeps_more_bases(chain: Path, jumping_states: States) -> None:
     for i in range(3):
-        codec.compact(chain, 3)
+        codec.compact(chain, 3, base=True)
         write(chain, jumping_states(1, i), 9 + i)
-    codec.compact(chain, 3)
+    codec.compact(chain, 3, base=True)
     assert [n for n in names(chain) if "b" in n] == ["90b", "100b", "110b"]
-    codec.compact(chain, 2)
+    codec.compact(chain, 2, base=True)
     assert [n for n in names(chain) if "b" in n] == ["100b", "110b"]
 
 
 def test_compact_of_a_merged_chain(chain: Path, all_steps: Look, jumping_states: States) -> None:
     before = all_steps(chain)
     codec.merge(chain, 4)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert names(chain)[-2:] == ["50-80m", "80b"]
     assert all_steps(chain) == before
     base = codec.Chain(chain)
@@ -516,7 +550,7 @@ def test_compact_of_a_merged_chain(chain: Path, all_steps: Look, jumping_states:
     assert record.replaces == base.read(base.entries[-2]).identity
     write(chain, jumping_states(2, 1), 9)
     assert codec.verify(chain).ok
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert names(chain)[0] == "80b"
     assert codec.verify(chain).ok
 
@@ -524,7 +558,7 @@ def test_compact_of_a_merged_chain(chain: Path, all_steps: Look, jumping_states:
 def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States) -> None:
     """The older base and what follows it lead to the same state."""
     write(chain, jumping_states(2, 1), 9)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     write(chain, jumping_states(1, 2), 11)
     before = all_steps(chain)
     damage(chain / "00000100.base.safetensors")
@@ -541,20 +575,20 @@ def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States
 
 def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     """No other can take its name: the error is that of the base."""
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     damage(chain / "00000080.base.safetensors")
     before = files(chain)
     with (
         pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"),
         pytest.raises(DigestError, match=r"^00000080\.base\.safetensors"),
     ):
-        codec.compact(chain)
+        codec.compact(chain, base=True)
     assert files(chain) == before
 
 
 def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts) -> None:
     """Sealed and sound, but not what the record in whose place it stands led to."""
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     path = chain / "00000080.base.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
     metadata["track"] = parts_of((chain / "00000070.delta.safetensors").read_bytes())[0]["track"]
@@ -634,12 +668,12 @@ def test_killed_while_compacting(
 ) -> None:
     """Whatever has gone by then, what is left restores; the next one finishes it."""
     codec.merge(chain, 3)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     write(chain, jumping_states(2, 1), 9)
     before = all_steps(chain)
     with killed_after_removing(removed), warnings.catch_warnings(action="error"):
         try:
-            codec.compact(chain)
+            codec.compact(chain, base=True)
         except Killed:
             assert removed < 6
     report = codec.verify(chain)
@@ -648,7 +682,7 @@ def test_killed_while_compacting(
     assert after.items() <= before.items()
     assert set(after) >= {80, 90, 100}
     assert report.steps == tuple(after)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert names(chain) == ["80b", "90d", "100b", "100d"]
 
 
@@ -686,7 +720,7 @@ def test_superseded(data: st.DataObject) -> None:
             assert not needs[other] or any(p in rest for p in needs[other])
 
 
-@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+@pytest.mark.parametrize("what", [codec.merge, partial(codec.compact, base=True)])
 def test_a_full_disk_changes_nothing(
     chain: Path, what: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
 ) -> None:
@@ -800,7 +834,7 @@ def test_tables_that_no_merged_record_can_tell(
     before, steps = files(path), all_steps(path)
     monkeypatch.setattr(codec.record.record, "MAX_LENGTHS", n)
     with pytest.raises(MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"):
-        codec.compact(path)
+        codec.compact(path, base=True)
     assert files(path) == before
     codec.merge(path, 4)
     assert names(path)[:2] == ["0b", "10-40m"]
@@ -817,7 +851,7 @@ def test_a_wrong_base_is_never_published(chain: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(codec.record.record, "dump_base", wrong)
     with pytest.raises(TrackDigestError, match=r"^00000080\.base.* a track of digest"):
-        codec.compact(chain)
+        codec.compact(chain, base=True)
     assert files(chain) == before
 
 
@@ -880,17 +914,17 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
 ) -> None:
     """It blocks no compaction: what is removed lies before bases that restore."""
     write(chain, jumping_states(2, 1), 9)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     before = all_steps(chain)
     write(chain, jumping_states(2, 2), 11)
     damage(chain / "00000100.base.safetensors")
     with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
-        codec.compact(chain)
+        codec.compact(chain, base=True)
     with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
         after = all_steps(chain)
     assert {k: v for k, v in after.items() if k in before} == before
     write(chain, jumping_states(1, 3), 13)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert names(chain) == ["120b", "130b", "130d"]
 
 
@@ -907,7 +941,7 @@ def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: pytest.Monkey
         (0, lambda: codec.merge(chain, 3), 1),
         (3600, lambda: codec.merge(chain, 2), 2 * 5),
         (3600, lambda: codec.merge(chain, 2, quick=True), 1),
-        (0, lambda: codec.compact(chain), 2),
+        (0, lambda: codec.compact(chain, base=True), 2),
     ):
         monkeypatch.setattr(upkeep, "MEASURED_SECONDS", seconds)
         restored.clear()
@@ -951,16 +985,16 @@ def test_a_leftover_of_another_state_stays(chain: Path, forge: Forge, parts_of: 
 
 def test_compact_checks_what_it_keeps(chain: Path, jumping_states: States) -> None:
     """What lies between the bases that are kept must restore, though the newest step does."""
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     write(chain, jumping_states(3, 1), 9)
     damage(chain / "00000020.delta.safetensors")  # before the base: it may go
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert codec.verify(chain).ok
     write(chain, jumping_states(1, 2), 12)
     damage(chain / "00000100.delta.safetensors")
     before = files(chain)
     with pytest.raises(DigestError, match=r"^00000100\.delta"):
-        codec.compact(chain, 3)
+        codec.compact(chain, 3, base=True)
     assert {k: v for k, v in files(chain).items() if k in before} == before
 
 
@@ -969,7 +1003,7 @@ def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) ->
     other = chain.parent / "other.lcc"
     shutil.copytree(chain, other)
     write(other, jumping_states(1, 1), 19, 5)
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     write(chain, jumping_states(3, 2), 9)
     late = chain / "00000095.delta.safetensors"
     shutil.copy(other / late.name, late)
@@ -977,9 +1011,9 @@ def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) ->
         pytest.warns(SkippedRecordWarning, match="another way: 00000095"),
         pytest.raises(ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
     ):
-        codec.compact(chain)
+        codec.compact(chain, base=True)
     late.rename(f"{late}.late")
-    codec.compact(chain)
+    codec.compact(chain, base=True)
     assert codec.verify(chain).steps == (80, 90, 100, 110)
     damage(chain / "00000110.base.safetensors")
     damage(chain / "00000110.delta.safetensors")
@@ -1022,5 +1056,5 @@ def test_settings(chain: Path, n: Any) -> None:
         codec.merge(chain, n)
     if n != 4097:
         with pytest.raises(codec.SettingsError, match="at least 2 bases are kept; got"):
-            codec.compact(chain, n)
+            codec.compact(chain, n, base=True)
     assert files(chain) == before

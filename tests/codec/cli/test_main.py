@@ -484,7 +484,7 @@ def test_history_that_was_compacted_away(tmp_path: Path, capsys: Capture) -> Non
     files = [weights(tmp_path / f"c-{i}.pt", i, epoch=i) for i in range(8)]
     for n in (4, 6):
         assert main(["compress", *files[:n], "-o", str(run), "--resume"]) == 0
-        assert main(["compact", str(run)]) == 0
+        assert main(["compact", str(run), "--base"]) == 0
     assert codec.Chain(run).steps == (3, 4, 5)
     capsys.readouterr()
     assert main(["compress", *files[:3], "-o", str(run), "--resume"]) == 2
@@ -569,6 +569,8 @@ def test_merge_and_compact(tmp_path: Path, capsys: Capture) -> None:
     assert main(["info", str(run)]) == 0
     assert "10-40  merged" in capsys.readouterr().out
     assert main(["compact", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == {"before": 4, "after": 4}
+    assert main(["compact", str(run), "--base", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["records"] == {"before": 4, "after": 5}
     assert answer["bytes"] == {"before": after, "after": codec.Chain(run).nbytes}
@@ -608,7 +610,7 @@ def test_export(tmp_path: Path, capsys: Capture) -> None:
     paths, run, out = series(tmp_path, 6), tmp_path / "run.lcc", tmp_path / "out"
     assert main(["compress", *map(str, paths), "-o", str(run), "--json"]) == 0
     assert main(["merge", str(run), "--steps", "3"]) == 0
-    assert main(["compact", str(run)]) == 0
+    assert main(["compact", str(run), "--base"]) == 0
     capsys.readouterr()
     assert main(["export", str(run), "--all", "pt", "-o", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}: 6 files\n"

@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, Def
 
 import codec
 from codec.cli.main import main
-from codec.dcp import ChainReader, ChainWriter, files, needed
+from codec.dcp import ChainReader, ChainWriter, files, needed, newest_step
 from codec.dcp.chunks import Rules, fit_records, tree_name
 from codec.dcp.files import is_name
 from codec.dcp.rank_writer import RankWriter
@@ -70,6 +70,25 @@ def state_of(seed: int) -> dict[str, Any]:
 
 def save_step(writer: ChainWriter, step: Path, seed: int, **given: Any) -> None:
     dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step, **given)
+
+
+def test_the_newest_complete_step(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert newest_step(run) is None
+    writer = ChainWriter()
+    for seed, name in enumerate(("step-9", "step-10", "step-11")):
+        save_step(writer, run / name, seed)
+    (run / "latest").symlink_to(run / "step-9")
+    (run / "step-12").mkdir()  # a save that was killed leaves records only
+    for path in (run / "step-11").glob("*.safetensors"):
+        (run / "step-12" / path.name).write_bytes(path.read_bytes())
+    assert newest_step(run) == run / "step-11"
+    (run / "step-11" / ".metadata").unlink()
+    found = newest_step(str(run))
+    assert found == run / "step-10"
+    assert torch.equal(load(found)["model"]["tiny"], state_of(1)["model"]["tiny"])
+    with pytest.raises(codec.SettingsError, match="URL"):
+        newest_step("s3://bucket/run")
 
 
 def load(step: Path) -> dict[str, Any]:

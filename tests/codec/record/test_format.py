@@ -1191,7 +1191,7 @@ def test_independent_decoder_agrees_on_merged_chains(
             one.save(step, state)
         for when, steps in whens:
             if when == step:
-                codec.compact(path) if steps == 1 else codec.merge(path, steps)
+                codec.compact(path, base=True) if steps == 1 else codec.merge(path, steps)
     codec.merge(path, 2)
     agreement_on_disk(path)
 
@@ -1245,7 +1245,7 @@ def value_of(value: Any) -> Any:
         dtype, data = content
         assert dtype in DTYPES.split()
         return base64.b64decode(data)
-    return {"i": int, "f": float, "b": base64.b64decode}[kind](content)
+    return {"i": int, "f": float, "b": base64.b64decode, "y": base64.b64decode}[kind](content)
 
 
 def plainly(state: Any) -> Any:
@@ -1492,7 +1492,7 @@ def kept(
     codec.merge(path, 3)
     for name in list(deltas)[1:]:
         (path / name).write_bytes(deltas[name])
-    codec.compact(path)
+    codec.compact(path, base=True)
     save(7, 11, coder="huffman")
     codec.merge(path, 4)
     for name in list(deltas)[1:]:

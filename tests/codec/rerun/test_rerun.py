@@ -33,6 +33,7 @@ from codec.errors import (
     WriteError,
 )
 from codec.rerun import GradientCheckpointer, restore
+from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
 from codec.saving.checkpointer import Checkpointer
 
@@ -289,6 +290,17 @@ def test_gradients_take_what_the_guide_says(tmp_path: Path) -> None:
     assert share(wide(lambda: masters(0.05))) < 0.16  # clipped
 
 
+def test_the_ratio_is_that_of_the_state(tmp_path: Path) -> None:
+    training = wide(adamw)
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(3):
+            training.step(step)
+            found = checkpoints.save(step, training.state)
+            full = sum(t.nbytes for t in tensors_of(training.optimizer).values())
+            assert found.full_nbytes == full
+            assert found.ratio == full / found.nbytes
+
+
 def wide(case: Callable[[], Training]) -> Training:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "SIZES", (24, 3000, 6))
@@ -334,22 +346,121 @@ def test_resume_without_loading_begins_with_a_base(tmp_path: Path) -> None:
     assert not differences(restore(tmp_path / "c", adamw().optimizer), training.state)
 
 
-def test_what_else_changes_the_weights_leads_to_a_base(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def clamp(training: Training) -> None:
+    for p in training.model.parameters():
+        p.data.clamp_(-0.1, 0.1)
+
+
+def overwrite(training: Training) -> None:
+    next(training.model.parameters()).data[0, 0] = -0.0
+
+
+def forget(training: Training, n: int = 1) -> None:
+    for kept in list(training.optimizer.state.values())[-n:]:
+        next(value for key, value in kept.items() if key != "step").zero_()
+
+
+@pytest.mark.parametrize("change", [clamp, overwrite, forget])
+@pytest.mark.parametrize("case", [adamw, sgd, bfloat16])
+def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
+    case: Callable[[], Training],
+    change: Callable[[Training], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    training = sgd()
-    weight = next(training.model.parameters())
+    states = []
+    training = case()
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(12):
+            training.step(step)
+            if step % 3:  # other steps than those that are saved, too
+                change(training)
+            if step % 2:
+                checkpoints.save(step, training.state)
+                states.append((step, copy.deepcopy(training.state)))
+    assert kinds(tmp_path / "c")[:1] == ["base"]
+    assert set(kinds(tmp_path / "c")[2:]) == {"delta"}  # the second record has more steps
+    for step, state in states:
+        assert not differences(restore(tmp_path / "c", case().optimizer, step), state)
+    told = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
+    assert len(told) == 1
+    with GradientCheckpointer(tmp_path / "c", training.optimizer, resume=True) as checkpoints:
+        training.load(checkpoints.restore() or {})
+        training.step(12)
+        assert checkpoints.save(12, training.state).kind == "delta"
+    assert not differences(restore(tmp_path / "c", case().optimizer), training.state)
+
+
+def test_an_average_that_is_swapped_in_for_a_save_needs_no_base(tmp_path: Path) -> None:
+    training = wide(adamw)
+    average = copy.deepcopy(training.model.state_dict())
     with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
         for step in range(6):
             training.step(step)
-            if step in (2, 4):
-                weight.data[0, 0] = -0.0
+            for name, own in training.model.state_dict().items():
+                average[name].lerp_(own, 0.1)
+            live = copy.deepcopy(training.model.state_dict())
+            if step in (2, 3):
+                training.model.load_state_dict(average)
+            saved = checkpoints.save(step, training.state)
+            assert saved.kind == ("base" if step == 0 else "delta")
+            assert step == 0 or saved.nbytes < 0.6 * 12 * sum(map(Tensor.numel, live.values()))
+            state = restore(tmp_path / "c", wide(adamw).optimizer)
+            assert not differences(state, training.state)
+            training.model.load_state_dict(live)
+
+
+def test_the_saved_settings_are_those_of_the_step(tmp_path: Path) -> None:
+    """A learning rate in a tensor is a setting, and no result of the steps."""
+    training = adamw(foreach=False)
+    rate = torch.tensor(0.1)
+    training.optimizer.param_groups[0]["lr"] = rate
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(3):
+            rate.fill_(0.1 / (step + 1))
+            backward(training.model)
+            training.optimizer.step()
+            state = {"model": training.model.state_dict()}
+            state["optimizer"] = training.optimizer.state_dict()
+            assert checkpoints.save(step, state).kind == ("base" if step == 0 else "delta")
+    assert not differences(restore(tmp_path / "c", adamw(foreach=False).optimizer), state)
+
+
+def test_where_most_has_been_changed_the_record_is_a_base(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    training = sgd()
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(4):
+            training.step(step)
+            if step in (2, 3):
+                clamp(training)
+                forget(training, 6)
             kind = checkpoints.save(step, training.state).kind
-            assert kind == ("base" if step in (0, 2, 4) else "delta")
+            assert kind == ("delta" if step == 1 else "base")
             state = restore(tmp_path / "c", sgd().optimizer)
             assert not differences(state, training.state)
-    told = [r for r in caplog.records if "do not lead to its parameters" in r.getMessage()]
+    told = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
     assert len(told) == 1
+
+
+def test_after_a_failed_save_what_was_changed_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = adamw()
+    with GradientCheckpointer(tmp_path / "c", training.optimizer) as checkpoints:
+        for step in range(4):
+            training.step(step)
+            if step == 1:
+                overwrite(training)
+                with monkeypatch.context() as patch:
+                    patch.setattr(os, "fsync", full_disk)
+                    with pytest.raises(WriteError):
+                        checkpoints.save(step, training.state)
+            else:
+                checkpoints.save(step, training.state)
+                state = restore(tmp_path / "c", adamw().optimizer)
+                assert not differences(state, training.state)
 
 
 def test_a_later_hook_that_changes_gradients_is_noticed(tmp_path: Path) -> None:

@@ -383,6 +383,26 @@ def test_path_is_a_file(tmp_path: Path) -> None:
         codec.Checkpointer(tmp_path / "x" / "run.lcc")
 
 
+@pytest.mark.parametrize("call", ["mkdir", "open"])  # of the directory, of the lock in it
+@pytest.mark.parametrize(
+    ("number", "text"), [(errno.EROFS, "read-only file system"), (errno.EACCES, "may not write")]
+)
+def test_a_place_that_refuses_says_why(
+    number: int, text: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(where: object, *_args: object, **_named: object) -> None:
+        raise OSError(number, os.strerror(number), str(where))
+
+    if call == "open":
+        (tmp_path / "run.lcc").mkdir()
+    monkeypatch.setattr(os, call, refused)
+    with pytest.raises(
+        codec.WriteError, match=rf"run\.lcc: .*{text}.*choose another place"
+    ) as caught:
+        codec.Checkpointer(tmp_path / "run.lcc")
+    assert "no directory" not in str(caught.value)
+
+
 def test_steps(tmp_path: Path) -> None:
     state = {"w": np.zeros(8, np.float32)}
     checkpoints = codec.Checkpointer(tmp_path / "run.lcc", bits=np.int8(8))  # type: ignore[arg-type]

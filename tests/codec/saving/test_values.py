@@ -6,9 +6,11 @@ import enum
 import logging
 import sys
 import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,37 @@ def again(path: Path, value: Any, **settings: Any) -> Any:
         for step in (checkpoints.step or 0, (checkpoints.step or 0) + 1):
             checkpoints.save(step + 1, {"w": np.ones(20, np.float32), "x": value})
     return codec.restore(path)
+
+
+class OwnTensor(torch.Tensor): ...
+
+
+class OwnOrdered(OrderedDict[str, int]): ...
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored"),
+    [
+        (bytearray(b"xyz"), bytearray(b"xyz")),
+        (torch.nn.Parameter(torch.ones(9)), torch.ones(9)),
+        (torch.ones(9).as_subclass(OwnTensor), torch.ones(9)),
+        (torch.ones(3, 4).requires_grad_().t(), torch.ones(4, 3)),
+        (defaultdict(list, a=1), {"a": 1}),
+        (MappingProxyType({"a": torch.ones(9)}), {"a": torch.ones(9)}),
+        (OwnOrdered(a=1), OrderedDict(a=1)),
+        (torch.Size([2, 3]), (2, 3)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_types_come_back_as_the_reference_says(tmp_path: Path, saved: Any, restored: Any) -> None:
+    found = again(tmp_path / "run.lcc", saved)["x"]
+    assert same(found, restored)
+    if isinstance(found, torch.Tensor):
+        assert found.is_contiguous()
+        assert not found.requires_grad
+    page = (Path(codec.__file__).parents[1] / "docs/reference/api.md").read_text()
+    name = type(saved).__name__.replace("Own", "").replace("Ordered", "OrderedDict")
+    assert type(found) is type(saved) or name in page or isinstance(saved, MappingProxyType)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -281,7 +314,7 @@ def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
     check(path, range(1, 18))
     save_logs(path, range(18, 25), resume=True)
     codec.merge(path, 4)
-    codec.compact(path)
+    codec.compact(path, base=True)
     check(path, range(1, 25))
 
 
@@ -389,7 +422,7 @@ def test_an_edit_that_leads_to_no_value_is_refused(
         lambda: codec.restore(path, 1),
         lambda: [p.whole() for p in codec.Chain(path).replay()],
         lambda: codec.Checkpointer(path, resume=True),
-        lambda: codec.compact(path),
+        lambda: codec.compact(path, base=True),
     ):
         with pytest.raises(MalformedRecordError, match=r"00000001.*after their edits"):
             read()
@@ -476,5 +509,5 @@ def test_values_that_no_base_can_hold_are_refused_in_a_delta(
         with pytest.raises(DTypeError, match="'log' alone"):
             checkpoints.save(20, state)
     assert codec.Chain(tmp_path / "run.lcc").steps == tuple(range(20))
-    codec.compact(tmp_path / "run.lcc")
+    codec.compact(tmp_path / "run.lcc", base=True)
     assert codec.verify(tmp_path / "run.lcc").ok

@@ -421,7 +421,7 @@ def test_saved_merged_restored(
     codec.merge(path, 3)
     assert len(list(path.glob("*.merged.*"))) == 2
     assert all_steps(path) == before
-    codec.compact(path)
+    codec.compact(path, base=True)
     assert codec.verify(path).ok
     with codec.Checkpointer(path, **settings_, resume=True) as checkpoints:
         assert checkpoints.save(8, states[8]).kind == "delta"

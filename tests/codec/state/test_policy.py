@@ -21,9 +21,11 @@ from codec.state.policy import Policy
 F32 = np.float32
 
 
-def lossy(path: Path, state: Any, policy: dict[str, str] | None = None) -> set[str]:
+def lossy(
+    path: Path, state: Any, policy: dict[str, str] | None = None, ema: str | None = None
+) -> set[str]:
     """Names of tensors that a Checkpointer codes with loss."""
-    with codec.Checkpointer(path, policy=policy) as checkpoints:
+    with codec.Checkpointer(path, policy=policy, ema=ema) as checkpoints:
         checkpoints.save(0, state)
         assert checkpoints.tracker is not None
         return {t.name for t in checkpoints.tracker.track.layout.tensors if t.lossy}
@@ -154,6 +156,27 @@ def test_lossy_moments_are_told_once(
     found = lossy(tmp_path / "2.lcc", states[-1], ast.literal_eval(policy))
     assert found == {"model/0.weight", "model/0.bias", "model/2.weight"}
     assert everything_logged(caplog) == []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_resumed_chain_says_nothing_again(
+    asynchronous: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, forks: None
+) -> None:
+    """What comes to it later is said, where the chain's tensors are known."""
+    state = adam(1)[0] | {"generator": {"w": torch.ones(600)}}
+    settings: dict[str, Any] = {"asynchronous": asynchronous, "resume": True}
+    for step in range(3):
+        with codec.Checkpointer(tmp_path / "1.lcc", **settings) as checkpoints:
+            checkpoints.save(step, state)
+        said = [m for m in everything_logged(caplog) if "lossy" in m]
+        assert len(said) == 2, "moments and generator"
+    caplog.clear()
+    for step in range(3):
+        own = state if step == 2 else {"model": state["model"]}
+        with codec.Checkpointer(tmp_path / "2.lcc", resume=True) as checkpoints:
+            checkpoints.save(step, own)
+    told = [m for m in everything_logged(caplog) if "moments are lossy" in m]
+    assert len(told) == 1
 
 
 def test_a_chain_of_exact_moments_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -373,7 +396,49 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     """About what may be a model."""
-    return [m for m in everything_logged(caplog) if "at full size" in m]
+    return [m for m in everything_logged(caplog) if "stored exactly" in m]
+
+
+def test_what_is_said_of_exact_weights_is_true(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They take a residual where that is smaller, and more than lossy ones."""
+    sizes = {}
+    for kind in ("lossy", "exact", None):
+        rng = np.random.default_rng(0)
+        policy = kind and {"generator/*": kind}
+        with codec.Checkpointer(tmp_path / f"{kind}.lcc", policy=policy) as checkpoints:
+            w = rng.normal(size=20_000).astype(np.float32)
+            for step in range(3):
+                saved = checkpoints.save(step, {"generator": {"w": w}, "model": {"v": w[:9] * 2}})
+                w = (w + rng.normal(size=w.size) * 1e-3).astype(np.float32)
+        sizes[kind] = saved.nbytes
+    assert 3 * sizes["lossy"] < sizes["exact"] < 0.9 * saved.full_nbytes
+    assert sizes[None] == sizes["exact"]
+    (told,) = messages(caplog)
+    assert "full size" not in told
+
+
+@pytest.mark.parametrize("key", ["ema", "model_ema", "EMA", "swa_model", "shadow_params"])
+def test_averaged_weights_can_be_lossy(
+    key: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message names the setting; a pattern of the policy comes first."""
+    w = torch.arange(900.0)
+    state = {"model": {"w": w, "bn.running_mean": w + 1}, key: {"w": w * 2, "n": torch.tensor(1)}}
+    state |= {"optimizer": {"ema": {"w": w * 3}}}
+    assert lossy(tmp_path / "0", state) == {"model/w"}
+    (told,) = messages(caplog)
+    assert f"{key}/*: averaged weights" in told
+    (setting,) = re.findall(r"ema='(lossy)'", told)
+    caplog.clear()
+    assert lossy(tmp_path / "1", state, ema=setting) == {"model/w", f"{key}/w"}
+    assert lossy(tmp_path / "2", state, ema="exact") == {"model/w"}
+    assert lossy(tmp_path / "3", state, {f"{key}/*": "exact"}, ema="lossy") == {"model/w"}
+    assert messages(caplog) == []
+    with pytest.raises(codec.SettingsError, match="ema is 'lossy', 'exact' or None; got 'bits=2'"):
+        codec.Checkpointer(tmp_path / "4", ema="bits=2")
+    assert not (tmp_path / "4").exists()
 
 
 def gan() -> dict[str, Any]:

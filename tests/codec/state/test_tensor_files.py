@@ -115,6 +115,34 @@ def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
         assert "plain pickle" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["zip", "before zips", "safetensors"])
+def test_a_truncated_file_is_called_so(kind: str, tmp_path: Path) -> None:
+    state, path = {"w": torch.ones(1000)}, tmp_path / "a.pt"
+    if kind == "safetensors":
+        path = tmp_path / "a.safetensors"
+        path.write_bytes(files.to_safetensors(state))
+    else:
+        torch.save(state, path, _use_new_zipfile_serialization=kind == "zip")
+    data = path.read_bytes()
+    for n in (60, len(data) // 2, len(data) - 30, len(data) - 1):
+        path.write_bytes(data[:n])
+        with pytest.raises(
+            SourceError, match=f"{path.name}: .*truncated or damaged.*copy it again"
+        ):
+            files.read_state(path)
+
+
+def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save({"w": torch.ones(3)}, tmp_path / "a.pt")
+
+    def refused(*_args: object, **_named: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(torch, "load", refused)
+    with pytest.raises(SourceError, match=r"a\.pt: cannot be read: .*Input/output error"):
+        files.read_state(tmp_path / "a.pt")
+
+
 def test_nothing_is_unpickled(tmp_path: Path, capsys: Capture) -> None:
     torch.save({"w": Foreign()}, tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes(pickle.dumps(Foreign()))

@@ -49,7 +49,9 @@ def containers(child: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-trees = st.recursive(st.one_of(scalars, tensors, numbers), containers, max_leaves=30)
+trees = st.recursive(
+    st.one_of(scalars, tensors, numbers, st.binary().map(bytearray)), containers, max_leaves=30
+)
 
 
 def never(_name: str) -> bool:
@@ -263,7 +265,7 @@ def test_kinds_of_containers() -> None:
         "view": {"w": np.ones(1)},
         "size": (2, 3),
         "counter": Counter("aab"),
-        "array": b"x",
+        "array": bytearray(b"x"),
         "f": np.float64(0.1),
     }
     assert same(back, expected)

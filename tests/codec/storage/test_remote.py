@@ -228,7 +228,7 @@ def test_the_same_chain_as_on_disk(
         codec.Chain("memory://bucket/run.lcc.zip")
 
     changes = [codec.merge(path, 3, quick=True) for path in (URL, here)]
-    changes += [codec.compact(path) for path in (URL, here)]
+    changes += [codec.compact(path, base=True) for path in (URL, here)]
     assert len({(c.records, c.nbytes) for c in changes[:2]}) == 1
     assert len({(c.records, c.nbytes) for c in changes[2:]}) == 1
     assert codec.verify(URL) == codec.verify(here)
@@ -1090,7 +1090,7 @@ def test_s3_asynchronously_and_in_commands(
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
     assert main(["merge", S3, "--steps", "4"]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
-    assert main(["compact", "s3://bucket/copy.lcc"]) == 0
+    assert main(["compact", "s3://bucket/copy.lcc", "--base"]) == 0
     capsys.readouterr()
     assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
     told = capsys.readouterr()

@@ -13,6 +13,7 @@ import pytest
 
 import codec
 from codec.errors import TruncatedRecordError, VersionError
+from codec.inspect import is_tensor, leaves
 from codec.scheme.coding import Coding
 from lcviz.lab import records as module
 from lcviz.lab.chain_summary import Summary, summarize
@@ -242,7 +243,7 @@ def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     assert summary_of(overlap).steps == tuple(range(0, 60, 3))
     assert summary_of(overlap).full_nbytes == 20 * FULL  # no step twice
     assert sum(f.aside for f in contents(overlap).records) == 18
-    codec.compact(path)
+    codec.compact(path, base=True)
     write(path, 26, 20)
     for file in path.glob("*.safetensors"):
         if int(file.name[:8]) < 57 or file.name.startswith("00000057.delta"):
@@ -339,3 +340,11 @@ def test_what_a_disk_did_not_give_is_asked_for_again(
     assert (again(found)[0], read) == (found, [])
     after = read_heads(codec.Chain(path), folder, shallow)
     assert ([h.problem for h in after.values()], list(after)) == (6 * [""], list(shallow))
+
+
+def test_gradients_are_not_part_of_the_full_size() -> None:
+    path = GOLDEN / "gradients.lcc"
+    state = leaves(codec.restore(path, 0))
+    full = sum(value.nbytes for _, value in state if is_tensor(value))
+    assert heads(path)[0].full_nbytes == full
+    assert [facts.full_nbytes for facts in contents(path).records] == 5 * [full]

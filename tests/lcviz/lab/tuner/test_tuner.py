@@ -19,7 +19,7 @@ from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay
-from lcviz.lab.tuner.candidates import Candidate, Setting, settings
+from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Setting, settings
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
@@ -309,3 +309,15 @@ def test_where_a_run_fails() -> None:
     assert len(points) == 10
     assert just_before_a_checkpoint(40, 1) == 40
     assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
+
+
+def test_the_guide_says_how_many_checkpoints_are_needed() -> None:
+    page = Path(codec.__file__).parents[1] / "docs/how-to/choose-settings.md"
+    longest = max(INTERVALS)
+    text = page.read_text()
+    assert f"at least {3 * longest} full checkpoints" in text
+    assert "`--intervals 1,2,5` needs 15" in text
+    for interval, least in ((longest, 3 * longest), (5, 15)):
+        assert replay._failures_without_loss(least, interval)
+        with pytest.raises(codec.SettingsError, match=f"give it {least} or more"):
+            replay._failures_without_loss(least - 1, interval)
