@@ -120,7 +120,7 @@ _COMPRESSING = '''def given(options, scratch):
 
 def states(found):
     """Step and state of every file, in the order of the receipt."""
-    for step, name, digest, under in FILES:
+    for step, name, digest, left_out in FILES:
         if digest not in found:
             raise DifferentError(f"The file {name} of SHA-256 {digest} is not among those given.")
         path = found[digest]
@@ -128,21 +128,19 @@ def states(found):
             for position in codec.Chain(path).every_step():
                 yield position.step, position.whole()
         elif name.lower().endswith(".safetensors"):
-            yield step, weights(safetensors.torch.load(path.read_bytes()))
+            yield step, in_order(safetensors.torch.load(path.read_bytes()))
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-            for key in under:
-                state = state[key]
-            yield step, weights(state)
+            for key in [key for key in state if str(key) in left_out]:
+                del state[key]
+            yield step, in_order(state)
 
 
-def weights(state):
-    """The tensors, by name; each in memory of its own."""
-    return {
-        name: state[name].detach().contiguous().clone()
-        for name in sorted(state)
-        if isinstance(state[name], torch.Tensor)
-    }
+def in_order(state):
+    """Tensors alone by their names; anything else as it is."""
+    if all(isinstance(value, torch.Tensor) for value in state.values()):
+        return {key: state[key] for key in sorted(state, key=str)}
+    return state
 
 
 def make_chain(path, options):
@@ -276,8 +274,8 @@ def reproduce_script(receipt: Receipt) -> str:
         what, package, sources = f"Trains {receipt['what']}", "demo_models", "(codec, demo_models)"
         argument = _FOLDER if folder else "parser.set_defaults(folder=None)"
     else:
-        lines = [(f["step"], f["name"], f["sha256"], f["under"]) for f in receipt["files"]]
-        files = "FILES = [  # step, name, SHA-256, keys under which the weights are\n"
+        lines = [(f["step"], f["name"], f["sha256"], f["left_out"]) for f in receipt["files"]]
+        files = "FILES = [  # step, name, SHA-256, outermost keys that are left out\n"
         files += "".join(f"    {line!r},\n" for line in lines) + "]\n"
         what, package, sources = "Compresses the same files", "safetensors.torch", "(codec,)"
         argument, body = _FILES, _COMPRESSING

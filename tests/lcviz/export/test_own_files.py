@@ -146,7 +146,7 @@ def hostile_pickles() -> list[tuple[bytes, str]]:
         (torch_file({"w": W.to_sparse()}), "sparse"),
         (torch_file({"\ud800": W}), r"files cannot hold: '\ud800'"),
         (torch_file({"__metadata__": W}), "cannot hold: '__meta"),
-        (torch_file({1: W}), "keys that are no texts"),
+        (torch_file({(1, 2): W}), "a key of the state is a tuple"),
         (rewritten(pickled=memory), "more memory than it has"),
     ]
 
@@ -293,6 +293,7 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     views = {"z": z.conj(), "n": z.clone().conj().imag}  # marks beside the memory of another
     weights = {"state_dict": {"model": {"b": W[0], "a": W.T, "n": 3}}}
     more = {"epoch": 1, "optimizer": {"state": {}}, "loss": torch.tensor(0.5), "\ud800": 1}
+    more |= {"numbers": [(1, 2.5, None, b"x"), 10**30], "kinds": {1, 2}}
     torch.save(views, tmp_path / "1.pt")
     torch.save(weights | more, tmp_path / "2.pt")
     save_file({"b": W.bfloat16()}, tmp_path / "3.safetensors")
@@ -306,14 +307,23 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     state = marked.state()
     assert torch.equal(state["z"], z.conj().resolve_conj())
     assert torch.equal(state["n"], -(W + 1))
-    assert nested.under == ("state_dict", "model")
-    left_out = ("epoch", "optimizer", "loss", r"\ud800", "state_dict/model/n")
-    assert nested.left_out == left_out
-    assert dict(nested.tensors) == {"a": ("F32", (5, 4)), "b": ("F32", (5,))}
+    assert nested.parts.keys() == {"state_dict", "epoch", "optimizer", "loss", "numbers"}
+    assert nested.left_out.keys() == {r"\ud800", "kinds"}
+    assert "is a set" in nested.left_out["kinds"]
+    assert dict(nested.tensors) == {
+        "state_dict/model/a": ("F32", (5, 4)),
+        "state_dict/model/b": ("F32", (5,)),
+        "loss": ("F32", ()),
+    }
     state = nested.state()
-    assert list(state) == ["a", "b"]
-    assert torch.equal(state["a"], W.T)
-    assert state["a"].is_contiguous()
+    assert list(state) == ["state_dict", "epoch", "optimizer", "loss", "numbers"]
+    assert (state["epoch"], state["optimizer"]) == (1, {"state": {}})
+    assert state["numbers"] == [(1, 2.5, None, b"x"), 10**30]
+    inner = state["state_dict"]["model"]
+    assert list(inner) == ["b", "a", "n"]
+    assert inner["n"] == 3
+    assert torch.equal(inner["a"], W.T)
+    assert inner["a"].is_contiguous()
     data = (tmp_path / "2.pt").read_bytes()
     assert (nested.nbytes, nested.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     assert half.state()["b"].dtype == torch.bfloat16
@@ -440,7 +450,7 @@ def test_a_pickle_that_changes_while_it_is_read(
     def convert(_: Reader, source: Path, target: Path, _waiting: Any) -> dict[str, Any]:
         target.write_bytes(save({"w": W}))
         torch.save({"w": W + 1}, source)
-        return {"under": [], "left_out": []}
+        return {"parts": {}, "left_out": {}}
 
     monkeypatch.setattr(Reader, "convert", convert)
     torch.save({"w": W}, tmp_path / "1.pt")

@@ -285,3 +285,35 @@ def test_stopped_and_asked_for_again(
     go_on.set()
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances", "tensors"}
+
+
+def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
+    own_files: OpenPage, tmp_path: Path
+) -> None:
+    for i in range(3):
+        state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}
+        moments = {"state": {0: {"exp_avg": torch.arange(40.0) * i}}}
+        torch.save(state | {"optimizer": moments, "kind": torch.float32}, tmp_path / f"{i}.pt")
+    page = own_files(export_path=tmp_path, tables="true")
+    (warning,) = page.texts("warning")
+    assert "**kind** ('kind' is a dtype" in warning
+    pills = page.at.get("button_group")[-1]
+    assert pills.options == ["model, 504 B", "epoch", "optimizer, 480 B"]
+    finished(page.click("export-start"))
+    made = result(page)
+    assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch", "optimizer"}
+    assert "Of an optimizer's moments, 3 bits each." in " ".join(page.texts("caption"))
+    (rows,) = (t.value for t in page.at.table if "stored" in t.value)
+    assert set(rows["stored"]) == {"lossy", "exactly", "3 bits"}
+    assert "As files of what is kept" in page.metrics  # the dtype is in neither
+
+    page.at.get("button_group")[-1].set_value(["optimizer"])
+    page.run()
+    finished(page.click("export-start"))
+    made = result(page)
+    assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch"}
+    left_out = "Left out, of the files too: kind, optimizer."
+    assert any(left_out in text for text in page.texts("caption"))
+    page.at.get("button_group")[-1].set_value(["model", "epoch", "optimizer"])
+    assert any("Keep at least one" in text for text in page.run().texts("markdown"))
+    assert not page.at.button
