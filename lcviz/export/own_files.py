@@ -37,7 +37,14 @@ from codec.inspect import (
     short,
     unflatten,
 )
-from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
+from lcviz.server.foreign_files import (
+    CHAIN,
+    Tensors,
+    chain_inside,
+    check_torch_zip,
+    extract,
+    tensors_of,
+)
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.server.unpickle import METADATA
@@ -246,7 +253,9 @@ def _open_file(
     nbytes = _regular(path)
     suffix = Path(name).suffix.lower()
     if suffix not in SUFFIXES:
-        raise SourceError(f"is none of {', '.join((*SUFFIXES, '.lcc.zip'))}")
+        raise SourceError(
+            f"is no checkpoint; open files of {', '.join(SUFFIXES)}, or one chain, {CHAIN}"
+        )
     digest = _sha256(path)
     if suffix not in TORCH:
         return OwnFile(name, nbytes, digest, path, path, _tensors(path))
@@ -294,25 +303,33 @@ def _tensors(path: Path) -> Tensors:
 
 def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
-    uploaded = path.parent == place.path  # then it stays where it is
-    target = path if uploaded else place.path / "opened.lcc.zip"
-    taken = 0 if uploaded else codec.Chain(path).nbytes if path.is_dir() else _regular(path)
-    place.take(taken)
+    target, taken = place.path / "opened.lcc.zip", 0
     try:
         if path.is_dir():
+            place.take(taken := codec.Chain(path).nbytes)
             codec.Chain(path).pack(target)
         else:
+            nbytes = _regular(path)
             with path.open("rb") as file:
-                check_members(file)
-            if not uploaded:
-                shutil.copyfile(path, target)
+                inside = chain_inside(file, nbytes)
+                if inside is not None:
+                    place.take(taken := inside.file_size)
+                    with target.open("wb") as copy:
+                        extract(file, inside, copy)
+                elif path.parent == place.path:  # an upload, which stays where it is
+                    target = path
+                else:
+                    place.take(taken := nbytes)
+                    shutil.copyfile(path, target)
         with target.open("rb") as file:
             codec.Chain(file)
     except BaseException:
-        if not uploaded:
+        if target != path:
             target.unlink(missing_ok=True)
             place.take(-taken)
         raise
+    if path.parent == place.path and target != path:
+        place.remove(path)
     shown = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
     archive = OwnFile(shown, target.stat().st_size, _sha256(target), target, target, {})
     return OwnFiles(place, archive=archive)

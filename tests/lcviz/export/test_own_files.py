@@ -271,6 +271,65 @@ def test_an_archive_a_folder_and_an_upload_are_the_same_chain(
         opened(place, tmp_path / "run.lcc.zip", tmp_path / "1.pt")
 
 
+def bundle(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def test_a_chain_beside_its_papers_is_found(
+    make_chain: MakeChain, tmp_path: Path, shelf: Shelf
+) -> None:
+    """As *Download everything* gives it; names lead nowhere."""
+    make_chain(*({"w": W + i} for i in range(3)))
+    chain = (tmp_path / "run.lcc.zip").read_bytes()
+    papers = [("receipt.json", b"{}"), ("restore.py", b"raise SystemExit")]
+    data = bundle(("../../evil.LCC.zip", chain), *papers)
+    (tmp_path / "all.zip").write_bytes(data)
+    place, upload = shelf.place(), shelf.place()
+    upload.take(len(data))
+    (upload.path / "upload0.zip").write_bytes(data)
+    for own in (
+        opened(place, tmp_path / "all.zip"),
+        open_files([("all.zip", upload.path / "upload0.zip")], upload, quiet),
+    ):
+        assert not own.refused
+        assert own.archive is not None
+        assert own.archive.name == "all.zip"
+        assert own.archive.sha256 == hashlib.sha256(chain).hexdigest()
+        assert own.steps == (0, 1, 2)
+        assert [p.name for p in own.place.path.iterdir()] == ["opened.lcc.zip"]
+    assert shelf.nbytes == 2 * len(chain)
+    assert not (tmp_path.parent / "evil.LCC.zip").exists()
+
+
+def test_a_hostile_zip_beside_papers(
+    make_chain: MakeChain, tmp_path: Path, shelf: Shelf, place: VisitorFolder
+) -> None:
+    chain = make_chain({"w": W}).with_name("run.lcc.zip").read_bytes()
+    whole = bundle(("a.lcc.zip", chain))
+    damaged = bytearray(whole)
+    damaged[60] ^= 1
+    larger = bytearray(whole)  # the list says that it unpacks to 2 GiB
+    at = whole.rindex(b"PK\1\2") + 24
+    larger[at : at + 4] = struct.pack("<I", 2**31)
+    for data, sentence in (
+        (bundle(("a.lcc.zip", chain), ("b.lcc.zip", chain)), "holds 2 chains; unpack it"),
+        (bundle(("a.lcc.zip", bytes(2**22)), method=zipfile.ZIP_DEFLATED), "a compressed chain"),
+        (bytes(damaged), "cut off or damaged"),
+        (bytes(larger), "compressed chain"),
+        (bundle(("a.lcc.zip", b"x" * 99)), "is not a readable .lcc.zip"),
+        (bundle(("notes.txt", b"x")), "is no chain: "),
+    ):
+        (tmp_path / "all.zip").write_bytes(data)
+        (refusal,) = opened(place, tmp_path / "all.zip").refused
+        assert sentence in refusal
+        assert list(place.path.iterdir()) == []
+        assert shelf.nbytes == 0
+
+
 def test_a_zip_of_too_many_members(
     place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +464,8 @@ def test_files_that_cannot_be_taken(
     gone, first, second, kind, pipe = found.refused
     assert gone.startswith("a.pt: file not found")
     assert first == second == "1.safetensors: another file has the same name; rename it."
-    assert kind.startswith("x.npy: is none of .safetensors, .pt")
+    assert kind.startswith("x.npy: is no checkpoint; open files of .safetensors, .pt")
+    assert kind.endswith(", or one chain, .lcc.zip.")
     assert pipe == "pipe.pt: is no file."
     with pytest.raises(SourceError, match="201 files; up to 200"):
         open_files([(f"{i}.safetensors", good) for i in range(201)], place, quiet)
