@@ -29,12 +29,13 @@ _UNIX = 3
 
 _HEAD = '''"""@WHAT@
 
+    @FOLDER@
     @INSTALL@
     @USAGE@
 
-Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
-what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit code 0:
-the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
+The first line installs the lcviz project, from the folder with its pyproject.toml. The script
+compares what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit
+code 0: the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
 """
 
 import argparse
@@ -46,11 +47,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy
-import torch
+try:
+    import numpy
+    import torch
 
-import codec
-@IMPORTS@
+    import codec
+    @IMPORTS@
+@MISSING@
 @CONSTANTS@
 
 
@@ -216,20 +219,23 @@ if __name__ == "__main__":
 
 _RESTORING = '''"""Restores a step of the archive beside this file as a plain .safetensors file.
 
+    @FOLDER@
     @INSTALL@
     python restore.py [STEP]
 
-Run it where `codec` can be imported: in the root of the project. Exit code 0: done. 1: the archive
-is damaged, or has no such step; a sentence says what. 2: wrong use.
+The first line installs the lcviz project, from the folder with its pyproject.toml. Exit code 0:
+done. 1: the archive is damaged, has no such step, or something was missing; a sentence says what.
+2: wrong use.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-import codec
-from codec.files import write_state
-
+try:
+    import codec
+    from codec.files import write_state
+@MISSING@
 ARCHIVE = @ARCHIVE@
 LAST = @LAST@
 
@@ -258,6 +264,16 @@ if __name__ == "__main__":
 '''
 
 
+# One line installs all: the project's own packages, and what they need in tried versions.
+_FOLDER_COMMAND = "pip install FOLDER-OF-LCVIZ"
+_MISSING = f"""except ModuleNotFoundError as exc:
+    sys.exit(
+        f"The package {{exc.name}} is missing here. Install the lcviz project, the folder with its "
+        "pyproject.toml, once:\\n\\n    {_FOLDER_COMMAND}\\n"
+    )
+"""
+
+
 def reproduce_script(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
     settings = receipt["settings"]
@@ -282,7 +298,7 @@ def reproduce_script(receipt: Receipt) -> str:
     stated = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
     return _filled(
         _HEAD + body + _TAIL,
-        IMPORTS=f"import {package}\n",
+        IMPORTS=f"import {package}",
         CODING=", ".join(f"{name}={name.upper()}" for name in coding),
         INSTALL=install_command(receipt),
         USAGE=reproduce_command(receipt),
@@ -323,7 +339,7 @@ def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str
 
 
 def _filled(template: str, **values: str) -> str:
-    for mark, value in values.items():
+    for mark, value in (values | {"MISSING": _MISSING, "FOLDER": _FOLDER_COMMAND}).items():
         template = template.replace(f"@{mark}@", value)
     return template
 
