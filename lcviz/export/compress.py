@@ -140,7 +140,9 @@ def _save(
             assert chain.tracker is not None, "something is saved"
             track: Arrays = chain.tracker.state
             file = files.get(step)
-            sizes = _file_sizes(file, state, settings.left_out, deflates) if file else (None, None)
+            file_nbytes, zipped = (
+                _file_sizes(file, state, settings.left_out, deflates) if file else (None, None)
+            )
             found.append(
                 ComparedStep(
                     step,
@@ -148,7 +150,8 @@ def _save(
                     saved.kind,
                     saved.nbytes,
                     saved.full_nbytes,
-                    *sizes,
+                    file_nbytes,
+                    zipped,
                     *errors(now, track, live, first),
                     digest_of(now, track),
                 )
