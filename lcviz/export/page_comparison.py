@@ -50,7 +50,7 @@ def _cards(made: Compressed) -> None:
     t = totals(made.steps)
     furthest = t.furthest.distance
     left_out = names_left_out(made.receipt)
-    alike = " of what is kept" if left_out else ""
+    alike = ", same parts" if left_out else ""
     cards = [
         (
             "The chain",
@@ -72,7 +72,7 @@ def _cards(made: Compressed) -> None:
             "Where something is left out, of such files without it.",
         ),
         (
-            f"As zipped files{alike}",
+            f"Zipped{alike}" if left_out else "As zipped files",
             nbytes_text(t.zipped) if t.zipped is not None else "not tried",
             None,
             "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "

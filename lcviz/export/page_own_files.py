@@ -34,6 +34,7 @@ from .page_upload import opened_files
 from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session, the newest
+MOST_ROWS = 5  # of the table of files, then it scrolls: the button below is on the first screen
 MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
@@ -133,14 +134,14 @@ def _contents(own: OwnFiles) -> None:
         st.warning(plain(sentence), icon=":material/difference:")
     if reasons := {name: why for file in own.files for name, why in file.left_out.items()}:
         few = list(reasons.items())[:MOST_SENTENCES]
-        told = "; ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
+        told = ", ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
         more = ", and more" if len(reasons) > len(few) else ""
         st.warning(
-            f"Left out here and of what the files are compared with: {told}{more}.",
+            f"Left out on both sides, because a chain cannot hold it: {told}{more}.",
             icon=":material/remove_selection:",
         )
     rows = pd.DataFrame(list(map(_row, own.files)))
-    widgets.scrolling(rows, "export-files", min(widgets.TABLE_HEIGHT, 38 + 35 * len(rows)))
+    widgets.scrolling(rows, "export-files", 38 + 35 * min(len(rows), MOST_ROWS))
 
 
 def _first(sentences: Sequence[str], about: str) -> list[str]:

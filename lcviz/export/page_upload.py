@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from codec.errors import LccError, SourceError
+from lcviz.server.foreign_files import CHAIN
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session
@@ -31,16 +32,15 @@ def opened_files() -> OwnFiles | None:
             # A new widget for every upload: the server drops its copy of the one before. It takes
             # any kind of file: for a wrong one Streamlit shows a red name, and not what to do.
             st.file_uploader(
-                "Checkpoints of your own",
+                f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
                 accept_multiple_files=True,
                 key=f"export_upload_{turn}",
                 on_change=_received,
                 args=(turn,),
                 max_upload_size=UPLOAD_MIB,
-                help="A series of .safetensors or .pt files with numbers in their names; or one "
-                "chain: an .lcc.zip, or what Download everything gave. "
-                f"Up to {MOST_FILES} files, {MOST_MIB} MiB together. They "
-                "are kept for this browser tab alone, and deleted with it.",
+                help="Files with numbers in their names; or the chain that Download chain or "
+                f"Download everything gave. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
+                "They are kept for this browser tab alone, and deleted with it.",
             )
         with grid.cell():
             path = st.text_input(

@@ -80,7 +80,7 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[Parts, dict[str, Any]]:
         try:
             below[str(key)] = _tensor_nbytes(_flattened(torch, {key: state[key]}))
         except (InputError, Refused) as exc:
-            left_out[str(key)] = str(exc).partition(". To leave it out")[0][:200]
+            left_out[str(key)] = str(exc).partition(";")[0][:200]
             del state[key]  # type: ignore[attr-defined]
     if left_out and not state:
         raise Refused(next(iter(left_out.values())))

@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 import codec
+from codec.errors import DTypeError
 from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.tuner.own_files import OwnFiles, look_into
@@ -145,6 +146,9 @@ def _looked_into(path: Path, stamp: int) -> tuple[OwnFiles | None, str]:
         inside = path.iterdir() if path.is_dir() else ()
         session.check_may_read(path, *(p for p in inside if p.is_symlink()))
         return _found(os.fspath(path), stamp), ""
+    except DTypeError as exc:  # which advises settings that this page does not have
+        why = str(exc).partition(";")[0]
+        return None, f"{why}. Export makes a chain of such files without it; open that here."
     except (codec.LccError, OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         return None, f"{why.rstrip('.')}."

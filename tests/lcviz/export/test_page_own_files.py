@@ -306,7 +306,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     assert "Of an optimizer's moments, 3 bits each." in " ".join(page.texts("caption"))
     (rows,) = (t.value for t in page.at.table if "stored" in t.value)
     assert set(rows["stored"]) == {"lossy", "exactly", "3 bits"}
-    assert "As files of what is kept" in page.metrics  # the dtype is in neither
+    assert "As files, same parts" in page.metrics  # the dtype is in neither
 
     page.at.get("button_group")[-1].set_value(["optimizer"])
     page.run()

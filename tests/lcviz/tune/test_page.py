@@ -329,6 +329,16 @@ def test_own_files_too_few_for_an_interval(
     assert left_out in page.at.title[0].proto.help
 
 
+def test_own_files_with_what_no_chain_holds(tuning: Tuning, own: Path) -> None:
+    """The codec's own advice names a setting that this page does not have."""
+    for i in range(40):
+        state = {"model": torch.load(own / f"{i}.pt", weights_only=True), "kind": torch.float32}
+        torch.save(state, own / f"{i}.pt")
+    told = said(tuning(**OWN, tune_own=str(own)))
+    assert "'kind' is a dtype. Export makes a chain of such files without it; open that" in told
+    assert "policy" not in told
+
+
 def test_two_own_files_are_too_few(tuning: Tuning, own: Path) -> None:
     for i in range(2, 40):
         (own / f"{i}.pt").unlink()
