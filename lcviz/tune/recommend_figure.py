@@ -26,7 +26,7 @@ _BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
 SURE = "95 of 100 below"  # what a bound means, in words
 MEASURES = {
-    "distance": f"distance to what was trained, {SURE}",
+    "distance": f"distance, {SURE}",
     "rework": f"iterations lost, {SURE}",
 }
 
@@ -70,7 +70,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(type="log", dtick="D2", tickformat="~g")
     if measure == "distance":
-        figure.update_yaxes(type="log", tickformat="~g")
+        figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
     else:
         figure.update_yaxes(rangemode="tozero")
     more = len(tuned.candidates) - len(drawn)
