@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from codec.inspect import Arrays, Layout
+from codec.inspect import Arrays, Layout, TensorSpec
 from lcviz.lab.measures import distance
 
+LOSSY, EXACTLY = "lossy", "exactly"
 _CHUNK = 2**20  # bytes
 
 
@@ -20,13 +21,15 @@ class TensorError:
     """One tensor at one step, in float32; values are not finite where the tensor is not.
 
     distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both norms are 0, infinite if only the denominator is.
-    largest: max |restored − u|.
+    largest: max |restored − u|. stored: EXACTLY, LOSSY, or the target of an optimizer's moment, as
+    "bits=3". What is stored exactly has no error.
     """
 
     name: str
     n: int
     distance: float
     largest: float
+    stored: str = LOSSY
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class ComparedStep:
     """One step of a chain and its original.
 
     source: the file's name. kind, nbytes: of the record. full_nbytes: the state in float32.
-    file_nbytes: the file. zipped: the file deflated, None if that was not tried. distance, largest:
-    as in `TensorError`, over all lossy tensors. tensors: each of those. track: xxh3-128 of what is
-    restored.
+    file_nbytes: the file, or such a file of what is kept of it. zipped: that file deflated, None if
+    it was not tried. distance, largest: as in `TensorError`, over all weights: an optimizer's
+    moments are apart. tensors: each one of the state. track: xxh3-128 of what is restored.
     """
 
     step: int
@@ -71,7 +74,7 @@ class Totals:
 def errors(
     layout: Layout, track: Arrays, live: Arrays, first: Arrays
 ) -> tuple[float, float, tuple[TensorError, ...]]:
-    """Distance and largest error over all lossy tensors, and of each.
+    """Distance and largest error over all weights, and of each tensor.
 
     Args:
         layout: of the three states, each name -> array.
@@ -84,27 +87,25 @@ def errors(
         off, moved = distance(track, live, names), distance(live, first, names)
         return off / moved if moved else float("inf") if off else 0.0
 
-    lossy = [t.name for t in layout.tensors if t.lossy]
+    def error(tensor: TensorSpec) -> TensorError:
+        name, n = tensor.name, live[tensor.name].size
+        if not tensor.lossy:
+            return TensorError(name, n, 0.0, 0.0, EXACTLY)
+        furthest = float(np.max(np.abs(track[name] - live[name]), initial=0.0))
+        return TensorError(name, n, relative([name]), furthest, tensor.target or LOSSY)
+
     with np.errstate(invalid="ignore", over="ignore"):
-        each = tuple(
-            TensorError(
-                name,
-                live[name].size,
-                relative([name]),
-                float(np.max(np.abs(track[name] - live[name]), initial=0.0)),
-            )
-            for name in lossy
-        )
-        largest = float(np.max([e.largest for e in each], initial=0.0))
-    return relative(lossy), largest, each
+        each = tuple(map(error, layout.tensors))
+        weights = [e for e in each if e.stored == LOSSY]
+        largest = float(np.max([e.largest for e in weights], initial=0.0))
+    return relative([e.name for e in weights]), largest, each
 
 
-def zipped_nbytes(path: Path) -> int:
-    """Bytes of a file deflated as zip programs do by default."""
+def zipped_nbytes(file: IO[bytes]) -> int:
+    """Bytes of a file, from where it is, deflated as zip programs do by default."""
     packer, total = zlib.compressobj(6), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            total += len(packer.compress(chunk))
+    while chunk := file.read(_CHUNK):
+        total += len(packer.compress(chunk))
     return total + len(packer.flush())
 
 

@@ -13,7 +13,7 @@ from lcviz.report.figure_parts import MOST_MARKED, label, line, shortened, step_
 from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure, plotted
 
-from .comparison import ComparedStep, TensorError, totals
+from .comparison import EXACTLY, ComparedStep, TensorError, totals
 
 MOST_BARS = 16  # tensors in one picture; the table has all of them
 NAME_LENGTH = 26
@@ -77,12 +77,13 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
 
 
 def tensors_of_step(one: ComparedStep) -> Panel:
-    """Relative distance of every tensor of a step, the largest ones as bars."""
+    """Relative distance of every tensor of a step, the largest ones as bars; the table has all."""
 
     def size(t: TensorError) -> float:
         return t.distance if math.isfinite(t.distance) else math.inf
 
-    tensors = sorted(one.tensors, key=size, reverse=True)
+    tensors = sorted((t for t in one.tensors if t.stored != EXACTLY), key=size, reverse=True)
+    exact = [t for t in one.tensors if t.stored == EXACTLY]
     bars = tensors[:MOST_BARS]
     height = max(150, 70 + 26 * len(bars))
     figure = base_figure("relative distance", "", height, l=190, r=90, t=8)
@@ -116,10 +117,24 @@ def tensors_of_step(one: ComparedStep) -> Panel:
             f"{_number_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
             f"{_number_text(last.distance)}.{more}"
         )
-    columns = {"tensor": [t.name for t in tensors], "weights": [t.n for t in tensors]}
-    table = pd.DataFrame(columns | _error_columns(tensors))
+        if exact:
+            are = "tensor is" if len(exact) == 1 else "tensors are"
+            sentence += f" {len(exact):,} {are} stored exactly."
+    rows = [*tensors, *exact]
+    columns = {
+        "tensor": [t.name for t in rows],
+        "values": [t.n for t in rows],
+        "stored": [stored_text(t.stored) for t in rows],
+    }
+    table = pd.DataFrame(columns | _error_columns(rows))
     alt = "Relative distance of each tensor of a step from its original, as bars."
     return Panel(f"Tensors of step {one.step}", sentence, figure, alt, table)
+
+
+def stored_text(stored: str) -> str:
+    """How a tensor is stored, in words: "3 bits" for "bits=3"."""
+    name, equals, number = stored.partition("=")
+    return f"{number} {name}" if equals else stored
 
 
 def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, Any]:

@@ -7,10 +7,14 @@ every step.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 import codec
 from codec import Coding
@@ -32,14 +36,15 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """The settings of a Checkpointer that a visitor chooses."""
+    """What a visitor chooses. left_out: outermost keys of the files that the chain lacks."""
 
     coding: Coding = field(default_factory=Coding)
     base_every: int | None = 1000
+    left_out: frozenset[str] = frozenset()
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """By the names of its arguments."""
+        """Those of a Checkpointer, by their names."""
         return self.coding.header() | {"base_every": self.base_every}
 
 
@@ -115,7 +120,7 @@ def _save(
     deflates = sum(file.nbytes for file in own.files) <= MOST_ZIPPED
     front, first, layout = Front(Policy()), Arrays(), Layout(())
     with codec.Checkpointer(path, **settings.arguments) as chain:
-        for i, (step, state) in enumerate(own.states()):
+        for i, (step, state) in enumerate(own.states(settings.left_out)):
             progress(i, 2 * len(own.steps))
             parts, now = front.look_at(state)
             live = to_arrays(parts.tensors, now)
@@ -135,6 +140,9 @@ def _save(
             assert chain.tracker is not None, "something is saved"
             track: Arrays = chain.tracker.state
             file = files.get(step)
+            file_nbytes, zipped = (
+                _file_sizes(file, state, settings.left_out, deflates) if file else (None, None)
+            )
             found.append(
                 ComparedStep(
                     step,
@@ -142,8 +150,8 @@ def _save(
                     saved.kind,
                     saved.nbytes,
                     saved.full_nbytes,
-                    file.nbytes if file else None,
-                    zipped_nbytes(file.source) if file and deflates else None,
+                    file_nbytes,
+                    zipped,
                     *errors(now, track, live, first),
                     digest_of(now, track),
                 )
@@ -151,9 +159,29 @@ def _save(
     return found
 
 
+def _file_sizes(
+    file: OwnFile, state: Mapping[Any, Any], left_out: Collection[str], deflates: bool
+) -> tuple[int, int | None]:
+    """Bytes of a file, and deflated; where something is left out, of such a file without it."""
+    if not file.left_out and not any(key in left_out for key in file.parts):
+        with file.source.open("rb") as whole:
+            return file.nbytes, zipped_nbytes(whole) if deflates else None
+    without = io.BytesIO()
+    torch.save(state, without)  # only files of torch have parts
+    nbytes = without.tell()
+    without.seek(0)
+    return nbytes, zipped_nbytes(without) if deflates else None
+
+
 def _receipt(own: OwnFiles, settings: ChainSettings, package: Package) -> Receipt:
     files = [
-        {"name": f.name, "step": f.step, "bytes": f.nbytes, "sha256": f.sha256, "under": [*f.under]}
+        {
+            "name": f.name,
+            "step": f.step,
+            "bytes": f.nbytes,
+            "sha256": f.sha256,
+            "left_out": sorted({*f.left_out, *(settings.left_out & f.parts.keys())}),
+        }
         for f in ([own.archive] if own.archive else own.files)
     ]
     what = "The states of a chain" if own.archive else plural(len(files), "checkpoint file")

@@ -1,19 +1,21 @@
 """A visitor's own checkpoints: files or a chain, checked one by one and put in order.
 
 Files that cannot be used are refused, each with a sentence; the others are taken. A .pt is read by
-a separate process (lcviz.server.unpickle) and kept as .safetensors in the visitor's place.
+a separate process (lcviz.server.unpickle) and kept in the visitor's place, with all that it holds,
+as .safetensors.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,10 +25,29 @@ from safetensors.torch import load
 
 import codec
 from codec.errors import SettingsError, SourceError
-from codec.inspect import MAX_STEP, SUFFIXES, TORCH, entry_of, file_steps, short
-from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
+from codec.inspect import (
+    MAX_JSON,
+    MAX_STEP,
+    SUFFIXES,
+    TORCH,
+    Parts,
+    entry_of,
+    file_steps,
+    is_tensor,
+    short,
+    unflatten,
+)
+from lcviz.server.foreign_files import (
+    CHAIN,
+    Tensors,
+    chain_inside,
+    check_torch_zip,
+    extract,
+    tensors_of,
+)
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import FullError, VisitorFolder
+from lcviz.server.unpickle import METADATA
 from lcviz.text import nbytes_text, plural
 
 MOST_FILES = 200
@@ -41,34 +62,43 @@ Tell = Callable[[int, int, str], None]  # files done, files in all, name of the 
 class OwnFile:
     """One checkpoint.
 
-    source: the file as it came; nbytes and sha256 are its. weights: the .safetensors to read, the
-    source itself if it is one. tensors: name -> (dtype, shape). under: keys under which the weights
-    were found. left_out: names of what else the file holds, 20 at most. step: its step.
+    source: the file as it came; nbytes and sha256 are its. converted: the .safetensors to read, the
+    source itself if it is one. tensors: name -> (dtype, shape). parts: outermost key -> bytes of
+    the tensors below it; {} of a flat state. left_out: outermost keys that no chain can hold, with
+    the reason. step: its step.
     """
 
     name: str
     nbytes: int
     sha256: str
     source: Path
-    weights: Path
+    converted: Path
     tensors: Tensors
-    under: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
 
-    def state(self) -> dict[str, Any]:
-        """Its tensors by name. Raises SourceError if the file is gone, changed or unreadable."""
+    def state(self) -> dict[Any, Any]:
+        """All that it holds. Raises SourceError if the file is gone, changed or unreadable."""
         try:
-            data = self.weights.read_bytes()
+            data = self.converted.read_bytes()
         except OSError as exc:
             raise SourceError(f"{self.name}: is gone; open it again") from exc
-        if self.weights == self.source and hashlib.sha256(data).hexdigest() != self.sha256:
+        is_source = self.converted == self.source
+        if is_source and hashlib.sha256(data).hexdigest() != self.sha256:
             raise SourceError(f"{self.name}: has changed since it was opened; open it again")
         try:
             found = load(data)
         except (SafetensorError, RuntimeError, TypeError, KeyError, ValueError) as exc:
             raise SourceError(f"{self.name}: cannot be read as tensors: {short(exc)}") from exc
-        return {name: found[name] for name in sorted(found)}
+        if not is_source:
+            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+            structure, values, names = json.loads(header["__metadata__"][METADATA])
+            parts = Parts(structure, {name: found[name] for name in names}, tuple(values))
+            found = unflatten(parts)
+        if all(map(is_tensor, found.values())):  # alike, whatever kind of file has them
+            return {name: found[name] for name in sorted(found, key=str)}
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +124,16 @@ class OwnFiles:
             return codec.Chain(self.archive.source).steps
         return tuple(file.step for file in self.files)
 
-    def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-        """Every step and its state. Raises SourceError."""
+    @property
+    def parts(self) -> dict[str, int]:
+        """Outermost keys of the files, each with the bytes of tensors below it in all of them."""
+        total: Counter[str] = Counter()
+        for file in self.files:
+            total.update(file.parts)
+        return dict(total)
+
+    def states(self, left_out: Collection[str] = ()) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        """Every step and its state, without these outermost keys. Raises SourceError."""
         if self.archive is not None:
             try:
                 for position in codec.Chain(self.archive.source).every_step():
@@ -106,7 +144,10 @@ class OwnFiles:
                     f"{reason}. Inspect shows which steps of the chain still restore"
                 ) from exc
         for file in self.files:
-            yield file.step, file.state()
+            state = file.state()
+            for key in [key for key in state if str(key) in left_out]:
+                del state[key]
+            yield file.step, state
 
 
 def list_files(path: Path) -> list[tuple[str, Path]]:
@@ -212,7 +253,9 @@ def _open_file(
     nbytes = _regular(path)
     suffix = Path(name).suffix.lower()
     if suffix not in SUFFIXES:
-        raise SourceError(f"is none of {', '.join((*SUFFIXES, '.lcc.zip'))}")
+        raise SourceError(
+            f"is no checkpoint; open files of {', '.join(SUFFIXES)}, or one chain, {CHAIN}"
+        )
     digest = _sha256(path)
     if suffix not in TORCH:
         return OwnFile(name, nbytes, digest, path, path, _tensors(path))
@@ -220,7 +263,8 @@ def _open_file(
         check_torch_zip(file, nbytes)
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
     place.remove(target)  # of an attempt that was given up
-    place.take(2 * nbytes)  # the most it may become
+    most = 2 * nbytes + MAX_JSON  # that it may become: its tensors and its header
+    place.take(most)
     try:
         answer = reader.convert(path, target, waiting)
         if "error" in answer:
@@ -230,11 +274,10 @@ def _open_file(
         tensors = _tensors(target)
     except BaseException:
         target.unlink(missing_ok=True)
-        place.take(-2 * nbytes)
+        place.take(-most)
         raise
-    place.take(target.stat().st_size - 2 * nbytes)
-    under, left_out = tuple(answer["under"]), tuple(answer["left_out"])
-    return OwnFile(name, nbytes, digest, path, target, tensors, under, left_out)
+    place.take(target.stat().st_size - most)
+    return OwnFile(name, nbytes, digest, path, target, tensors, answer["parts"], answer["left_out"])
 
 
 def _sha256(path: Path) -> str:
@@ -260,25 +303,33 @@ def _tensors(path: Path) -> Tensors:
 
 def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
-    uploaded = path.parent == place.path  # then it stays where it is
-    target = path if uploaded else place.path / "opened.lcc.zip"
-    taken = 0 if uploaded else codec.Chain(path).nbytes if path.is_dir() else _regular(path)
-    place.take(taken)
+    target, taken = place.path / "opened.lcc.zip", 0
     try:
         if path.is_dir():
+            place.take(taken := codec.Chain(path).nbytes)
             codec.Chain(path).pack(target)
         else:
+            nbytes = _regular(path)
             with path.open("rb") as file:
-                check_members(file)
-            if not uploaded:
-                shutil.copyfile(path, target)
+                inside = chain_inside(file, nbytes)
+                if inside is not None:
+                    place.take(taken := inside.file_size)
+                    with target.open("wb") as copy:
+                        extract(file, inside, copy)
+                elif path.parent == place.path:  # an upload, which stays where it is
+                    target = path
+                else:
+                    place.take(taken := nbytes)
+                    shutil.copyfile(path, target)
         with target.open("rb") as file:
             codec.Chain(file)
     except BaseException:
-        if not uploaded:
+        if target != path:
             target.unlink(missing_ok=True)
             place.take(-taken)
         raise
+    if path.parent == place.path and target != path:
+        place.remove(path)
     shown = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
     archive = OwnFile(shown, target.stat().st_size, _sha256(target), target, target, {})
     return OwnFiles(place, archive=archive)

@@ -11,10 +11,10 @@ from lcviz.ui import widgets
 
 from . import page_downloads as downloads
 from .archive import Package
-from .comparison import totals
-from .comparison_figure import distance_by_step, sizes_by_step, tensors_of_step
+from .comparison import EXACTLY, LOSSY, totals
+from .comparison_figure import distance_by_step, sizes_by_step, stored_text, tensors_of_step
 from .compress import MOST_ZIPPED, Compressed
-from .receipt import describe
+from .receipt import describe, names_left_out
 
 _LOADED = "export-loaded"  # in the session: a package with its bytes
 HELD = (_LOADED, downloads.RESTORED)
@@ -49,6 +49,8 @@ def comparison(made: Compressed) -> None:
 def _cards(made: Compressed) -> None:
     t = totals(made.steps)
     furthest = t.furthest.distance
+    left_out = names_left_out(made.receipt)
+    alike = ", same parts" if left_out else ""
     cards = [
         (
             "The chain",
@@ -63,13 +65,14 @@ def _cards(made: Compressed) -> None:
             "Every step in full, 4 bytes a weight; exactly stored tensors in their own dtype.",
         ),
         (
-            "As files",
+            f"As files{alike}",
             nbytes_text(t.files) if t.files else "a chain",
             f"chain: {percent_text(t.chain / t.files)} of it" if t.files else None,
-            "The bytes of the files that were opened, and what share of them the chain takes.",
+            "The bytes of the files that were opened, and what share of them the chain takes. "
+            "Where something is left out, of such files without it.",
         ),
         (
-            "As zipped files",
+            f"Zipped{alike}" if left_out else "As zipped files",
             nbytes_text(t.zipped) if t.zipped is not None else "not tried",
             None,
             "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
@@ -91,7 +94,13 @@ def _cards(made: Compressed) -> None:
     ]
     widgets.cards(cards, "export-cards", 6)
     kept = describe(made.receipt)["Kept"]
-    st.caption(f"{kept[0].upper()}{kept[1:]}.")
+    told = [f"{kept[0].upper()}{kept[1:]}."]
+    last = made.steps[-1].tensors
+    if moments := sorted({e.stored for e in last if e.stored not in (LOSSY, EXACTLY)}):
+        told.append(f"Of an optimizer's moments, {' or '.join(map(stored_text, moments))} each.")
+    if left_out:
+        told.append(f"Left out, of the files too: {plain(', '.join(left_out))}.")
+    st.caption(" ".join(told))
 
 
 def _loaded(made: Compressed) -> Package:

@@ -141,7 +141,8 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
         live = f", live {live_loss:.6f}" if live_loss is not None else ""
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
     if restored.left_out:
-        text += f" {plural(restored.left_out, 'value')} that are no tensors left out."
+        others = plural(restored.left_out, "value")
+        text += f" Such a file holds tensors alone, without {others} of the chain."
     st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
     label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ import streamlit as st
 
 import codec
 from lcviz.lab.progress import Progress
+from lcviz.report.figure_parts import shortened
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.quota import FullError, VisitorFolder
@@ -33,9 +34,11 @@ from .page_upload import opened_files
 from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session, the newest
+MOST_ROWS = 5  # of the table of files, then it scrolls: the button below is on the first screen
 MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
+_LEFT_OUT = "export_without"  # in the URL: outermost keys of the files
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
 USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
@@ -98,7 +101,7 @@ def own_files() -> None:
         if use == "as_is":
             _export_as_is(own, own.archive)
             return
-    settings = _settings()
+    settings = _settings(own.parts)
     if settings is None:
         return
     chain = _requested_chain(own, settings)
@@ -129,16 +132,16 @@ def _contents(own: OwnFiles) -> None:
     st.markdown(f"**{plural(len(own.files), 'checkpoint')}**, {nbytes}. {own.order}")
     for sentence in _first(own.odd, "file that is unlike the rest"):
         st.warning(plain(sentence), icon=":material/difference:")
-    sentences = []
-    if under := sorted({"/".join(f.under) for f in own.files if f.under}):
-        sentences.append(f"The weights were found under **{plain(', '.join(under))}**.")
-    if names := list(dict.fromkeys(name for file in own.files for name in file.left_out)):
-        few = ", ".join(names[:6]) + (" and more" if len(names) > 6 else "")
-        sentences.append(f"Left out, because they are no weights: {plain(few)}.")
-    if sentences:
-        st.markdown(" ".join(sentences))
+    if reasons := {name: why for file in own.files for name, why in file.left_out.items()}:
+        few = list(reasons.items())[:MOST_SENTENCES]
+        told = ", ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
+        more = ", and more" if len(reasons) > len(few) else ""
+        st.warning(
+            f"Left out on both sides, because a chain cannot hold it: {told}{more}.",
+            icon=":material/remove_selection:",
+        )
     rows = pd.DataFrame(list(map(_row, own.files)))
-    widgets.scrolling(rows, "export-files", min(widgets.TABLE_HEIGHT, 38 + 35 * len(rows)))
+    widgets.scrolling(rows, "export-files", 38 + 35 * min(len(rows), MOST_ROWS))
 
 
 def _first(sentences: Sequence[str], about: str) -> list[str]:
@@ -160,8 +163,11 @@ def _row(file: OwnFile) -> dict[str, Any]:
     }
 
 
-def _settings() -> ChainSettings | None:
-    """The settings of the chain, as the visitor chooses them; None if a number is wrong."""
+def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
+    """The settings that the visitor chooses; None, and why on the page, if they cannot be used.
+
+    parts: outermost keys of the files, each with the bytes of the tensors below it.
+    """
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         kept, others = grid.cell(), grid.cell()
@@ -178,9 +184,40 @@ def _settings() -> ChainSettings | None:
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier if most of the state is new, and once the deltas outgrow the last base.",
             )
+        left_out = _left_out(parts)
+        if parts and left_out >= parts.keys():
+            widgets.wrong("Keep at least one of them.")
+            return None
     if coding is None or base_every is None:
         return None
-    return ChainSettings(coding, base_every)
+    return ChainSettings(coding, base_every, left_out)
+
+
+def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
+    """What of the files is left out: nothing until the visitor says so."""
+    if len(parts) < 2:
+        return frozenset()
+    chosen = st.session_state.get(_LEFT_OUT, [])
+    if any(name not in parts for name in chosen):  # of other files
+        st.session_state[_LEFT_OUT] = [name for name in chosen if name in parts]
+    return frozenset(
+        st.pills(
+            "Leave out",
+            list(parts),
+            selection_mode="multi",
+            key=_LEFT_OUT,
+            format_func=lambda name: plain(_part_text(name, parts[name])),
+            bind="query-params",
+            persist_state="session",
+            help="Everything in the files is kept until you click a part here: weights as you set "
+            "above, an optimizer's moments with 3 bits each, all else exactly. What you leave out "
+            "is left out of the files too, when sizes are compared.",
+        )
+    )
+
+
+def _part_text(name: str, nbytes: int) -> str:
+    return f"{shortened(name, 40)}, {nbytes_text(nbytes)}" if nbytes else shortened(name, 40)
 
 
 def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from codec.errors import LccError, SourceError
-from codec.inspect import SUFFIXES
+from lcviz.server.foreign_files import CHAIN
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session
@@ -29,18 +29,18 @@ def opened_files() -> OwnFiles | None:
         grid = st.grid(2, min_column_width=320, key="export-places")
         turn = st.session_state.setdefault(_TURN, 0)
         with grid.cell():
-            # A new widget for every upload: the server drops its copy of the one before.
+            # A new widget for every upload: the server drops its copy of the one before. It takes
+            # any kind of file: for a wrong one Streamlit shows a red name, and not what to do.
             st.file_uploader(
-                "Checkpoints of your own",
-                type=[s[1:] for s in (*SUFFIXES, ".zip")],
+                f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
                 accept_multiple_files=True,
                 key=f"export_upload_{turn}",
                 on_change=_received,
                 args=(turn,),
                 max_upload_size=UPLOAD_MIB,
-                help="A series of .safetensors or .pt files, weights only, with numbers in their "
-                f"names; or one .lcc.zip. Up to {MOST_FILES} files, {MOST_MIB} MiB together. They "
-                "are kept for this browser tab alone, and deleted with it.",
+                help="Files with numbers in their names; or the chain that Download chain or "
+                f"Download everything gave. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
+                "They are kept for this browser tab alone, and deleted with it.",
             )
         with grid.cell():
             path = st.text_input(

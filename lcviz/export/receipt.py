@@ -121,7 +121,7 @@ def of_files(
         package: the verified archive.
         what: the files in words.
         settings: of the Checkpointer.
-        files: name, step, bytes, sha256 of each, and the keys under which its weights were found.
+        files: name, step, bytes, sha256 of each, and the outermost keys that were left out of it.
     """
     return _receipt("files", package) | {
         "what": what,
@@ -130,6 +130,12 @@ def of_files(
         "reproducible": "Fully reproducible from the same files: the script finds them by their "
         "SHA-256, whatever they are called.",
     }
+
+
+def names_left_out(receipt: Receipt) -> list[str]:
+    """Outermost keys that were left out of some file."""
+    files = receipt.get("files", [])
+    return list(dict.fromkeys(name for file in files for name in file.get("left_out", [])))
 
 
 def of_archive(package: Package) -> Receipt:
@@ -349,6 +355,8 @@ def describe(receipt: Receipt) -> dict[str, str]:
         found["Model"] = f"{receipt['model']['parameters']:,} parameters"
     elif receipt["of"] == "files":
         found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
+        if left_out := names_left_out(receipt):
+            found["Left out"] = ", ".join(left_out)
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
     return found | {
         "Kept": kept,

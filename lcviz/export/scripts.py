@@ -29,12 +29,13 @@ _UNIX = 3
 
 _HEAD = '''"""@WHAT@
 
+    @FOLDER@
     @INSTALL@
     @USAGE@
 
-Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
-what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit code 0:
-the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
+The first line installs the lcviz project, from the folder with its pyproject.toml. The script
+compares what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit
+code 0: the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
 """
 
 import argparse
@@ -46,11 +47,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy
-import torch
+try:
+    import numpy
+    import torch
 
-import codec
-@IMPORTS@
+    import codec
+    @IMPORTS@
+@MISSING@
 @CONSTANTS@
 
 
@@ -120,7 +123,7 @@ _COMPRESSING = '''def given(options, scratch):
 
 def states(found):
     """Step and state of every file, in the order of the receipt."""
-    for step, name, digest, under in FILES:
+    for step, name, digest, left_out in FILES:
         if digest not in found:
             raise DifferentError(f"The file {name} of SHA-256 {digest} is not among those given.")
         path = found[digest]
@@ -128,21 +131,19 @@ def states(found):
             for position in codec.Chain(path).every_step():
                 yield position.step, position.whole()
         elif name.lower().endswith(".safetensors"):
-            yield step, weights(safetensors.torch.load(path.read_bytes()))
+            yield step, in_order(safetensors.torch.load(path.read_bytes()))
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-            for key in under:
-                state = state[key]
-            yield step, weights(state)
+            for key in [key for key in state if str(key) in left_out]:
+                del state[key]
+            yield step, in_order(state)
 
 
-def weights(state):
-    """The tensors, by name; each in memory of its own."""
-    return {
-        name: state[name].detach().contiguous().clone()
-        for name in sorted(state)
-        if isinstance(state[name], torch.Tensor)
-    }
+def in_order(state):
+    """Tensors alone by their names; anything else as it is."""
+    if all(isinstance(value, torch.Tensor) for value in state.values()):
+        return {key: state[key] for key in sorted(state, key=str)}
+    return state
 
 
 def make_chain(path, options):
@@ -218,20 +219,23 @@ if __name__ == "__main__":
 
 _RESTORING = '''"""Restores a step of the archive beside this file as a plain .safetensors file.
 
+    @FOLDER@
     @INSTALL@
     python restore.py [STEP]
 
-Run it where `codec` can be imported: in the root of the project. Exit code 0: done. 1: the archive
-is damaged, or has no such step; a sentence says what. 2: wrong use.
+The first line installs the lcviz project, from the folder with its pyproject.toml. Exit code 0:
+done. 1: the archive is damaged, has no such step, or something was missing; a sentence says what.
+2: wrong use.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-import codec
-from codec.files import write_state
-
+try:
+    import codec
+    from codec.files import write_state
+@MISSING@
 ARCHIVE = @ARCHIVE@
 LAST = @LAST@
 
@@ -260,6 +264,16 @@ if __name__ == "__main__":
 '''
 
 
+# One line installs all: the project's own packages, and what they need in tried versions.
+_FOLDER_COMMAND = "pip install FOLDER-OF-LCVIZ"
+_MISSING = f"""except ModuleNotFoundError as exc:
+    sys.exit(
+        f"The package {{exc.name}} is missing here. Install the lcviz project, the folder with its "
+        "pyproject.toml, once:\\n\\n    {_FOLDER_COMMAND}\\n"
+    )
+"""
+
+
 def reproduce_script(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
     settings = receipt["settings"]
@@ -276,15 +290,15 @@ def reproduce_script(receipt: Receipt) -> str:
         what, package, sources = f"Trains {receipt['what']}", "demo_models", "(codec, demo_models)"
         argument = _FOLDER if folder else "parser.set_defaults(folder=None)"
     else:
-        lines = [(f["step"], f["name"], f["sha256"], f["under"]) for f in receipt["files"]]
-        files = "FILES = [  # step, name, SHA-256, keys under which the weights are\n"
+        lines = [(f["step"], f["name"], f["sha256"], f["left_out"]) for f in receipt["files"]]
+        files = "FILES = [  # step, name, SHA-256, outermost keys that are left out\n"
         files += "".join(f"    {line!r},\n" for line in lines) + "]\n"
         what, package, sources = "Compresses the same files", "safetensors.torch", "(codec,)"
         argument, body = _FILES, _COMPRESSING
     stated = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
     return _filled(
         _HEAD + body + _TAIL,
-        IMPORTS=f"import {package}\n",
+        IMPORTS=f"import {package}",
         CODING=", ".join(f"{name}={name.upper()}" for name in coding),
         INSTALL=install_command(receipt),
         USAGE=reproduce_command(receipt),
@@ -325,7 +339,7 @@ def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str
 
 
 def _filled(template: str, **values: str) -> str:
-    for mark, value in values.items():
+    for mark, value in (values | {"MISSING": _MISSING, "FOLDER": _FOLDER_COMMAND}).items():
         template = template.replace(f"@{mark}@", value)
     return template
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -21,7 +21,7 @@ from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_conten
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
-from lcviz.server.foreign_files import check_members
+from lcviz.server.foreign_files import CHAIN, chain_inside, extract
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session, widgets
 
@@ -64,7 +64,11 @@ class ChainSource:
         """As it is now. Raises ChainError, SettingsError, SourceError."""
         if self.watched is not None:
             return page_watch.chain(self.watched)
-        chain = codec.Chain(self.target)
+        try:
+            chain = codec.Chain(self.target)
+        except codec.ChainError:
+            _check_not_inside(self.target)
+            raise
         if self.run is None and self.folder is not None:
             session.check_may_read(*linked_records(self.folder))
         return chain
@@ -98,29 +102,48 @@ class Findings:
 class Upload:
     """An uploaded archive, in a file without a name on the visitors' shelf of this server.
 
-    It is gone once it is closed, at the latest with the session. Raises OSError if the disk does
-    not take it, FullError if the shelf does not, SourceError if it must not be opened.
+    Of what Export's *Download everything* gave, it is the chain inside. It is gone once it is
+    closed, at the latest with the session. Raises OSError if the disk does not take it, FullError
+    if the shelf does not, SourceError if it must not be opened.
     """
 
     def __init__(self, name: str, content: memoryview) -> None:
         self.name = name
-        place = session.shelf().place()
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
-        self.close = weakref.finalize(self, _close, self.file, place)
-        try:
+        if not name.lower().endswith(".zip"):
+            raise SourceError(
+                f"is no chain. Upload an archive, {CHAIN}, as Export's Download chain gives it; "
+                "checkpoint files can be opened on Export"
+            )
+        with ExitStack() as opened:
+            self.place = place = session.shelf().place()
+            opened.callback(place.close)
+            self.file = opened.enter_context(tempfile.TemporaryFile())
             place.take(len(content))
             self.file.write(content)
-            self.file.flush()
             self.file.seek(0)
-            check_members(self.file)
-        except BaseException:
-            self.close()
-            raise
+            if (inside := chain_inside(self.file, len(content))) is not None:
+                place.take(inside.file_size)
+                chain = opened.enter_context(tempfile.TemporaryFile())
+                extract(self.file, inside, chain)
+                self.file.close()
+                place.take(-len(content))
+                self.file = chain
+                self.file.seek(0)
+            self.close = weakref.finalize(self, opened.pop_all().close)
 
 
-def _close(*opened: Any) -> None:
-    for one in opened:
-        one.close()
+def _check_not_inside(target: object) -> None:
+    """Raise SourceError for the path of a zip that holds a chain beside other files."""
+    inside = None
+    with suppress(OSError, ValueError):  # no such file: why it is no chain is said already
+        if isinstance(target, Path) and target.is_file():
+            with target.open("rb") as file:
+                inside = chain_inside(file, target.stat().st_size)
+    if inside is not None:
+        raise SourceError(
+            f"{target} holds a chain and other files: unpack it, and enter the path of the "
+            f"{CHAIN} in it. Uploaded, it opens as it is"
+        )
 
 
 def choose() -> ChainSource | Literal["compare"] | None:
@@ -187,12 +210,12 @@ def _elsewhere(otherwise: str) -> str:
         turn = st.session_state.setdefault(_TURN, 0)
         st.file_uploader(
             "Or an archive, .lcc.zip",
-            type=["zip"],
             key=f"inspect_upload_{turn}",
             on_change=_received,
             args=(turn,),
             max_upload_size=UPLOAD_MIB,
-            help="It is kept for this browser tab alone, and deleted with it.",
+            help="Of Export's Download chain or Download everything. It is kept for this browser "
+            "tab alone, and deleted with it.",
         )
     return path
 

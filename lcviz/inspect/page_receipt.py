@@ -42,7 +42,6 @@ def check_receipt(source: ChainSource) -> None:
         )
         given: Any = st.file_uploader(
             "The receipt, receipt.json",
-            type=["json"],
             key="inspect_receipt",
             max_upload_size=MOST_BYTES // 2**20,
             help="It is kept for this browser tab alone. On the command line: python -m lcviz "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -35,21 +35,15 @@ def read_numbers(text: str) -> list[float]:
     return found
 
 
-def read_pairs(track: str, trained: str) -> tuple[list[float], list[float]]:
-    """Both lists, of the same length.
-
-    Raises:
-        ValueError: as `read_numbers`.
-    """
-    live, before = read_numbers(trained), read_numbers(track)
-    if len(live) != len(before):
+def check_pairs(track: Sequence[float], trained: Sequence[float]) -> None:
+    """Raise ValueError, as `read_numbers` does, unless each weight has its partner in the track."""
+    if len(trained) != len(track):
         raise ValueError(
-            f"there are {len(live)} trained weights, but {len(before)} in the track; "
+            f"there are {len(trained)} trained weights, but {len(track)} in the track; "
             "each needs its partner"
         )
-    if not 2 <= len(live) <= MOST:
-        raise ValueError(f"this page takes 2 to {MOST} numbers; there are {len(live)}")
-    return before, live
+    if not 2 <= len(trained) <= MOST:
+        raise ValueError(f"this page takes 2 to {MOST} numbers; there are {len(trained)}")
 
 
 def write_numbers(values: Iterable[float]) -> str:

@@ -11,12 +11,14 @@ import codec
 from lcviz.lab.lesson import lesson, pick_weights
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
+from lcviz.text import plain
 from lcviz.ui import session, widgets
 
-from .numbers import MOST, TRACK, TRAINED, read_pairs, write_numbers
+from .numbers import MOST, TRACK, TRAINED, check_pairs, read_numbers, write_numbers
 from .pictures import LETTERS
 
 SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
+_USABLE = "learn-usable"  # in the session: the reader's last numbers that could be used
 _HELD = "learn-run"  # in the session: the run's id and the checkpoint that is shown
 _STEP = "learn_step"  # in the URL: that checkpoint's step
 
@@ -56,7 +58,8 @@ def keep_numbers(live: list[float] | None, chosen: Numbers) -> None:
         st.session_state["u"] = write_numbers(live)
 
 
-def _of_reader() -> Numbers | None:
+def _of_reader() -> Numbers:
+    """The reader's numbers; while they cannot be used, the last that could."""
     grid = st.grid(2, min_column_width=320, key="fields")
     with grid.cell():
         trained = st.text_input(
@@ -66,6 +69,7 @@ def _of_reader() -> Numbers | None:
             bind="query-params",
             help="What the model has now. Write your own, with spaces between them.",
         )
+        live = _read(trained)
     with grid.cell():
         track = st.text_input(
             "Track ũ",
@@ -74,14 +78,33 @@ def _of_reader() -> Numbers | None:
             bind="query-params",
             help="What a restart from the last checkpoint would load.",
         )
+        before = _read(track)
+    if live is not None and before is not None:
+        try:
+            check_pairs(before, live)
+            lesson(before, live, None)
+        except (ValueError, codec.LccError) as exc:
+            _say_wrong(exc)
+        else:
+            home = read_numbers(TRAINED) if track == TRACK else live
+            st.session_state[_USABLE] = Numbers(before, live, home)
+    example = Numbers(read_numbers(TRACK), read_numbers(TRAINED), read_numbers(TRAINED))
+    usable: Numbers = st.session_state.get(_USABLE, example)
+    return usable
+
+
+def _read(text: str) -> list[float] | None:
+    """The numbers in the field above; None, and why below it, if they are none."""
     try:
-        before, live = read_pairs(track, trained)
-        lesson(before, live, None)
-    except (ValueError, codec.LccError) as exc:
-        st.error(f"These numbers cannot be used: {exc}.", icon=":material/error:")
+        return read_numbers(text)
+    except ValueError as exc:
+        _say_wrong(exc)
         return None
-    ours = track == TRACK
-    return Numbers(before, live, read_pairs(TRACK, TRAINED)[1] if ours else live)
+
+
+def _say_wrong(problem: Exception) -> None:
+    text = plain(str(problem))
+    widgets.wrong(f"{text[:1].upper()}{text[1:]}. The pictures keep the last numbers.")
 
 
 def _of_run(run: Run) -> Numbers | None:

@@ -7,6 +7,7 @@ read elsewhere; `unpickle` reads pickles.
 from __future__ import annotations
 
 import math
+import shutil
 import zipfile
 from collections.abc import Mapping
 from typing import IO
@@ -33,6 +34,9 @@ MAX_DIMENSIONS = 64  # of a numpy array
 MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: one for each tensor or step, and a few more
 MAX_PICKLE = 16 * 2**20  # bytes that 100,000 tensors take
 MAX_NAME = 1000  # characters
+CHAIN = ".lcc.zip"  # ends the name of a chain's archive
+# What zipfile raises for a damaged file.
+_DAMAGED = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError)
 _CHUNK, _MEMBER = 2**20, b"PK\1\2"
 _UNREAD = ("C128", "C32", "F8_E8M0")  # dtypes that safetensors does not read into torch
 _SIZES = {name: np.dtype(kind).itemsize for name, kind in CARRIER.items() if name not in _UNREAD}
@@ -123,6 +127,47 @@ def check_members(file: IO[bytes]) -> None:
         raise SourceError(f"is a zip of {found:,} members; {MAX_MEMBERS:,} are taken")
 
 
+def chain_inside(file: IO[bytes], nbytes: int) -> zipfile.ZipInfo | None:
+    """The chain in a zip beside other files, as Export's *Download everything* packs it.
+
+    Args:
+        file: At its start, where it is left.
+        nbytes: The file's size.
+
+    Returns:
+        The member; None if there is none, or if this is no zip: opening it as a chain says why.
+
+    Raises:
+        SourceError: Too many members, several chains, or one that may unpack to more than the file.
+        OSError: The file cannot be read.
+    """
+    check_members(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except _DAMAGED:
+        return None
+    finally:
+        file.seek(0)
+    chains = [info for info in members if info.orig_filename.lower().endswith(CHAIN)]
+    if not chains:
+        return None
+    if len(chains) > 1:
+        raise SourceError(f"holds {len(chains)} chains; unpack it, and open one of them")
+    if chains[0].compress_type != zipfile.ZIP_STORED or chains[0].file_size > nbytes:
+        raise SourceError(f"holds a compressed chain; unpack it, and open the {CHAIN} in it")
+    return chains[0]
+
+
+def extract(file: IO[bytes], member: zipfile.ZipInfo, target: IO[bytes]) -> None:
+    """Write a member of a zip to a target. Raises SourceError if it is damaged, OSError."""
+    try:
+        with zipfile.ZipFile(file) as archive, archive.open(member) as inside:
+            shutil.copyfileobj(inside, target, _CHUNK)
+    except _DAMAGED as exc:
+        raise SourceError("holds a chain that is cut off or damaged") from exc
+
+
 def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
     """Check that torch.save can have written this, and that it unpacks to no more than the file.
 
@@ -139,7 +184,7 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError) as exc:
+    except _DAMAGED as exc:
         raise SourceError("is cut off or damaged: it is no whole zip; copy it again") from exc
     names = [info.orig_filename for info in members]
     if sum(map(len, names)) > MAX_JSON:

@@ -18,6 +18,11 @@ SECONDS = 20.0  # for a file, and more for a large one:
 SECONDS_A_BYTE = 1 / 10e6
 LOOK_SECONDS = 0.2
 AT_ONCE = 2  # files of this server that are read at a time: each may take several times its size
+# Isolated from its user's paths and variables, so it is told where this project is.
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r}); "
+    "from lcviz.server.unpickle import main; main()"
+)
 _TURNS = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -40,9 +45,8 @@ class Reader:
             look()
         try:
             if self._process is None:
-                script = Path(__file__).with_name("unpickle.py")
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", str(script)],
+                    [sys.executable, "-I", "-c", _PROGRAM],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,

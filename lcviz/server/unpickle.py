@@ -1,11 +1,15 @@
-"""A process of its own that reads torch's .pt files and writes their weights as .safetensors.
+"""A process of its own that reads torch's .pt files and writes all that they hold as .safetensors.
 
 torch.load with weights_only=True runs no code of the file, but a file may still ask for any amount
 of memory or time. This process has a memory limit, and its parent ends it after some time.
 
 It writes {} once it is ready. Then it reads one JSON object a line, {"source": …, "target": …},
-and writes one: {"under": […], "left_out": […]} or {"error": "a sentence that does not name the
-file"}. It imports nothing of this project: it starts faster.
+and writes one: {"parts": {…}, "left_out": {…}} or {"error": "a sentence that does not name the
+file"}. Parts are the bytes of tensors below each outermost key, {} of a flat state; left out are
+the outermost keys that no chain can hold, with the reason.
+
+The target has the tensors by their names in the tree, and in its metadata, as JSON, the structure
+and the values of `codec.inspect.Parts` and the tensors' names in their order.
 """
 
 from __future__ import annotations
@@ -17,17 +21,23 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-KEYS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
+from codec.errors import InputError
+from codec.inspect import Parts, flatten, is_tensor, leaves
+
+METADATA = "state"  # the key under which the structure stands
 RESERVED = "__metadata__"  # not a tensor in a .safetensors file
 MOST_KEYS = 100_000
-DEEP = 3  # keys down to the weights
+MOST_PARTS = 50  # outermost keys that somebody may choose among
+MOST_NAME = 1000  # characters of a tensor's name
+MOST_TEXT = 8 * 2**20  # characters of structure, values and names: half of what a header may have
+MOST_LEFT_OUT = 100  # outermost keys; the receipt names each
 TIES = 2  # tensors may take so many times the file, which stores one with two names once
 MEMORY = 6  # times the file: as read, as copied, as written
 SPARE = 512 * 2**20  # bytes of memory beyond that
 
 
 class Refused(Exception):  # noqa: N818 - an answer about a file
-    """Why a file is not accepted."""
+    """Why a file, or a part of it, is not accepted."""
 
 
 def main() -> None:
@@ -43,9 +53,10 @@ def main() -> None:
         try:
             nbytes = os.stat(asked["source"]).st_size
             _limit(at_rest + MEMORY * nbytes + SPARE)
-            weights, under, left_out = read(torch, asked["source"], nbytes)
-            save_file(weights, asked["target"])
-            answer: dict[str, Any] = {"under": under, "left_out": left_out}
+            parts, answer = read(torch, asked["source"], nbytes)
+            copies = {n: t.detach().contiguous().clone() for n, t in parts.tensors.items()}
+            packed = [parts.structure, parts.values, list(parts.tensors)]
+            save_file(copies, asked["target"], {METADATA: json.dumps(packed)})
         except Refused as exc:
             answer = {"error": str(exc)}
         except MemoryError:
@@ -55,44 +66,54 @@ def main() -> None:
         print(json.dumps(_printable(answer)), flush=True)
 
 
-def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Tensors by name, the keys that lead to them, and the names of everything else."""
+def read(torch: Any, source: str, nbytes: int) -> tuple[Parts, dict[str, Any]]:
+    """All that a chain can hold of a file, and what to answer."""
     state = torch.load(source, map_location="cpu", weights_only=True)
-    under: list[str] = []
-    left_out: list[str] = []
-    while True:
-        if not isinstance(state, Mapping):
-            raise Refused(f"holds a {type(state).__name__}, where weights have names")
-        if len(state) > MOST_KEYS or not all(isinstance(key, str) for key in state):
-            raise Refused("has keys that are no texts, or more than 100,000 of them")
-        inner = next((k for k in KEYS if isinstance(state.get(k), Mapping) and state[k]), None)
-        if inner is None:
-            break
-        if len(under) == DEEP:
-            raise Refused("holds weights within weights within weights")
-        left_out += ["/".join([*under, key])[:200] for key in state if key != inner]
-        under.append(inner)
-        state = state[inner]
-    weights: dict[str, Any] = {}
-    total = 0
-    for name in sorted(state):
-        value = state[name]
-        if not isinstance(value, torch.Tensor):
-            left_out.append("/".join([*under, name])[:200])
-            continue
-        if name == RESERVED or not _is_unicode(name):
-            raise Refused(f"has a key that .safetensors files cannot hold: {name[:80]!r}")
-        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-            raise Refused(f"holds a tensor that is sparse, quantized or without values: {name!r}")
-        total += value.numel() * value.element_size()
-        if total > TIES * nbytes:  # one value may stand for many
-            raise Refused("holds tensors that take more than twice as many bytes as the file")
-        weights[name] = value
-    if not weights:
-        others = ", ".join(sorted(state)[:5])
+    if not isinstance(state, Mapping):
+        raise Refused(f"holds a {type(state).__name__}, where weights have names")
+    if len(state) > MOST_KEYS:
+        raise Refused("has more than 100,000 keys")
+    nested = any(isinstance(value, Mapping | list | tuple) for value in state.values())
+    below: dict[str, int] = {}
+    left_out: dict[str, str] = {}
+    for key in list(state):
+        try:
+            below[str(key)] = _tensor_nbytes(_flattened(torch, {key: state[key]}))
+        except (InputError, Refused) as exc:
+            left_out[str(key)] = str(exc).partition(";")[0][:200]
+            del state[key]  # type: ignore[attr-defined]
+    if left_out and not state:
+        raise Refused(next(iter(left_out.values())))
+    if len(left_out) > MOST_LEFT_OUT or any(len(key) > MOST_NAME for key in left_out):
+        raise Refused("holds too much besides tensors, numbers, texts, mappings, lists and tuples")
+    parts = _flattened(torch, state)
+    if not parts.tensors:
+        others = ", ".join(sorted(below)[:5])
         raise Refused(f"holds no tensors{f', but {others}' if others else ''}"[:300])
-    own = {name: value.detach().contiguous().clone() for name, value in weights.items()}
-    return own, under, left_out[:20]
+    if _tensor_nbytes(parts) > TIES * nbytes:  # one value may stand for many
+        raise Refused("holds tensors that take more than twice as many bytes as the file")
+    if len(parts.structure) + sum(map(len, (*parts.values, *parts.tensors))) > MOST_TEXT:
+        raise Refused(f"has more than {MOST_TEXT // 2**20} MiB of names and values beside tensors")
+    choices = below if nested and len(below) <= MOST_PARTS else {}
+    return parts, {"parts": choices, "left_out": left_out}
+
+
+def _flattened(torch: Any, state: Mapping[Any, Any]) -> Parts:
+    """The parts of a state. Raises InputError or Refused for what no chain can hold."""
+    for name, value in leaves(state):
+        if is_tensor(value) and (
+            value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized
+        ):
+            raise Refused(f"holds a tensor that is sparse, quantized or without values: {name!r}")
+        if is_tensor(value) and (name == RESERVED or not _is_unicode(name)):
+            raise Refused(f"has a key that .safetensors files cannot hold: {name[:80]!r}")
+        if len(name) > MOST_NAME:
+            raise Refused(f"has a key of more than {MOST_NAME} characters: {name[:80]!r}…")
+    return flatten(state, lambda _name: False)
+
+
+def _tensor_nbytes(parts: Parts) -> int:
+    return sum(t.numel() * t.element_size() for t in parts.tensors.values())
 
 
 def _is_unicode(text: str) -> bool:
@@ -103,7 +124,7 @@ def _is_unicode(text: str) -> bool:
 def _printable(value: Any) -> Any:
     """The same with lone surrogates escaped."""
     if isinstance(value, dict):
-        return {key: _printable(own) for key, own in value.items()}
+        return {_printable(key): _printable(own) for key, own in value.items()}
     if isinstance(value, list):
         return [_printable(own) for own in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
@@ -137,7 +158,3 @@ def _limit(nbytes: int) -> None:
     except ImportError:
         return
     resource.setrlimit(resource.RLIMIT_AS, (nbytes, resource.RLIM_INFINITY))
-
-
-if __name__ == "__main__":
-    main()

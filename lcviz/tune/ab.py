@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lcviz.lab.anatomy import changes, dissect
 from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.measures import distance
 from lcviz.lab.series import LossOf
+from lcviz.run.snapshot import Checkpoint
 
 MOST_CHECKPOINTS = 60  # that a choice is replayed on: one more shows at once
 MOST_REPLAYS = 6  # choices whose replay is kept
@@ -87,6 +88,29 @@ class Side:
     def seconds(self) -> float:
         """The median over all checkpoints."""
         return float(np.median([s.seconds for s in self.saves]))
+
+
+def as_saved(side: Side, saved: Sequence[Checkpoint]) -> Side:
+    """A side of the run's own setting, with what the run saved: a step has one size on all pages.
+
+    The run's chain may be older than the base of the replay, so that its track and tables differ.
+    Seconds stay those of the replay. saved: the checkpoints of the side's saves.
+    """
+    saves = [
+        replace(s, nbytes=c.nbytes, distance=c.distance)
+        for s, c in zip(side.saves, saved, strict=True)
+    ]
+    newest = saved[-1]
+    saves[-1] = replace(
+        saves[-1],
+        table_nbytes=sum(a.table_nbytes for a in newest.alphabets),
+        tables=len(newest.alphabets),
+        reused=sum(a.cached for a in newest.alphabets),
+        kept=sum(a.kept for a in newest.alphabets),
+    )
+    loss = side.loss if newest.restored_loss is None else newest.restored_loss
+    buckets = sum(len(a.buckets) for a in newest.alphabets)
+    return replace(side, saves=tuple(saves), buckets=buckets, loss=loss)
 
 
 class TrialChain:

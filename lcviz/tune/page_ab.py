@@ -83,11 +83,21 @@ def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
         held = st.session_state[_CHAINS] = run.id, ab.TrialChains()
     layout, choices = layout_of(seen[0].arrays), asked[1:]
     try:
-        a, b = (held[1].replay(choice, layout, seen).side(loss_of(run)) for choice in choices)
+        sides = [held[1].replay(choice, layout, seen).side(loss_of(run)) for choice in choices]
     except codec.LccError as exc:
         st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
         return None
-    basis = _basis(seen[0].step, run.steps_held()[0], a)
+    basis = _basis(seen[0].step, run.steps_held()[0], sides[0])
+    if not run.settings.optimizer_state:  # else its records hold more than is compared
+        own = [choice == run.settings.coding for choice in choices]
+        sides = [
+            ab.as_saved(side, [snapshot.at(s.step) for s in side.saves]) if is_own else side
+            for side, is_own in zip(sides, own)
+        ]
+        if any(own) and seen[0].step:
+            whose = " and ".join(who for who, is_own in zip("AB", own) if is_own)
+            basis += f" {whose}: as the run saved them."
+    a, b = sides
     return Compared(asked, a, b, live_loss(run, snapshot), basis)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,15 +30,19 @@ TARGETS = {
     "size": "fit into a size",
 }
 LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step, help
-    "rework": ("Iterations lost at most", 0.1, 100.0, 3.0, 0.5, None),
-    "distance": ("Relative distance at most", 0.001, 1.0, 0.1, 0.01, "Of the distance trained."),
-    "size": ("% of float32 at most", 0.1, 100.0, 5.0, 0.5, "For each checkpoint."),
+    "rework": ("Iterations lost at most, in 95 of 100 crashes", 0.1, 100.0, 3.0, 0.5, None),
+    "distance": (
+        "Relative distance at most, in 95 of 100 crashes",
+        *(0.001, 1.0, 0.1, 0.01),
+        "Of the distance trained.",
+    ),
+    "size": ("% of float32 at most, for 95 of 100 checkpoints", 0.1, 100.0, 5.0, 0.5, None),
 }
 QUESTION = "which setting should I use?"
 MEASURED = (
     "Bytes: shares of float32, without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the "
-    f"state before the failure and u₀ the first one. Means over {FAILURES} failures or fewer, each "
-    "just before the next checkpoint."
+    f"state before the failure and u₀ the first one. From {FAILURES} failures or fewer, each just "
+    "before the next checkpoint: 95 of 100 others stay below the limit, and below what is drawn."
 )
 Candidates = tuple[Candidate, ...]
 
@@ -99,15 +104,14 @@ def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
 
 
 def headline(best: Candidate | None) -> str:
-    """The answer: what to use, what it writes, what a crash loses."""
+    """The answer: what to use, what it writes, what a crash loses at most, in 95 of 100 cases."""
     if best is None:
         return "no tested setting meets this limit"
     setting = best.setting
     every = f" every {setting.interval}" if setting.interval > 1 else ""
-    lost = f"distance {percent_text(best.distance.value)}"
-    if best.rework is not None:
-        n = best.rework.value
-        lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
+    lost = f"distance at most {percent_text(best.distance_bound)}"
+    if (n := best.rework_bound) is not None:
+        lost = f"at most {n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
     kept = kept_text(setting.coding)
     if setting.coding.budget is not None and setting.coding.uniform and not every:
         return f"use {kept} of float32: {lost}"
@@ -132,7 +136,7 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        tuned, target, sound = _chosen(candidates, len(sweep.tried))
+        tuned, target, sound = _chosen(candidates, sweep.tried)
         if tuned.recommended:
             _use(found, tuned)
         elif sound:
@@ -140,14 +144,14 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     told = headline(tuned.recommended) if sound else QUESTION
     why = tuned.because if sound and tuned.recommended else None
     title.title(f"Tune: {told}", anchor=False, help=why)
-    title.caption(found.about, help=MEASURED)
+    title.caption(f"{found.about}{'.' * bool(tuned.left_out)}{tuned.left_out}", help=MEASURED)
     measure = "rework" if knows_loss and target != "distance" else "distance"
     with right:
         widgets.show(frontier_panel(tuned, measure, sweep.unit), "frontier")
     widgets.tables_toggle()
 
 
-def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
+def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Tuned, str, bool]:
     """The answer to what the visitor wants, which target that is, and whether its limit is one."""
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
@@ -161,8 +165,10 @@ def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
         "recommended; of those that fit into a size, the one that loses least.",
     )
     most = _most(target)
-    tuned = choose(candidates, target, LIMITS[target][3] if most is None else most, tried)
-    return (replace(tuned, recommended=None) if most is None else tuned), target, most is not None
+    if most is None:  # all settings are drawn, without a limit
+        without = choose(candidates, target, LIMITS[target][3], tried)
+        return replace(without, recommended=None, most=math.nan), target, False
+    return choose(candidates, target, most, tried), target, True
 
 
 def _use(found: Asked, tuned: Tuned) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import streamlit as st
 
 import codec
+from codec.errors import DTypeError
 from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.tuner.own_files import OwnFiles, look_into
+from lcviz.lab.tuner.replay import LEAST_STATES
 from lcviz.lab.tuner.sweep import ITERATIONS, RUN_ITERATIONS, Sweep, stamped
 from lcviz.lab.workload import workload
 from lcviz.run.run import Run
@@ -117,8 +119,9 @@ def _own(run: Run | None, *, wide: bool) -> Asked:
         key="tune_own",
         bind="query-params",
         placeholder="/path/to/checkpoints",
-        help="40 or more .safetensors or .pt files (weights only) with their steps in their names. "
-        "A chain holds what a restart would load: what it left out is not judged.",
+        help=f"{LEAST_STATES} or more .safetensors or .pt files with their steps in their names. "
+        "A series too short for an interval leaves that interval out. A chain holds what a restart "
+        "would load: what it left out is not judged.",
     ).strip()
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
@@ -128,6 +131,8 @@ def _own(run: Run | None, *, wide: bool) -> Asked:
     if files is not None and files.odd:
         names = ", ".join(files.odd[:3])
         wrong = f"{files.describe()}: {names}. Name files whose tensors have the same shapes."
+    elif files is not None and len(files.steps) < LEAST_STATES:
+        wrong = f"{files.describe()}: too few. Name a folder or chain of {LEAST_STATES} or more."
     if wrong:
         st.markdown(f":red[:material/error: {plain(wrong)}]")
     elif files is not None:
@@ -141,6 +146,9 @@ def _looked_into(path: Path, stamp: int) -> tuple[OwnFiles | None, str]:
         inside = path.iterdir() if path.is_dir() else ()
         session.check_may_read(path, *(p for p in inside if p.is_symlink()))
         return _found(os.fspath(path), stamp), ""
+    except DTypeError as exc:  # which advises settings that this page does not have
+        why = str(exc).partition(";")[0]
+        return None, f"{why}. Export makes a chain of such files without it; open that here."
     except (codec.LccError, OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         return None, f"{why.rstrip('.')}."

@@ -12,8 +12,9 @@ import plotly.graph_objects as go
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import percent_text, plural
-from lcviz.ui.charts import BLUE, GREY, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
 
+Value = Callable[[Candidate], float]
 MOST_REWORK = 25.0  # iterations on the axis: what loses more is not drawn
 HEIGHT = 320  # pixels
 _FRONTIER = {
@@ -22,29 +23,43 @@ _FRONTIER = {
     "marker": {"size": 8, "color": BLUE},
 }
 _BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
-MEASURES = {"distance": "distance to what was trained", "rework": "rework, iterations"}
+_LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
+SURE = "95 of 100 below"  # what a bound means, in words
+MEASURES = {
+    "distance": f"distance, {SURE}",
+    "rework": f"iterations lost, {SURE}",
+}
 
 
 def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
-    """Bytes against distance or rework.
+    """Bytes against distance or rework, and the limit.
+
+    What is lost, and for a limit of size the bytes, are the bounds that 95 of 100 others keep: a
+    limit is compared with these.
 
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
     """
     value = _VALUES[measure]
+    of_size = tuned.target == "size"
+    x = f"bytes written for every {unit}, % of float32"
+    nbytes: Value = lambda c: 100 * c.rate  # noqa: E731
+    if of_size:
+        x, nbytes = f"bytes of a checkpoint, {SURE}, % of float32", lambda c: 100 * c.share_bound
     drawn = [c for c in tuned.candidates if value(c) <= _HIGHEST[measure]]
     best = [c for c in drawn if c is tuned.recommended]
-    x = f"bytes written for every {unit}, % of float32"
     figure = base_figure(x, MEASURES[measure], HEIGHT)
+    if drawn and math.isfinite(tuned.most) and (of_size or tuned.target == measure):
+        figure.add_trace(_limit_line(tuned, drawn, nbytes, value))
     for name, points, how in (
         ("tried", drawn, {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}),
-        ("Pareto frontier", _frontier(drawn, value), _FRONTIER),
+        ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
         ("recommended", best, {"mode": "markers", "marker": _BEST}),
     ):
         if points:
             figure.add_trace(
                 go.Scatter(
                     name=name,
-                    x=[round(100 * c.rate, 5) for c in points],
+                    x=[round(nbytes(c), 5) for c in points],
                     y=[round(value(c), 5) for c in points],
                     customdata=[c.setting.text(unit) for c in points],
                     cliponaxis=False,
@@ -55,7 +70,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(type="log", dtick="D2", tickformat="~g")
     if measure == "distance":
-        figure.update_yaxes(type="log", tickformat="~g")
+        figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
     else:
         figure.update_yaxes(rangemode="tozero")
     more = len(tuned.candidates) - len(drawn)
@@ -69,13 +84,24 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
-        "the Pareto frontier.",
+        "the Pareto frontier and a dashed line at the limit.",
         frontier_table(tuned, unit),
     )
 
 
+def _limit_line(
+    tuned: Tuned, drawn: Sequence[Candidate], nbytes: Value, value: Value
+) -> go.Scatter:
+    """Across the picture at what was asked for."""
+    along = list(map(value if tuned.target == "size" else nbytes, drawn))
+    ends, at = [min(along), max(along)], [100 * tuned.most] * 2
+    x, y = (at, ends) if tuned.target == "size" else (ends, [tuned.most] * 2)
+    return go.Scatter(name="limit", x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
+
+
 def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
-    """The Pareto frontier of bytes, distance and rework, and the recommended setting."""
+    """The Pareto frontier of bytes, distance and rework, and the recommended setting: means, and
+    what another one stays below in 95 of 100 cases."""
     rows = [c for c in tuned.candidates if c in tuned.frontier or c is tuned.recommended]
     knows_loss = any(c.rework is not None for c in rows)
     table = pd.DataFrame(
@@ -84,33 +110,36 @@ def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
                 "advised": "→" if c is tuned.recommended else "",
                 f"for every {unit}": f"{100 * c.rate:.3f} %",
                 "a checkpoint": percent_text(c.share),
+                f"a checkpoint, {SURE}": percent_text(c.share_bound),
                 "distance": f"{c.distance.value:.3f}",
-                "rework": _iterations(c),
+                f"distance, {SURE}": f"{c.distance_bound:.3f}",
+                "rework": _iterations(c.rework.value if c.rework else None),
+                f"rework, {SURE}": _iterations(c.rework_bound),
                 "setting": c.setting.text(unit),
             }
             for c in sorted(rows, key=lambda c: c.rate)
         ]
     )
-    return table if knows_loss else table.drop(columns="rework")
+    return table if knows_loss else table.drop(columns=["rework", f"rework, {SURE}"])
 
 
-def _iterations(c: Candidate) -> str:
-    if c.rework is None:
+def _iterations(rework: float | None) -> str:
+    if rework is None:
         return "–"
-    return f"{c.rework.value:.2f}" if math.isfinite(c.rework.value) else "not reached"
+    return f"{rework:.2f}" if math.isfinite(rework) else "not reached"
 
 
-def _frontier(drawn: Sequence[Candidate], value: Callable[[Candidate], float]) -> list[Candidate]:
+def _frontier(drawn: Sequence[Candidate], nbytes: Value, value: Value) -> list[Candidate]:
     """By rising bytes, those with less of the measure than all before them."""
     found: list[Candidate] = []
-    for c in sorted(drawn, key=lambda c: (c.rate, value(c))):
+    for c in sorted(drawn, key=lambda c: (nbytes(c), value(c))):
         if not found or value(c) < value(found[-1]):
             found.append(c)
     return found
 
 
 _HIGHEST = {"distance": sys.float_info.max, "rework": MOST_REWORK}
-_VALUES: dict[str, Callable[[Candidate], float]] = {
-    "distance": lambda c: max(c.distance.value, 0.001),
-    "rework": lambda c: c.rework.value if c.rework else 0.0,
+_VALUES: dict[str, Value] = {
+    "distance": lambda c: max(c.distance_bound, 0.001),
+    "rework": lambda c: c.rework_bound or 0.0,
 }

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lcviz.lab.lesson import lesson
-from lcviz.learn.numbers import TRACK, TRAINED, read_pairs
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.one_file import learn_html
 from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 from lcviz.ui.picture import FOLDER
@@ -249,7 +249,7 @@ def test_axe_finds_nothing(scheme: str, tab: MakeTab) -> None:
 
 def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     rng = random.Random(0)
-    track, live = read_pairs(TRACK, TRAINED)
+    track, live = map(read_numbers, (TRACK, TRAINED))
     asked: list[tuple[list[float], list[float], int | None, int | None]] = []
     for _ in range(60):
         moved = [np.float32(v + rng.choice((0, 0, 1)) * rng.gauss(0, 0.5)) for v in live]
@@ -266,7 +266,7 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
 
 def test_the_module_takes_the_codec_s_steps(page_of_file: Page) -> None:
     rng = random.Random(1)
-    track, live = read_pairs(TRACK, TRAINED)
+    track, live = map(read_numbers, (TRACK, TRAINED))
     moved = [[float(np.float32(v + rng.gauss(0, 0.5))) for v in live] for _ in range(20)]
     asked = [(track, now, rng.randrange(FINEST + 1)) for now in [*moved, live, track]]
     script = (FOLDER / "learn" / "scheme.js").read_text()

@@ -30,6 +30,7 @@ from .candidates import Candidate, Setting
 FAILURES = 10  # that every setting is tried on
 SMOOTH = 5  # iterations on either side, as in recovery
 ROOM = 2**30  # bytes of tracks that are followed at once
+LEAST_STATES = 3  # of a series without a loss: two saves, and a failure after each
 
 
 def try_out(
@@ -37,10 +38,11 @@ def try_out(
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 
-    Settings whose budget is too small for one of the checkpoints are left out.
+    Settings whose budget is too small for one of the checkpoints are left out, and intervals that
+    the series is too short for.
 
     Raises:
-        SettingsError: the series is too short to fail in, or not finite where it fails.
+        SettingsError: the series is too short for every interval, or not finite where it fails.
         BudgetError: every budget is too small.
         LccError: a state cannot be encoded.
     """
@@ -59,17 +61,11 @@ def just_before_a_checkpoint(step: int, interval: int) -> int:
 
 
 def _failures(n: int, interval: int) -> set[int]:
-    """After which of n states a run is made to fail, to see how long it takes to recover.
-
-    Raises SettingsError if they are too few for that.
-    """
+    """After which of n states a run is made to fail, to see how long it takes to recover; none if
+    they are too few for that."""
     fails = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)}
-    if min(fails) < 1 or n - SMOOTH - max(fails) < 2:  # of the trend, from the failure on
-        raise SettingsError(
-            f"a series of {n} checkpoints is too short to fail in with an interval of "
-            f"{interval}: give it {8 * max(interval, SMOOTH)} or more, or try shorter intervals"
-        )
-    return fails
+    enough = min(fails) >= 1 and n - SMOOTH - max(fails) >= 2  # of the trend, from the failure on
+    return fails if enough else set()
 
 
 def _failures_without_loss(n: int, interval: int) -> set[int]:
@@ -77,17 +73,31 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
 
     Two failures after something was saved are needed: without a second one, nobody knows what
     another one costs. A series that is too short to leave out its beginning and its end has them
-    anywhere. Raises SettingsError if these states are too few.
+    anywhere.
     """
     possible = range(2 * interval - 1, n, interval)
     if len(possible) < 2:
-        raise SettingsError(
-            f"a series of {n} checkpoints is too short for an interval of {interval}: to know "
-            f"size and distance, two saves and a failure after each are needed; give it "
-            f"{3 * interval} or more, or try shorter intervals"
-        )
+        return set()
     usual = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)} & {*possible}
     return usual if len(usual) > 1 else {*possible[:FAILURES]}
+
+
+def _failures_by_interval(n: int, intervals: set[int], knows_loss: bool) -> dict[int, set[int]]:
+    """The failures of each interval that n states are enough for.
+
+    Raises SettingsError if they are too few for all.
+    """
+    find = _failures if knows_loss else _failures_without_loss
+    fails = {interval: find(n, interval) for interval in sorted(intervals, reverse=True)}
+    if not any(fails.values()):
+        shortest = min(intervals)
+        least = 8 * max(shortest, SMOOTH) if knows_loss else LEAST_STATES * shortest
+        saves = "" if shortest == 1 else f" and saves at every {shortest} of them"
+        raise SettingsError(
+            f"a series of {n} checkpoints{saves} is too short to fail in and compare: {least} or "
+            "more are needed"
+        )
+    return {interval: points for interval, points in fails.items() if points}
 
 
 class _Trial:
@@ -130,9 +140,9 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
     n = len(series)
-    intervals = sorted({setting.interval for setting in tried}, reverse=True)
-    find = _failures if first.loss_of else _failures_without_loss
-    fails = {interval: find(n, interval) for interval in intervals}
+    intervals = {setting.interval for setting in tried}
+    fails = _failures_by_interval(n, intervals, knows_loss=first.loss_of is not None)
+    tried = [setting for setting in tried if setting.interval in fails]
     every = set().union(*fails.values())
     done, refused = 0, list[BudgetError]()
     together = max(1, ROOM // max(first.layout.nbytes, 1))

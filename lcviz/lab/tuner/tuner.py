@@ -20,15 +20,19 @@ TARGETS = ("size", "distance", "rework")
 class Tuned:
     """The answer.
 
-    frontier: the Pareto frontier of size, distance and rework, by rising rate; of candidates that
-    are equal in all three, one. recommended: None if no setting meets the target. because: why, in
-    a sentence or two.
+    target, most: what was asked for, see `choose`. frontier: the Pareto frontier of size, distance
+    and rework, by rising rate; of candidates that are equal in all three, one. recommended: None if
+    no setting meets the target. because: why, in a sentence or two. left_out: which settings could
+    not be tried, and why, in sentences; "" if all were.
     """
 
+    target: str
+    most: float
     candidates: tuple[Candidate, ...]
     frontier: tuple[Candidate, ...]
     recommended: Candidate | None
     because: str
+    left_out: str
 
 
 def tune(
@@ -45,11 +49,14 @@ def tune(
     _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
     tried = settings() if tried is None else tried
     found = try_out(series, tried, progress)
-    return choose(found, target, most, len(tried))
+    return choose(found, target, most, tried)
 
 
 def choose(
-    candidates: Sequence[Candidate], target: str, most: float, n_tried: int | None = None
+    candidates: Sequence[Candidate],
+    target: str,
+    most: float,
+    tried: Sequence[Setting] | None = None,
 ) -> Tuned:
     """The best of what was tried out.
 
@@ -60,7 +67,7 @@ def choose(
             setting with the least rework (distance, where no loss is known) is recommended. For
             "distance" and "rework", the limit on `Candidate`'s bound; the setting with the fewest
             bytes an iteration is recommended.
-        n_tried: settings, if more than candidates: the others' budgets were too small.
+        tried: the settings, if they are more than the candidates.
 
     Raises:
         SettingsError: an unknown target, or rework without a loss.
@@ -73,6 +80,7 @@ def choose(
             alike.setdefault(c.costs, c)
     frontier = tuple(alike[costs] for costs in sorted(alike))
     unit = "iteration" if knows_loss else "checkpoint"
+    left_out = _left_out(candidates, tried or ())
     meeting = [c for c in candidates if c.meets(target, most)]
     if not meeting:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
@@ -80,8 +88,8 @@ def choose(
             f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
             f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
         )
-        because += _exact(nearest) + _left_out(candidates, n_tried)
-        return Tuned(tuple(candidates), frontier, None, because)
+        because += _exact(nearest) + left_out
+        return Tuned(target, most, tuple(candidates), frontier, None, because, left_out)
     best = min(meeting, key=_order(target))
     why = f"writes the fewest bytes for every {unit}"
     if target == "size":
@@ -103,14 +111,14 @@ def choose(
     others = [c for c in meeting if c.setting.coding.uniform != best.setting.coding.uniform]
     if others:
         because += _rival(min(others, key=_order(target)), unit)
-    because += _exact(best) + _left_out(candidates, n_tried)
-    return Tuned(tuple(candidates), frontier, best, because)
+    because += _exact(best) + left_out
+    return Tuned(target, most, tuple(candidates), frontier, best, because, left_out)
 
 
 def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:
     """What settings that meet the target are sorted by."""
     if target == "size":
-        return lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate)
+        return lambda c: (c.rework_bound or 0.0, c.distance_bound, c.rate)
     return lambda c: (c.rate, *c.costs)
 
 
@@ -155,12 +163,20 @@ def _exact(candidate: Candidate) -> str:
     )
 
 
-def _left_out(candidates: Sequence[Candidate], n_tried: int | None) -> str:
-    n = 0 if n_tried is None else n_tried - len(candidates)
-    if not n:
-        return ""
-    settings_are = "1 setting is" if n == 1 else f"{n} settings are"
-    return f" {settings_are} left out: the budget is too small for a checkpoint of this series."
+def _left_out(candidates: Sequence[Candidate], tried: Sequence[Setting]) -> str:
+    replayed = {c.setting for c in candidates}
+    intervals = {setting.interval for setting in replayed}
+    missing = [setting for setting in tried if setting not in replayed]
+    sentences = ""
+    if long := sorted({setting.interval for setting in missing} - intervals):
+        saves = " or ".join(f"every {interval}" for interval in long)
+        sentences += f" Saves at {saves} are left out: this series is too short for them."
+    if n := sum(setting.interval in intervals for setting in missing):
+        settings_are = "1 setting is" if n == 1 else f"{n} settings are"
+        sentences += (
+            f" {settings_are} left out: the budget is too small for a checkpoint of this series."
+        )
+    return sentences
 
 
 def _words(target: str, most: float) -> str:

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codec.state.tensors import layout_of
-from lcviz.export.comparison import ComparedStep, TensorError, errors, totals, zipped_nbytes
+from codec.state.tensors import Layout, layout_of, spec_of
+from lcviz.export.comparison import (
+    EXACTLY,
+    LOSSY,
+    ComparedStep,
+    TensorError,
+    errors,
+    totals,
+    zipped_nbytes,
+)
 from lcviz.export.comparison_figure import (
     MOST_BARS,
     distance_by_step,
@@ -38,14 +46,15 @@ def arrays(seed: int) -> dict[str, np.ndarray]:
     return {
         "a": rng.normal(size=(30, 4)).astype(np.float32),
         "b": rng.normal(size=9).astype(np.float32),
-        "n": np.arange(9),  # exact: neither counts
+        "n": np.arange(9),  # exact: has no error
     }
 
 
 def test_errors_are_those_of_numpy() -> None:
     first, live, track = arrays(0), arrays(1), arrays(2)
     whole, largest, each = errors(layout_of(live), track, live, first)
-    assert [(e.name, e.n) for e in each] == [("a", 120), ("b", 9)]
+    rows = [(e.name, e.n, e.stored) for e in each]
+    assert rows == [("a", 120, LOSSY), ("b", 9, LOSSY), ("n", 9, EXACTLY)]
 
     def of(*names: str) -> tuple[float, float]:
         def flat(state: dict[str, np.ndarray]) -> np.ndarray:
@@ -55,7 +64,7 @@ def test_errors_are_those_of_numpy() -> None:
         return float(np.linalg.norm(off) / np.linalg.norm(moved)), float(np.abs(off).max())
 
     assert (whole, largest) == pytest.approx(of("a", "b"), rel=1e-6)
-    for e in each:
+    for e in each[:2]:
         assert (e.distance, e.largest) == pytest.approx(of(e.name), rel=1e-6)
 
 
@@ -79,7 +88,9 @@ def test_zipped_is_what_zip_makes_of_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(path, "x")
     (info,) = archive.infolist()
-    assert zipped_nbytes(path) == pytest.approx(info.compress_size + 6, abs=20)  # zlib's head, sum
+    with path.open("rb") as whole:
+        nbytes = zipped_nbytes(whole)
+    assert nbytes == pytest.approx(info.compress_size + 6, abs=20)  # zlib's head, sum
 
 
 def test_totals() -> None:
@@ -135,3 +146,37 @@ def test_tensors(check_figure: Check) -> None:
         "\\!\\[1\\](x) is furthest"
         in tensors_of_step(replace(BASE, kind="delta", tensors=evil)).sentence
     )
+
+
+def test_what_is_stored_exactly_is_in_the_table(check_figure: Check) -> None:
+    """An optimizer's moments have a row too; only what is lossy has a bar."""
+    tensors = (
+        TensorError("w", 9, 0.1, 0.5),
+        TensorError("bn.count", 1, 0.0, 0.0, EXACTLY),
+        TensorError("optimizer/state/0/exp_avg", 9, 0.2, 0.1, "bits=3"),
+    )
+    panel = tensors_of_step(replace(STEPS[1], tensors=tensors))
+    assert len(check_figure(panel)["data"][0]["y"]) == 2
+    assert dict(zip(panel.table["tensor"], panel.table["stored"])) == {
+        "optimizer/state/0/exp_avg": "3 bits",
+        "w": "lossy",
+        "bn.count": "exactly",
+    }
+    assert panel.sentence.endswith("1 tensor is stored exactly.")
+
+
+def test_moments_do_not_count_as_weights() -> None:
+    rng = np.random.default_rng(0)
+
+    def state() -> dict[str, np.ndarray]:
+        names = ("model/w", "optimizer/state/0/exp_avg")
+        return {name: rng.normal(size=30).astype(np.float32) for name in names}
+
+    first, live, track = state(), state(), state()
+    model, moment = (
+        spec_of(name, live[name], family=family)
+        for name, family in zip(live, ("", "bits=3 optimizer/state/0/exp_avg"))
+    )
+    whole, _, each = errors(Layout((model, moment)), track, live, first)
+    assert whole == each[0].distance != each[1].distance
+    assert [e.stored for e in each] == [LOSSY, "bits=3"]

@@ -36,7 +36,7 @@ def quiet(*_: Any) -> None:
 
 @pytest.fixture(scope="module")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five checkpoints of several dtypes; the second one in a .pt, under a key."""
+    """Five checkpoints of several dtypes; the second one in a .pt."""
     folder, generator = tmp_path_factory.mktemp("series"), torch.Generator().manual_seed(0)
     w, half = torch.randn(60, 50, generator=generator), torch.ones(90, dtype=torch.bfloat16)
     for i in range(5):
@@ -44,7 +44,7 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
         half = half + torch.randn(90, generator=generator).bfloat16() / 8
         state = {"w": w, "half": half, "n": torch.tensor(i)}
         if i == 1:
-            torch.save({"model": state, "epoch": i}, folder / f"e{10 * i}.pt")
+            torch.save(state, folder / f"e{10 * i}.pt")
         else:
             save_file(state, folder / f"e{10 * i}.safetensors")
     return folder
@@ -74,7 +74,8 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
         expected = np.linalg.norm(off) / np.linalg.norm(moved) if step else 0.0
         assert c.distance == pytest.approx(expected, rel=1e-5)
         assert c.largest == pytest.approx(np.abs(off).max(initial=0), rel=1e-5)
-        assert [t.name for t in c.tensors] == ["half", "w"]
+        stored = {"half": "lossy", "n": "exactly", "w": "lossy"}
+        assert {t.name: t.stored for t in c.tensors} == stored
         assert c.full_nbytes == 4 * 3090 + 8
         assert c.file_nbytes == (own.files[step // 10].source).stat().st_size
         assert back["half"].dtype == torch.bfloat16
@@ -190,4 +191,75 @@ def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
         receipt = receipts.load(archive.read("receipt.json"))
         assert receipts.problems(receipt, archive.read(name)) == []
     assert receipt == json.loads(json.dumps(made.receipt))
-    assert [f["under"] for f in receipt["files"]] == [[], ["model"], [], [], []]
+    assert [f["left_out"] for f in receipt["files"]] == [[]] * 5
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    """Four checkpoints of a training: weights, moments of Adam, a step, losses, and a dtype."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(30, 20)
+    optimizer = torch.optim.Adam(model.parameters())
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    losses: list[float] = []
+    for epoch in range(4):
+        loss = model(torch.randn(8, 30)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses = [*losses, loss.item()]
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        state |= {"epoch": epoch, "losses": losses, "config": {"dtype": torch.float32}}
+        torch.save(state, folder / f"e{epoch}.pt")
+    return folder
+
+
+def test_all_that_a_chain_can_hold_is_kept(
+    trained: Path, place: VisitorFolder, tmp_path: Path, reproduce: Answer
+) -> None:
+    """Moments as in training; and the files are compared without what the chain lacks."""
+    own = open_files(list_files(trained), Shelf().place(), quiet)
+    assert own.parts.keys() == {"model", "optimizer", "epoch", "losses"}
+    (reasons,) = {tuple(file.left_out.items()) for file in own.files}
+    assert reasons[0][0] == "config"
+    assert "'config/dtype' is a dtype" in reasons[0][1]
+    made = compress(own, ChainSettings(), place, quiet)
+    assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta"]
+    state = torch.load(trained / "e3.pt", weights_only=True)
+    back = codec.restore(io.BytesIO(made.load().data), 3)
+    assert list(back) == ["model", "optimizer", "epoch", "losses"]
+    assert (back["epoch"], back["losses"]) == (3, state["losses"])
+    assert back["optimizer"]["param_groups"] == state["optimizer"]["param_groups"]
+    assert back["optimizer"]["state"][0]["step"] == 4
+    stored = {t.name: t.stored for t in made.steps[3].tensors}
+    assert stored["optimizer/state/0/exp_avg"] == "bits=3"
+    assert stored["optimizer/state/0/step"] == "exactly"
+    del state["config"]
+    file = io.BytesIO()
+    torch.save(state, file)
+    assert made.steps[3].file_nbytes == pytest.approx(file.tell(), abs=200)
+    for copy in trained.iterdir():
+        (tmp_path / f"copy-of-{copy.name}").write_bytes(copy.read_bytes())
+    assert reproduce(made.load(), made.receipt, *tmp_path.glob("copy-of-*"))[0] == 0
+
+
+def test_what_a_visitor_leaves_out_is_left_out_on_both_sides(
+    trained: Path, place: VisitorFolder, tmp_path: Path, reproduce: Answer
+) -> None:
+    own = open_files(list_files(trained), Shelf().place(), quiet)
+    settings = ChainSettings(left_out=frozenset({"optimizer", "losses"}))
+    made = compress(own, settings, place, quiet)
+    assert list(codec.restore(io.BytesIO(made.load().data), 3)) == ["model", "epoch"]
+    weights = 4 * (30 * 20 + 20)
+    for c in made.steps:
+        assert c.full_nbytes == weights
+        assert c.file_nbytes is not None
+        assert weights < c.file_nbytes < weights + 2500  # without moments, twice as much
+        assert {t.name for t in c.tensors} == {"model/weight", "model/bias"}
+    left_out = ["config", "losses", "optimizer"]
+    assert [f["left_out"] for f in made.receipt["files"]] == [left_out] * 4
+    assert receipts.describe(made.receipt)["Left out"] == ", ".join(left_out)
+    for copy in trained.iterdir():
+        (tmp_path / f"copy-of-{copy.name}").write_bytes(copy.read_bytes())
+    assert reproduce(made.load(), made.receipt, *tmp_path.glob("copy-of-*"))[0] == 0

@@ -146,7 +146,7 @@ def hostile_pickles() -> list[tuple[bytes, str]]:
         (torch_file({"w": W.to_sparse()}), "sparse"),
         (torch_file({"\ud800": W}), r"files cannot hold: '\ud800'"),
         (torch_file({"__metadata__": W}), "cannot hold: '__meta"),
-        (torch_file({1: W}), "keys that are no texts"),
+        (torch_file({(1, 2): W}), "a key of the state is a tuple"),
         (rewritten(pickled=memory), "more memory than it has"),
     ]
 
@@ -271,6 +271,65 @@ def test_an_archive_a_folder_and_an_upload_are_the_same_chain(
         opened(place, tmp_path / "run.lcc.zip", tmp_path / "1.pt")
 
 
+def bundle(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def test_a_chain_beside_its_papers_is_found(
+    make_chain: MakeChain, tmp_path: Path, shelf: Shelf
+) -> None:
+    """As *Download everything* gives it; names lead nowhere."""
+    make_chain(*({"w": W + i} for i in range(3)))
+    chain = (tmp_path / "run.lcc.zip").read_bytes()
+    papers = [("receipt.json", b"{}"), ("restore.py", b"raise SystemExit")]
+    data = bundle(("../../evil.LCC.zip", chain), *papers)
+    (tmp_path / "all.zip").write_bytes(data)
+    place, upload = shelf.place(), shelf.place()
+    upload.take(len(data))
+    (upload.path / "upload0.zip").write_bytes(data)
+    for own in (
+        opened(place, tmp_path / "all.zip"),
+        open_files([("all.zip", upload.path / "upload0.zip")], upload, quiet),
+    ):
+        assert not own.refused
+        assert own.archive is not None
+        assert own.archive.name == "all.zip"
+        assert own.archive.sha256 == hashlib.sha256(chain).hexdigest()
+        assert own.steps == (0, 1, 2)
+        assert [p.name for p in own.place.path.iterdir()] == ["opened.lcc.zip"]
+    assert shelf.nbytes == 2 * len(chain)
+    assert not (tmp_path.parent / "evil.LCC.zip").exists()
+
+
+def test_a_hostile_zip_beside_papers(
+    make_chain: MakeChain, tmp_path: Path, shelf: Shelf, place: VisitorFolder
+) -> None:
+    chain = make_chain({"w": W}).with_name("run.lcc.zip").read_bytes()
+    whole = bundle(("a.lcc.zip", chain))
+    damaged = bytearray(whole)
+    damaged[60] ^= 1
+    larger = bytearray(whole)  # the list says that it unpacks to 2 GiB
+    at = whole.rindex(b"PK\1\2") + 24
+    larger[at : at + 4] = struct.pack("<I", 2**31)
+    for data, sentence in (
+        (bundle(("a.lcc.zip", chain), ("b.lcc.zip", chain)), "holds 2 chains; unpack it"),
+        (bundle(("a.lcc.zip", bytes(2**22)), method=zipfile.ZIP_DEFLATED), "a compressed chain"),
+        (bytes(damaged), "cut off or damaged"),
+        (bytes(larger), "compressed chain"),
+        (bundle(("a.lcc.zip", b"x" * 99)), "is not a readable .lcc.zip"),
+        (bundle(("notes.txt", b"x")), "is no chain: "),
+    ):
+        (tmp_path / "all.zip").write_bytes(data)
+        (refusal,) = opened(place, tmp_path / "all.zip").refused
+        assert sentence in refusal
+        assert list(place.path.iterdir()) == []
+        assert shelf.nbytes == 0
+
+
 def test_a_zip_of_too_many_members(
     place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +352,7 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     views = {"z": z.conj(), "n": z.clone().conj().imag}  # marks beside the memory of another
     weights = {"state_dict": {"model": {"b": W[0], "a": W.T, "n": 3}}}
     more = {"epoch": 1, "optimizer": {"state": {}}, "loss": torch.tensor(0.5), "\ud800": 1}
+    more |= {"numbers": [(1, 2.5, None, b"x"), 10**30], "kinds": {1, 2}}
     torch.save(views, tmp_path / "1.pt")
     torch.save(weights | more, tmp_path / "2.pt")
     save_file({"b": W.bfloat16()}, tmp_path / "3.safetensors")
@@ -306,14 +366,23 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     state = marked.state()
     assert torch.equal(state["z"], z.conj().resolve_conj())
     assert torch.equal(state["n"], -(W + 1))
-    assert nested.under == ("state_dict", "model")
-    left_out = ("epoch", "optimizer", "loss", r"\ud800", "state_dict/model/n")
-    assert nested.left_out == left_out
-    assert dict(nested.tensors) == {"a": ("F32", (5, 4)), "b": ("F32", (5,))}
+    assert nested.parts.keys() == {"state_dict", "epoch", "optimizer", "loss", "numbers"}
+    assert nested.left_out.keys() == {r"\ud800", "kinds"}
+    assert "is a set" in nested.left_out["kinds"]
+    assert dict(nested.tensors) == {
+        "state_dict/model/a": ("F32", (5, 4)),
+        "state_dict/model/b": ("F32", (5,)),
+        "loss": ("F32", ()),
+    }
     state = nested.state()
-    assert list(state) == ["a", "b"]
-    assert torch.equal(state["a"], W.T)
-    assert state["a"].is_contiguous()
+    assert list(state) == ["state_dict", "epoch", "optimizer", "loss", "numbers"]
+    assert (state["epoch"], state["optimizer"]) == (1, {"state": {}})
+    assert state["numbers"] == [(1, 2.5, None, b"x"), 10**30]
+    inner = state["state_dict"]["model"]
+    assert list(inner) == ["b", "a", "n"]
+    assert inner["n"] == 3
+    assert torch.equal(inner["a"], W.T)
+    assert inner["a"].is_contiguous()
     data = (tmp_path / "2.pt").read_bytes()
     assert (nested.nbytes, nested.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     assert half.state()["b"].dtype == torch.bfloat16
@@ -395,7 +464,8 @@ def test_files_that_cannot_be_taken(
     gone, first, second, kind, pipe = found.refused
     assert gone.startswith("a.pt: file not found")
     assert first == second == "1.safetensors: another file has the same name; rename it."
-    assert kind.startswith("x.npy: is none of .safetensors, .pt")
+    assert kind.startswith("x.npy: is no checkpoint; open files of .safetensors, .pt")
+    assert kind.endswith(", or one chain, .lcc.zip.")
     assert pipe == "pipe.pt: is no file."
     with pytest.raises(SourceError, match="201 files; up to 200"):
         open_files([(f"{i}.safetensors", good) for i in range(201)], place, quiet)
@@ -440,7 +510,7 @@ def test_a_pickle_that_changes_while_it_is_read(
     def convert(_: Reader, source: Path, target: Path, _waiting: Any) -> dict[str, Any]:
         target.write_bytes(save({"w": W}))
         torch.save({"w": W + 1}, source)
-        return {"under": [], "left_out": []}
+        return {"parts": {}, "left_out": {}}
 
     monkeypatch.setattr(Reader, "convert", convert)
     torch.save({"w": W}, tmp_path / "1.pt")

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 import codec
 from lcviz.export import compress as compressing
 from lcviz.export import page_own_files
+from lcviz.export.scripts import everything
 from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -285,3 +286,59 @@ def test_stopped_and_asked_for_again(
     go_on.set()
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances", "tensors"}
+
+
+def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
+    own_files: OpenPage, tmp_path: Path
+) -> None:
+    for i in range(3):
+        state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}
+        moments = {"state": {0: {"exp_avg": torch.arange(40.0) * i}}}
+        torch.save(state | {"optimizer": moments, "kind": torch.float32}, tmp_path / f"{i}.pt")
+    page = own_files(export_path=tmp_path, tables="true")
+    (warning,) = page.texts("warning")
+    assert "**kind** ('kind' is a dtype" in warning
+    pills = page.at.get("button_group")[-1]
+    assert pills.options == ["model, 504 B", "epoch", "optimizer, 480 B"]
+    finished(page.click("export-start"))
+    made = result(page)
+    assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch", "optimizer"}
+    assert "Of an optimizer's moments, 3 bits each." in " ".join(page.texts("caption"))
+    (rows,) = (t.value for t in page.at.table if "stored" in t.value)
+    assert set(rows["stored"]) == {"lossy", "exactly", "3 bits"}
+    assert "As files, same parts" in page.metrics  # the dtype is in neither
+
+    page.at.get("button_group")[-1].set_value(["optimizer"])
+    page.run()
+    finished(page.click("export-start"))
+    made = result(page)
+    assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch"}
+    left_out = "Left out, of the files too: kind, optimizer."
+    assert any(left_out in text for text in page.texts("caption"))
+    page.at.get("button_group")[-1].set_value(["model", "epoch", "optimizer"])
+    assert any("Keep at least one" in text for text in page.run().texts("markdown"))
+    assert not page.at.button
+
+
+def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
+    """Streamlit's own filter shows a red name, and not what to do."""
+    page = own_files()
+    uploader = page.at.file_uploader(key="export_upload_0")
+    assert not uploader.proto.type
+    uploader.set_value([("notes.txt", b"a note", "text/plain")])
+    (error,) = page.run().texts("error")
+    assert error.replace("\\", "").startswith("notes.txt: is no checkpoint; open files of ")
+
+
+def test_everything_that_was_downloaded_can_be_uploaded_again(
+    own_files: OpenPage, series: Path
+) -> None:
+    page = own_files(export_path=series)
+    finished(page.click("export-start"))
+    made = result(page)
+    data = everything(made.load(), made.receipt)
+    page = own_files(export_use="Export it as it is")
+    page.at.file_uploader(key="export_upload_0").set_value([("all.zip", data, "application/zip")])
+    page.run()
+    assert not page.texts("error")
+    assert "Verified: 4 steps, 0 to 15" in page.texts("success")[0]

@@ -267,12 +267,29 @@ def test_the_script_restores(
     assert (code, "there is no chain" in output) == (1, True)
 
 
+@pytest.mark.parametrize("name", [scripts.RESTORE, scripts.REPRODUCE])
+def test_the_script_says_what_to_install(
+    name: str, package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
+) -> None:
+    """In an empty folder, where nothing but Python is there."""
+    path = lay_down(package, receipt).with_name(name)
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", path], cwd=tmp_path / "empty", text=True, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    missing = "codec" if name == scripts.RESTORE else "numpy"
+    assert done.stderr.startswith(f"The package {missing} is missing here. Install the lcviz ")
+    assert done.stderr.rstrip().splitlines()[-1] == "    pip install FOLDER-OF-LCVIZ"
+
+
 def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
     """These are the only names of the project that they use: see the scripts of a release."""
     from codec.files import write_state
 
     text = scripts.restore_script(receipt) + scripts.reproduce_script(receipt)
-    imports = {line for line in text.splitlines() if line.startswith(("import ", "from "))}
+    lines = {line.strip() for line in text.splitlines()}
+    imports = {line for line in lines if line.startswith(("import ", "from "))}
     ours = {line for line in imports if "codec" in line or "demo_models" in line}
     assert ours == {"import codec", "import demo_models", "from codec.files import write_state"}
     assert callable(write_state)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import io
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -299,6 +301,42 @@ def test_an_uploaded_archive(
     del page
     gc.collect()
     assert made[2].closed
+
+
+def test_everything_that_export_gave_is_opened(
+    inspecting: MakePage,
+    packed: bytes,
+    said: Said,
+    upload: Callable[..., Any],
+    path: Path,
+) -> None:
+    """Uploaded, the chain inside it is found; a path says which file to take."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("run.lcc.zip", packed)
+        archive.writestr("receipt.json", b"{}")
+    page = inspecting()
+    upload(page, "everything.zip", file.getvalue())
+    assert not page.texts("error")
+    assert page.metrics["Steps"] == ("9", "0 to 8")
+    assert session.shelf().nbytes == len(packed)
+    (path.parent / "everything.zip").write_bytes(file.getvalue())
+    page.set("text_input", "inspect_path", str(path.parent / "everything.zip"))
+    (error,) = said(page, "error")
+    assert "holds a chain and other files: unpack it, and enter the path of the .lcc.zip" in error
+
+
+def test_an_upload_of_another_kind_is_answered(
+    inspecting: MakePage, said: Said, upload: Callable[..., Any]
+) -> None:
+    """Streamlit's own filter shows a red name, and not what to do."""
+    page = inspecting()
+    assert not any(one.proto.type for one in page.at.file_uploader)
+    upload(page, "notes.txt", b"a note")
+    (error,) = said(page, "error")
+    assert error.startswith("notes.txt: is no chain. Upload an archive, .lcc.zip, as Export's ")
+    assert error.endswith(".")
+    assert session.shelf().nbytes == 0
 
 
 def test_uploads_that_are_refused(

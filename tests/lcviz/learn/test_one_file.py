@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lcviz.__main__ import main
-from lcviz.learn.numbers import TRACK, TRAINED, read_pairs
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 
 SVG = "http://www.w3.org/2000/svg"  # a name, which nobody loads
@@ -24,7 +24,7 @@ def test_the_file_is_small_and_needs_nothing_else(tmp_path: Path) -> None:
     assert not re.search(r"<link|\bimport\b|@import|\bsrc=|url\(|fetch\(|^export ", text, re.M)
     assert "prefers-color-scheme: dark" in text
     (data,) = re.findall(r"^  data: (.+),$", text, re.MULTILINE)
-    track, live = read_pairs(TRACK, TRAINED)
+    track, live = map(read_numbers, (TRACK, TRAINED))
     assert json.loads(data) == learn_picture(track, live, live, Start(), alone=True).data
 
 

@@ -50,17 +50,30 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
     page = learning(u="1 2 4", track="0 0 −0.5")
     assert [m["delta"] for m in data(page)["lessons"][0]["lesson"]["numbers"]] == [1, 2, 4.5]
     for text, problem in (
-        ("1 2", "2 trained weights, but 3 in the track"),
-        ("1 2 nan", "“nan” is not finite"),
-        ("1 2 0,5", "write 0.76, with a point"),
-        ("", "enter numbers"),
+        ("1 2", "There are 2 trained weights, but 3 in the track"),
+        ("1 2 nan", "“nan” is not finite. The pictures keep the last numbers."),
+        ("1 2 0,5", "“0,5” is not a number (write 0.76, with a point)"),
+        ("", "Enter numbers."),
+        ("![a](x) 2 3", "“!\\[a\\](x)” is not a number"),
     ):
         page.set("text_input", "u", text)
-        assert problem in page.texts("error")[0]
-        assert not page.at.get("bidi_component")
+        (told,) = (t for t in page.texts("markdown") if t.startswith(":red["))
+        assert problem in told.replace("\u2060", "").replace("\\!", "!").replace("\\(", "(")
+        assert data(page)["live"] == [1, 2, 4]  # the last that could be used
+    page.set("text_input", "track", "0 1e99 0")
+    told = [t for t in page.texts("markdown") if t.startswith(":red[")]
+    assert len(told) == 2  # each at its field
+    assert "“1e99” is too large" in told[1]
+    page.set("text_input", "track", "0 0 −0.5")
     page.set("text_input", "u", "0 0 -0.5")  # nothing has changed
-    assert not page.texts("error")
+    assert not any(t.startswith(":red[") for t in page.texts("markdown"))
     assert data(page)["lessons"][1]["lesson"]["bits"]["h"] == 0
+
+
+def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None:
+    page = learning(u="1 2 nan")
+    assert data(page)["live"] == read_numbers(TRAINED)
+    assert any("“nan” is not finite" in text for text in page.texts("markdown"))
 
 
 def test_weights_of_the_run(learning: Learning) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 import codec
 from lcviz.lab.lesson import lesson
-from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, read_pairs, write_numbers
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, write_numbers
 from lcviz.learn.pictures import BITS, PICTURES, Start, learn_picture
 from lcviz.learn.questions import QUESTIONS
 from lcviz.learn.runs import ZEROS, runs_values
 from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 
-TEN = read_pairs(TRACK, TRAINED)
+TEN = read_numbers(TRACK), read_numbers(TRAINED)
 
 
 def test_a_picture_is_plain_json_for_every_x() -> None:

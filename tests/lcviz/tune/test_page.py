@@ -271,15 +271,16 @@ def test_the_answer_in_words() -> None:
         *(0.0153, 0.02, 0.0),
         *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
     )
-    assert headline(best) == "use 3 bits every 2: 1.5 % of float32, 0.3 iterations lost"
+    assert headline(best) == "use 3 bits every 2: 1.5 % of float32, at most 0.5 iterations lost"
     budget = replace(best, setting=Setting(Coding(budget=0.02), 1))
-    assert headline(budget) == "use budget 2.00 % of float32: 0.3 iterations lost"
+    assert headline(budget) == "use budget 2.00 % of float32: at most 0.5 iterations lost"
     in_buckets = Setting(Coding(budget=0.02, quantizer="exponent"), 1)
     told = headline(replace(best, setting=in_buckets))
-    assert told == "use budget 2.00 % in buckets: 1.5 % of float32, 0.3 iterations lost"
-    never = replace(best, rework=Mean(math.inf, math.inf, 10))
+    assert told == "use budget 2.00 % in buckets: 1.5 % of float32, at most 0.5 iterations lost"
+    never = replace(best, rework_bound=math.inf)
     assert headline(never).endswith("more lost than trained")
-    assert headline(replace(best, rework=None)).endswith("distance 8.00 %")
+    alone = replace(best, rework=None, rework_bound=None)
+    assert headline(alone).endswith("distance at most 10.00 %")
     assert headline(None) == "no tested setting meets this limit"
     same = RunSettings(coding=Coding(3), interval=2)
     assert changes(best.setting, same) == "Live has this setting already."
@@ -309,6 +310,41 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     page.set("toggle", "tables", True)
     (table,) = (t.value for t in page.at.table)
     assert "rework" not in table
+
+
+def test_own_files_too_few_for_an_interval(
+    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That interval is left out, and the page says so."""
+    several = settings((2,), (), ("model",), ("runlength",), (1, 2, 5, 10))
+    monkeypatch.setattr(Sweep, "tried", property(lambda _: several))
+    for i in range(14, 40):
+        (own / f"{i}.pt").unlink()
+    page = tuning(**OWN, tune_own=str(own), tune_distance="1")
+    finished(page.click("tune-asked-start"), stamped(str(own), wide=False))
+    assert not page.texts("error")
+    assert page.charts == {"frontier"}
+    left_out = "Saves at every 5 or every 10 are left out: this series is too short for them."
+    assert page.texts("caption")[0].endswith(f". {left_out}")
+    assert left_out in page.at.title[0].proto.help
+
+
+def test_own_files_with_what_no_chain_holds(tuning: Tuning, own: Path) -> None:
+    """The codec's own advice names a setting that this page does not have."""
+    for i in range(40):
+        state = {"model": torch.load(own / f"{i}.pt", weights_only=True), "kind": torch.float32}
+        torch.save(state, own / f"{i}.pt")
+    told = said(tuning(**OWN, tune_own=str(own)))
+    assert "'kind' is a dtype. Export makes a chain of such files without it; open that" in told
+    assert "policy" not in told
+
+
+def test_two_own_files_are_too_few(tuning: Tuning, own: Path) -> None:
+    for i in range(2, 40):
+        (own / f"{i}.pt").unlink()
+    page = tuning(**OWN, tune_own=str(own))
+    assert "too few. Name a folder or chain of 3 or more." in said(page)
+    assert page.at.button(key="tune-asked-start").disabled
 
 
 @pytest.mark.parametrize(

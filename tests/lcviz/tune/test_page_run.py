@@ -13,6 +13,7 @@ import codec
 from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
 from lcviz.run.run import Run
+from lcviz.text import percent_text
 from lcviz.tune import ab, page_by_bucket, page_run
 from lcviz.tune.ab import RunState, Side, TrialChain
 from lcviz.tune.ab_figure import ab_sentence, ab_table
@@ -148,10 +149,31 @@ def test_where_the_base_is(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
     page = tuning("ab")
     assert "base at step 4; older states" in "".join(page.texts("caption"))
     base, newest = states_of(run)[2:]
-    own = TrialChain(Coding(2), layout_of(base.arrays), base.arrays)
-    assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, % of float32"][0]
+    other = TrialChain(Coding(3), layout_of(base.arrays), base.arrays)
+    assert f"{other.save(newest).nbytes:,} B" in rows(page)["newest record, % of float32"][1]
     monkeypatch.setattr(Run, "steps_held", lambda _: (6,))
     assert "Only one state" in tuning("ab").texts("info")[0]
+
+
+def test_a_step_has_the_size_that_live_shows(
+    tuning: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the replay begins later than the run, with other tables."""
+    run = session.all_runs().example()
+    newest = run.snapshot().newest
+    monkeypatch.setattr(Run, "steps_held", lambda _: (2, 4, 6))
+    page = tuning("ab")
+    shown = rows(page)
+    base, *later = states_of(run)[1:]
+    replayed = TrialChain(Coding(2), layout_of(base.arrays), base.arrays)
+    assert [replayed.save(state).nbytes for state in later][-1] != newest.nbytes
+    assert shown["newest record, % of float32"][0].startswith(f"{newest.nbytes:,} B, ")
+    assert shown["distance"][0] == percent_text(newest.distance)
+    sizes = page.figure("ab-sizes")["data"][0]["y"]
+    saved = [run.snapshot().at(step) for step in (4, 6)]
+    assert sizes == [plotted(100 * c.nbytes / c.full_nbytes, 4) for c in saved]
+    (basis,) = (c for c in page.texts("caption") if "exact base" in c)
+    assert basis.endswith(" A: as the run saved them.")
 
 
 def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +329,7 @@ def test_a_step_that_changed_nothing_and_one_without_codes(tuning: Tuning, creat
     states = both_states(run)
     for name, array in states.live.items():
         array[...] = states.before[name]
-    page = tuning("by_bucket", run)
+    page = tuning("by_bucket", run, tune_a_bits="4")  # not the run's own, which has saved others
     assert "changed no value" in page.texts("info")[0]
     page.set("segmented_control", "tune_view", "ab")
     assert "as many bytes" in "".join(page.texts("markdown"))

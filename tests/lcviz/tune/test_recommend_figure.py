@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import Tuned, choose
+from lcviz.tune.page_recommend import headline
 from lcviz.tune.recommend_figure import frontier_panel
+from lcviz.tune.recorded import recorded
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
@@ -45,14 +49,54 @@ def test_rework(check_figure: Check) -> None:
     panel = frontier_panel(tuned, "rework", "iteration")
     figure = check_figure(panel)
     drawn = points(figure)
-    assert drawn["Pareto frontier"] == [(2, 4), (4, 1), (8, 0.5)]
+    assert drawn["Pareto frontier"] == [(2, 6), (4, 1.5), (8, 0.75)]  # what 95 of 100 stay below
     assert len(drawn["tried"]) == 4
-    assert drawn["recommended"] == [(4, 1)]
+    assert drawn["recommended"] == [(4, 1.5)]
+    assert drawn["limit"] == [(2, 2), (8, 2)]
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
     assert "Not drawn: 1 that lose more than 25" in panel.sentence
     assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
+    assert panel.table["rework, 95 of 100 below"].tolist() == [
+        "not reached",
+        "6.00",
+        "1.50",
+        "0.75",
+    ]
     assert panel.table["advised"].tolist() == ["", "", "→", ""]
+
+
+@pytest.mark.parametrize("most", [0.1, 0.6, 0.9, 1.0, 2.0, 3.0, 4.0, 5.0, 25.0])
+def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) -> None:
+    """Where people look: 3 iterations once had a point below the line that was cheaper."""
+    tuned = choose(recorded(), "rework", most)
+    drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
+    below = [point for point in drawn["tried"] if point[1] <= most]
+    (limit,) = {y for _, y in drawn["limit"]}
+    assert limit == most
+    assert drawn.get("recommended") == ([min(below)] if below else None)
+    if tuned.recommended is not None:
+        assert f"at most {min(below)[1]:.1f} iterations" in headline(tuned.recommended)
+
+
+@pytest.mark.parametrize("most", [0.013, 0.02, 0.03, 0.05, 0.08])
+def test_of_those_within_a_size_it_is_the_one_that_loses_least(most: float) -> None:
+    tuned = choose(recorded(), "size", most)
+    drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
+    assert {x for x, _ in drawn["limit"]} == {100 * most}
+    within = [point for point in drawn["tried"] if point[0] <= 100 * most]
+    if within:
+        ((x, y),) = drawn["recommended"]
+        assert (x <= 100 * most, y) == (True, min(lost for _, lost in within))
+
+
+def test_a_limit_of_something_else_is_not_drawn(check_figure: Check) -> None:
+    tuned = choose(SEVERAL, "rework", 2.0)
+    for panel in (
+        frontier_panel(tuned, "distance", "iteration"),
+        frontier_panel(replace(tuned, most=math.nan), "rework", "iteration"),
+    ):
+        assert "limit" not in points(check_figure(panel))
 
 
 def test_distance_without_a_loss(check_figure: Check) -> None:

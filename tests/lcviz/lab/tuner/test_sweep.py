@@ -40,7 +40,7 @@ def test_checkpoints_of_one_s_own(own: Path) -> None:
     told: list[tuple[int, int]] = []
     found = sweep.try_out(lambda done, total: told.append((done, total)))
     assert told[-1] == (40, 40)
-    chosen = choose(found, "distance", 0.2, len(sweep.tried))
+    chosen = choose(found, "distance", 0.2, sweep.tried)
     assert chosen == tune(sweep.series, "distance", 0.2, sweep.tried)
     assert sweep.unit == "checkpoint"
 

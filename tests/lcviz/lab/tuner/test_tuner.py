@@ -263,6 +263,20 @@ def test_series_that_cannot_fail(own: OwnSeries, tmp_path: Path) -> None:
         tune(own, "size", 0.1, FEW)
 
 
+def test_intervals_that_the_series_is_too_short_for(own: OwnSeries) -> None:
+    few = settings((2,), (), ("model",), ("runlength",), (1, 2, 5, 10))
+    for i in range(14, 40):
+        (own.paths[0] / f"{i}.pt").unlink()
+    found = tune(own, "distance", 9, few)
+    assert [c.setting.interval for c in found.candidates] == [1, 2]
+    told = "Saves at every 5 or every 10 are left out: this series is too short for them."
+    assert told in found.because
+    assert told in choose(found.candidates, "distance", 1e-9, few).because
+    assert tune(own, "distance", 9, few[:2]).left_out == ""
+    with pytest.raises(codec.SettingsError, match=r"saves at every 5 of them .* 15 or more are"):
+        tune(own, "distance", 9, few[2:])
+
+
 def test_a_series_that_is_not_finite(own: OwnSeries) -> None:
     """It matters where it fails: there, no distance is known."""
     torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "2.pt")
@@ -285,7 +299,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
     assert best is not None
     kind = "exponent buckets" if best.setting.coding.uniform else "equal steps"
     rivals = buckets if best.setting.coding.uniform else steps
-    rival = min(rivals, key=lambda c: c.distance.value)
+    rival = min(rivals, key=lambda c: c.distance_bound)
     expected = f"The best with {kind}, {rival.setting.text('checkpoint')}: "
     assert expected in found.because
     assert f"distance {rival.distance.value:.3f}." in found.because.partition(expected)[2]
