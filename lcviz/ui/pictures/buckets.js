@@ -95,7 +95,7 @@ function drawCut(group, svg, body, data, room, send) {
   if (!group.children.length) {
     group.append(
       make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }),
-      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize; touch-action: none" }),
+      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize" }),
       make("text", { class: "slots" }),
     );
   }
@@ -137,13 +137,11 @@ function drawCut(group, svg, body, data, room, send) {
     event.stopPropagation();
     moveTo(body.cut + by, false);
   };
-  handle.onpointerdown = (event) => {
-    handle.setPointerCapture(event.pointerId);
+  const begin = () => {
     body.dragging = true;
     body.moved = false;
   };
-  handle.onpointermove = (event) => {
-    if (!body.dragging) return;
+  const move = (event) => {
     body.moved = true;
     const box = svg.getBoundingClientRect();
     const column = ((event.clientX - box.left) * (width / box.width) - 4) / step;
@@ -154,12 +152,12 @@ function drawCut(group, svg, body, data, room, send) {
     };
     moveTo(order.filter((bar, i) => place(bar, i) < column).length, false);
   };
-  handle.onpointerup = handle.onpointercancel = () => {
-    if (!body.dragging) return;
+  const end = () => {
     body.dragging = false;
     if (body.moved) moveTo(body.cut, true);
     setTimeout(() => (body.moved = false), 0);
   };
+  draggable(handle, { begin, move, end });
 }
 
 const slots = (cut, data) => (cut >= data.most ? "all" : cut === 1 ? "1 slot" : `${cut} slots`);

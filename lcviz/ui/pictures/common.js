@@ -138,6 +138,26 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   );
 }
 
+const stayHere = (event) => event.preventDefault();
+
+/**
+ * Let a mouse, a pen or a finger drag a handle: move(event) at each step between begin() and end().
+ * A finger on it never scrolls the page: the browser would take the drag away after some pixels.
+ */
+function draggable(handle, { begin, move, end }) {
+  handle.addEventListener("touchstart", stayHere, { passive: false }); // once, however often it is drawn
+  handle.onpointerdown = (event) => {
+    handle.setPointerCapture(event.pointerId);
+    handle.dragged = true;
+    begin();
+  };
+  handle.onpointermove = (event) => handle.dragged && move(event);
+  handle.onpointerup = handle.onpointercancel = () => {
+    if (handle.dragged) end();
+    handle.dragged = false;
+  };
+}
+
 /** Bytes from base64, as Uint8Array. */
 function unpacked(text) {
   const raw = atob(text);
