@@ -59,6 +59,9 @@ STREAM_ENDS_EARLY = 1
 STREAM_GOES_ON = 2
 STREAM_LEAVES = 3  # a symbol beyond the last level
 
+# With a plain number numba would compile a helper anew, for that number.
+BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
+NO_COLUMNS = np.int64(0)
 ONE, FIVE = np.uint64(1), np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
@@ -787,7 +790,7 @@ def write(
                             codes[advanced:read],
                             np.int64(read - advanced),
                             levels,
-                            0,
+                            NO_COLUMNS,
                             mode,
                             sums,
                             scratch,
@@ -803,7 +806,7 @@ def write(
                     codes[advanced:read],
                     np.int64(read - advanced),
                     levels,
-                    0,
+                    NO_COLUMNS,
                     mode,
                     sums,
                     scratch,
@@ -894,7 +897,7 @@ def _advance(
     of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
     position.
     """
-    j = 0
+    j = np.int64(0)
     while j < m:
         while starts[segment + 1] <= base + positions[j]:
             segment += 1
@@ -988,10 +991,6 @@ def canonical(lengths, words):
             reverse = reverse << 1 | (word & 1)
             word >>= 1
         words[symbol] = reverse | length << 16
-
-
-# numba would compile a helper anew for each plain number that it is called with.
-BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
 
 
 @_inlined
