@@ -63,7 +63,7 @@ function drawAll(svg, data, width, send) {
       set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke });
       set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3 });
       text.textContent = said[i] ? mark.text : "";
-      title.textContent = mark.text;
+      title.textContent = said[i] ? "" : mark.text;
     },
   );
   each(
