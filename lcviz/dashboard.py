@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lcviz.inspect import page_watch
-from lcviz.ui import follow_weight, navigation, session
+from lcviz.ui import browser, follow_weight, navigation, session
 
 
 def run(page: StreamlitPage) -> None:
     """Show a page."""
+    browser.keep_settings()
+    with st.container(key="unseen-browser"):
+        browser.listen()
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
     session.keep_run()
     name = next(name for name, (title, _) in navigation.PAGES.items() if title == page.title)

@@ -34,8 +34,8 @@ def load() -> None:
     try:
         with recording.DRAWING:
             import_module("pandas")
+        import_module("lcviz.ui.session").all_runs()  # its example takes longest
         import_module("lcviz.dashboard")
-        import_module("lcviz.ui.session").all_runs()
         for name in navigation.PAGES:
             navigation.script(name)
     finally:  # an import that fails is tried again by the page, which shows why

@@ -60,6 +60,9 @@ STREAM_ENDS_EARLY = 1
 STREAM_GOES_ON = 2
 STREAM_LEAVES = 3  # a symbol beyond the last level
 
+# With a plain number numba would compile a helper anew, for that number.
+BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
+NO_COLUMNS = np.int64(0)
 ONE, FIVE = np.uint64(1), np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
@@ -896,7 +899,7 @@ def write(
                             codes[advanced:read],
                             np.int64(read - advanced),
                             levels,
-                            0,
+                            NO_COLUMNS,
                             mode,
                             sums,
                             scratch,
@@ -912,7 +915,7 @@ def write(
                     codes[advanced:read],
                     np.int64(read - advanced),
                     levels,
-                    0,
+                    NO_COLUMNS,
                     mode,
                     sums,
                     scratch,
@@ -1003,7 +1006,7 @@ def _advance(
     of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
     position.
     """
-    j = 0
+    j = np.int64(0)
     while j < m:
         while starts[segment + 1] <= base + positions[j]:
             segment += 1
@@ -1126,7 +1129,7 @@ def pack_lengths(lengths, out):
     end = lengths.size
     while end > 0 and lengths[end - 1] == 0:
         end -= 1
-    at = i = 0
+    at, i = np.int64(0), 0
     last = FIRST_LENGTH
     while i < end:
         length = np.int64(lengths[i])
@@ -1137,24 +1140,23 @@ def pack_lengths(lengths, out):
                 run += 1
                 i += 1
             power = np.int64(_highest(np.uint64(run)))
-            at = _put(out, at, 0b110, 3)
-            at = _put(out, at, 1 << power, power + 1)
-            at = _put(out, at, run, power)
-            continue
-        step = length - last
-        last = length
-        if step == 0:
-            at = _put(out, at, 0b1, 1)
-        elif step == 1:
-            at = _put(out, at, 0b010, 3)
-        elif step == -1:
-            at = _put(out, at, 0b100, 3)
-        elif step == 2:
-            at = _put(out, at, 0b01000, 5)
-        elif step == -2:
-            at = _put(out, at, 0b11000, 5)
+            value, n = 0b110 | 1 << (power + 3) | (run - (1 << power)) << (power + 4), 2 * power + 4
         else:
-            at = _put(out, at, length << 4, 8)
+            step = length - last
+            last = length
+            if step == 0:
+                value, n = 0b1, 1
+            elif step == 1:
+                value, n = 0b010, 3
+            elif step == -1:
+                value, n = 0b100, 3
+            elif step == 2:
+                value, n = 0b01000, 5
+            elif step == -2:
+                value, n = 0b11000, 5
+            else:
+                value, n = length << 4, 8
+        at = _put(out, at, value, n)
     return (at + 7) >> 3
 
 
@@ -1164,29 +1166,30 @@ def unpack_lengths(packed, lengths):
 
     Other lengths stay 0. Returns False if it is not a list of at most k lengths.
     """
-    i, at, end = 0, 0, 8 * packed.size
+    i, at, end = 0, np.int64(0), 8 * packed.size
     last = FIRST_LENGTH
     while at < end and (end - at >= 8 or _get(packed, at, end - at) != 0):
-        if _get(packed, at, 3) == 0b110:
+        head = _get(packed, at, WIDEST)
+        if head & 7 == 0b110:
             at += 3
             power = 0
-            while power < MAX_LENGTH and _get(packed, at + power, 1) == 0:
+            while power < MAX_LENGTH and _get(packed, at + power, BIT) == 0:
                 power += 1
             i += (1 << power) + _get(packed, at + power + 1, power)
             at += 2 * power + 1
             if at > end or i > lengths.size:
                 return False
             continue
-        if _get(packed, at, 1) == 1:
+        if head & 1 == 1:
             used, length = 1, last
-        elif _get(packed, at, 3) == 0b010:
+        elif head & 7 == 0b010:
             used, length = 3, last + 1
-        elif _get(packed, at, 3) == 0b100:
+        elif head & 7 == 0b100:
             used, length = 3, last - 1
-        elif _get(packed, at, 4) == 0b1000:
-            used, length = 5, last + 2 - 4 * _get(packed, at + 4, 1)
+        elif head & 15 == 0b1000:
+            used, length = 5, last + 2 - 4 * (head >> 4 & 1)
         else:
-            used, length = 8, _get(packed, at + 4, 4)
+            used, length = 8, head >> 4
         at += used
         if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
             return False

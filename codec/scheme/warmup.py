@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec.state.tensors import TensorSpec
 
+from . import huffman
 from .coders import CODERS
 from .kernels import UNIT
 from .quantize import quantize
@@ -19,21 +21,30 @@ def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
     Otherwise the first save of a process takes those seconds. Only kernels for exponent buckets of
-    more than 128 exponents in one delta are left out. It may be called twice, and from several
-    threads.
+    more than 128 exponents in one delta are left out. What most need comes first. It may be called
+    twice, and from several threads.
     """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
+    quantized = quantize(values, 2)
+    assert quantized.buckets is not None, "quantize knows its buckets"
+    quantized.buckets.energies(values)
+    lengths = encode(quantized).code_lengths
+    huffman.unpack_lengths(_read_only(huffman.pack_lengths(lengths)), lengths.size)
     start = {"w": np.zeros_like(values)}
     targets: tuple[dict[str, float], ...] = ({}, {"tolerance": 0.1}, {"tolerance": 0.001})
-    for coder in CODERS:
-        for target in targets:  # buckets, then steps whose codes take 1 byte and 2
+    for target in targets:  # buckets, then steps whose codes take 1 byte and 2
+        for coder in CODERS:
             tracker = Tracker(start, coder=coder, **target)  # type: ignore[arg-type]
             step = tracker.prepare({"w": values})
             tracker.commit(step)
             tracker.step({"w": values})
             decode(step.groups[0].encoded)
-    encode(quantize(values, 2))
     old = np.arange(4096, dtype=np.int32)
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
     assert residual is not None, "they all change alike"
     residual.applied(old)
+
+
+def _read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """As the bytes of a record are read."""
+    return np.frombuffer(array.tobytes(), np.uint8)

@@ -46,8 +46,9 @@ class Alphabet:
     energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
-    encoded: as the record has it, with only the FIRST_WORDS of the payload. runlength_nbytes: bytes
-    of the same symbols with run-length Huffman and a new table.
+    encoded: as the record has it; of code words with only the FIRST_WORDS of the payload, an
+    arithmetic code is read as a whole. runlength_nbytes: bytes of the same symbols with run-length
+    Huffman, or an arithmetic code if that is shorter, and a new table.
     """
 
     names: tuple[str, ...]
@@ -152,7 +153,7 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         else:
             runlength = runlength_nbytes(own, buckets, uniform=e.uniform)
         names = tuple(t.name for t in group.tensors)
-        start = replace(e, payload=e.payload[:FIRST_WORDS].copy())
+        start = e if e.arithmetic else replace(e, payload=e.payload[:FIRST_WORDS].copy())
         alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, start, runlength))
         codes.append(own)
     return tuple(alphabets), codes

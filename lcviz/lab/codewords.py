@@ -1,4 +1,7 @@
-"""Code words: the first of a stream, and how often each occurs in all of it."""
+"""Code words: the first of a stream, and how often each occurs in all of it.
+
+An arithmetic code has none: there, what each change takes of it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+import codec
 from codec import Encoded
 from codec.errors import StreamError
-from codec.inspect import huffman, runlength
+from codec.inspect import element_bits, huffman, runlength
 
 LONGEST = 64  # bits: a word has 15 at most, a class 7, a symbol 9, a run 19
 
@@ -20,7 +24,8 @@ class CodeWord:
 
     word: its bits, first bit first. rest: the bits after it: extra bits of a run; after an escape
     the class, the symbol and extra bits. run: zeros before the value. at: index of the value in the
-    alphabet. code: of the value; 0 only where every value has a word of its own.
+    alphabet. code: of the value; 0 only where every value has a word of its own. share: bits of an
+    arithmetic code that the value and the zeros before it take; its word and rest are empty.
     """
 
     word: str
@@ -28,13 +33,17 @@ class CodeWord:
     run: int
     at: int
     code: int
+    share: float | None = None
 
 
 def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
-    """At most so many words from the start of the first stream; none if it has no code words.
+    """At most so many words from the start of the first stream; none if no bits are needed.
 
-    Raises StreamError if the bits end within a word or are no words.
+    Of an arithmetic code, whose payload must be whole, the first shares. Raises StreamError if the
+    bits end within a word or are no words.
     """
+    if e.arithmetic:
+        return _first_shares(e, most)
     if e.table is None or not e.streams.size:
         return ()
     n = min(int(e.streams[0]), LONGEST * most)
@@ -82,6 +91,18 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
         found.append(CodeWord(word, bits[begin:position], run, at, code))
         at += 1
     return tuple(found)
+
+
+def _first_shares(e: Encoded, most: int) -> tuple[CodeWord, ...]:
+    codes = codec.decode(e).codes.reshape(-1)
+    at = np.flatnonzero(codes)[:most]
+    runs = np.diff(at, prepend=-1) - 1
+    until = np.cumsum(element_bits(e))[at]
+    shares = np.diff(until, prepend=0.0)
+    return tuple(
+        CodeWord("", "", run, i, int(codes[i]), share)
+        for run, i, share in zip(runs.tolist(), at.tolist(), shares.tolist())
+    )
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,12 @@ def bits_picture(shown: ShownStep) -> Picture:
     used = "its own code table" if shown.trial or not _reused(shown) else "the last code table"
     titles = dict(CODER_NAMES)
     summaries = {name: coder.summary for name, coder in CODERS.items()}
-    if any(a.encoded.arithmetic for a in shown.alphabets):
+    buttons = {name: coder.short for name, coder in CODERS.items()}
+    arithmetic = _arithmetic(shown)
+    if arithmetic:
         used = "an arithmetic code"
         titles[shown.coder], summaries[shown.coder] = ARITHMETIC
+        buttons[shown.coder] = "arithmetic"
     compared = [(title, name) for name, title in titles.items()]
     plain = {
         "name": _plain(shown),
@@ -85,12 +88,13 @@ def bits_picture(shown: ShownStep) -> Picture:
         {
             "parts": [
                 {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes), "title": PARTS[name]}
-                | ({"label": _label(shown, name)} if shown.moments else {})
+                | ({"label": label} if (label := _label(shown, name)) != name else {})
                 for name, nbytes in parts.items()
             ],
             "words": [_word(shown, word) for word in shown.words],
             "compare": compare,
-            "coders": [[name, CODERS[name].short] for name in CODERS],
+            "words_are": _words_are(shown),
+            "coders": list(map(list, buttons.items())),
             "coder": shown.coder,
         },
         partial(_table, shown, parts),
@@ -110,7 +114,8 @@ def _parts(shown: ShownStep) -> dict[str, int]:
 
 def _label(shown: ShownStep, part: str) -> str:
     """What a part is called."""
-    return f"weights: {part}" if shown.moments and part in OF_WEIGHTS else part
+    named = "arithmetic code" if part == "code words" and _arithmetic(shown) else part
+    return f"weights: {named}" if shown.moments and part in OF_WEIGHTS else named
 
 
 def _apart(shown: ShownStep, parts: dict[str, int]) -> str:
@@ -120,6 +125,17 @@ def _apart(shown: ShownStep, parts: dict[str, int]) -> str:
         for n in (shown.weights_nbytes, parts["m"] + parts["v"])
     )
     return f"{nbytes_text(shown.nbytes)}: {weights} weights, {moments} m and v."
+
+
+def _arithmetic(shown: ShownStep) -> bool:
+    return any(a.encoded.arithmetic for a in shown.alphabets)
+
+
+def _words_are(shown: ShownStep) -> str:
+    """What stands where code words do, if these are none."""
+    if not shown.words:
+        return "No bits are needed: all values are alike."
+    return "" if shown.words[0].share is None else "Bits of each change and the zeros before it:"
 
 
 def _reused(shown: ShownStep) -> bool:
@@ -133,11 +149,11 @@ def _plain(shown: ShownStep) -> str:
 
 
 def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
-    """A code word, and what it means. sign: 0 up, 1 down, 2 no change."""
-    bits = word.word + word.rest
+    """A code word, or a share, and what it means. sign: 0 up, 1 down, 2 no change."""
+    bits = word.word + word.rest if word.share is None else f"{word.share:.1f}"
     if word.code == 0:
         return {"bits": bits, "sign": 2, "title": "no change"}
-    alphabet = shown.alphabets[0]
+    alphabet = shown.alphabets[shown.worded]
     # Codes count the kept buckets in promotion order, or the steps 1, −1, 2, −2 …, from 1.
     exponent, sign = (
         int(a[word.code - 1]) for a in (alphabet.buckets.exponent, alphabet.buckets.sign)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,9 +51,10 @@ def loss_picture(
         _line("live", "down", "solid", x, [live[i] for i in shown]),
         _line("restored", "up", "dash", x, [restored[i] for i in shown]),
     ]
+    at = max(bisect_right(steps, viewed) - 1, 0)  # the newest step may not be measured yet
     text = (
-        f"At step {steps[-1]}: live {short_loss_text(live[-1])}, restored "
-        f"{short_loss_text(restored[-1])}{_gap(live[-1], restored[-1])}."
+        f"At step {steps[at]}: live {short_loss_text(live[at])}, restored "
+        f"{short_loss_text(restored[at])}{_gap(live[at], restored[at])}."
     )
     if tried is not None:
         lines.append(_line("your try", "good", "solid", [viewed], [tried]) | {"ends": True})

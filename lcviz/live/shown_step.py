@@ -32,8 +32,8 @@ class ShownStep:
     buckets of each alphabet; all of these are the weights'. header_nbytes, table_nbytes,
     word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
     that the record holds. sizes: of the same symbols with each coder. words: the first of the
-    payload. states: before it and live; None if no longer kept. trial: whether the record is
-    only tried.
+    payload, of the alphabet with the index worded. states: before it and live; None if no longer
+    kept. trial: whether the record is only tried.
     """
 
     checkpoint: Checkpoint
@@ -48,6 +48,7 @@ class ShownStep:
     sizes: Sizes
     coder: str
     words: tuple[CodeWord, ...]
+    worded: int
     states: States | None
     trial: bool = False
 
@@ -133,13 +134,15 @@ def cut(shown: ShownStep, most: int) -> ShownStep | None:
         runlength_nbytes(own, a.buckets.keeping(k)) for a, own, k in zip(alphabets, codes, kept)
     )
     coded = sum(coded_nbytes(e.payload_bits, e.table_nbytes, e.k - 1) for e in encoded)
+    worded, first = _first_words(encoded)
     return replace(
         shown,
         kept=kept,
         table_nbytes=coded - words,
         word_nbytes=words,
         sizes=new_sizes(alphabets, kept, runlength),
-        words=first_words(encoded[0], WORDS) if encoded else (),
+        words=first,
+        worded=worded,
         trial=True,
     )
 
@@ -155,6 +158,7 @@ def _of_record(
 ) -> ShownStep:
     coded = sum(a.nbytes for a in alphabets)
     words = sum((a.encoded.payload_bits + 7) // 8 for a in alphabets)
+    worded, first = _first_words([a.encoded for a in alphabets])
     return ShownStep(
         viewed,
         tuple(alphabets),
@@ -167,9 +171,18 @@ def _of_record(
         moments,
         record_sizes(alphabets, coding.coder),
         coding.coder,
-        first_words(alphabets[0].encoded, WORDS) if alphabets else (),
+        first,
+        worded,
         states,
     )
+
+
+def _first_words(every: Sequence[codec.Encoded]) -> tuple[int, tuple[CodeWord, ...]]:
+    """The first alphabet that needs bits, and the first of them."""
+    for i, e in enumerate(every):
+        if words := first_words(e, WORDS):
+            return i, words
+    return 0, ()
 
 
 def _encoded(alphabet: Alphabet, codes: Codes, kept: int, coder: str) -> codec.Encoded:

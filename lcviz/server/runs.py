@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import hmac
 import secrets
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterable
 
 import codec
@@ -23,6 +23,9 @@ IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room 
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
+# seconds after the example until kernels that it does not need are compiled: pages that waited for
+# it are drawn first.
+CALM_SECONDS = 3.0
 EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
 
@@ -42,10 +45,10 @@ class Runs:
         atexit.register(self.close_all)
 
     def prepare(self) -> None:
-        """Compile the codec's kernels and train the example in the background.
+        """Train the example in the background, then compile the kernels that it does not need.
 
-        Nobody's first click has to wait then: after an installation kernels take up to half a
-        minute to compile, later half a second to load from numba's cache.
+        After an installation those that it needs are compiled while it trains, half of all; later
+        they come from numba's cache.
         """
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         heap.give_back_regularly()
@@ -55,9 +58,14 @@ class Runs:
         return self._prepared.wait(timeout)
 
     def _prepare(self) -> None:
-        with contextlib.suppress(Exception):  # `example` raises it again for whoever asks
+        try:
             self.example()
+        except Exception:  # `example` raises it again for whoever asks
+            self._prepared.set()
+            return
         self._prepared.set()
+        time.sleep(CALM_SECONDS)
+        codec.warm_up()  # nobody's first click has to wait
 
     def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one is there.
@@ -103,7 +111,6 @@ class Runs:
         with self._making_example:
             run = self.get(EXAMPLE_ID)
             if run is None:
-                codec.warm_up()
                 run = self._new(EXAMPLE_ID, EXAMPLE)
                 run.play()
                 while (snapshot := run.wait(5)).status == PLAYING:

@@ -9,6 +9,7 @@ Read in this order:
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common
     polling         parts of a page that run by themselves, again and again
+    browser         Back, Forward and the menu of a narrow window
     steering        who may steer a run; share: its links
     race            the race back after a failure, a panel that several pages show
     coding_form     how deltas are coded: the widgets of several pages

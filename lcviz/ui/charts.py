@@ -26,6 +26,8 @@ CIVIDIS = (
 POINTER = "▶"  # in front of what is highlighted, in texts
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
+# Behind a text that lies on lines: the page, nearly opaque.
+BEHIND = {"light": "rgba(255,255,255,0.85)", "dark": "rgba(23,22,20,0.85)"}
 
 GRID = "rgba(128,128,128,0.25)"
 _SIDES = {"l": 64, "r": 24, "t": 44, "b": 52}
@@ -88,6 +90,8 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
         title = one.setdefault("title", {})
         for dyed in (one.setdefault("tickfont", {}), title.setdefault("font", {})):
             dyed["color"] = INK[theme]
+    for one in layout.get("annotations", ()):
+        one.setdefault("bgcolor", BEHIND[theme])
     for one in (*layout.get("annotations", ()), layout.setdefault("legend", {})):
         one.setdefault("font", {})["color"] = INK[theme]
     return go.Figure(drawn)

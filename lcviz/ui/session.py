@@ -113,7 +113,7 @@ def await_example(name: str = "") -> None:
     else:
         st.info(
             "The example is being trained, which takes a few seconds. On the first start after an "
-            "installation the codec is compiled as well, which can take half a minute.",
+            "installation a part of the codec is compiled as well, which takes some more.",
             icon=":material/hourglass_top:",
         )
     rerun_with_example()

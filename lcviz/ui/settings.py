@@ -47,8 +47,8 @@ _WORDS = {  # of a training: field -> what it is
 }
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
-_IN_URL: dict[str, Any] = {"bind": "query-params"}
-_IN_SESSION: dict[str, Any] = _IN_URL | {"persist_state": "session"}
+# A setting stays as it is on other pages, and when a visitor comes back.
+_IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ def settings_form() -> Form:
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
         batch_size = widgets.checked_number(
-            "Batch size", 1, 1_000_000, card.batch_size, 1, key=f"batch_{card.name}"
+            "Batch size", 1, 1_000_000, card.batch_size, 1, key=f"batch_{card.name}", **_IN_URL
         )
         stop_after = widgets.checked_number(
-            "Iterations", 1, 20_000, RunSettings.stop_after, 1, key="iterations"
+            "Iterations", 1, 20_000, RunSettings.stop_after, 1, key="iterations", **_IN_URL
         )
         same = "The same seed and settings give the same run, byte for byte."
-        seed = widgets.checked_number("Seed", 0, 2**31, 0, 1, key="seed", text=same)
+        seed = widgets.checked_number("Seed", 0, 2**31, 0, 1, key="seed", text=same, **_IN_URL)
         st.header("Checkpoints")
         interval = _interval(stop_after)
         coding = coding_form()
@@ -139,7 +139,9 @@ def settings_form() -> Form:
 
 
 def _interval(stop_after: int | None) -> int | None:
-    interval = widgets.checked_number(INTERVAL, 1, 1000, RunSettings.interval, 1, key="interval")
+    interval = widgets.checked_number(
+        INTERVAL, 1, 1000, RunSettings.interval, 1, key="interval", **_IN_URL
+    )
     if interval and stop_after and interval > stop_after:
         widgets.wrong(f"At most {stop_after}, the iterations of the run: else nothing is saved.")
         return None
@@ -175,7 +177,7 @@ def speed_slider(run: Run, steering: Steering) -> None:
         label_visibility="collapsed",
         width=200,
         help="Iterations per second. Full: as fast as this server trains.",
-        **_IN_SESSION,
+        persist_state="session",  # the run has it, not the address
     )
     if chosen != now:
         steering.of(run).set_speed(SPEEDS[chosen])
@@ -235,7 +237,7 @@ def _data(card: ModelCard) -> tuple[str, str | None]:
         key="folder",
         placeholder=f"or set {FOLDER_VARIABLE}",
         help=f"On the server, with {', '.join(DATASETS[data].files)}.",
-        **_IN_SESSION,
+        **_IN_URL,
     ).strip()
     if why := _why_not(folder):
         widgets.wrong(plain(why))
@@ -265,7 +267,13 @@ def _optimizer(card: ModelCard) -> tuple[str, float | None, float]:
     )
     default_lr, momentum = card.optimizers[optimizer]
     lr = widgets.checked_number(
-        LEARNING_RATE, 1e-6, 1e9, default_lr, default_lr / 5, key=f"lr_{card.name}_{optimizer}"
+        LEARNING_RATE,
+        1e-6,
+        1e9,
+        default_lr,
+        default_lr / 5,
+        key=f"lr_{card.name}_{optimizer}",
+        **_IN_URL,
     )
     if optimizer == "sgd":
         momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", **_IN_URL)

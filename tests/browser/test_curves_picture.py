@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lcviz.live.loss_picture import loss_picture
 from lcviz.ui.picture import script, style
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ RACES = {
 }
 
 
-def shown(browser: Browser, **data: Any) -> Page:
+def shown(browser: Browser, size: int = 800, **data: Any) -> Page:
     """A page with nothing but the picture of these data."""
     known = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
     module = script("curves").replace("export default function (", "window.draw = function (", 1)
-    page = browser.new_page(offline=True, viewport={"width": 800, "height": 400})
+    page = browser.new_page(offline=True, viewport={"width": size, "height": 400})
     page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
     page.add_script_tag(content=module)
     page.evaluate(
@@ -86,3 +87,38 @@ def test_twelve_lines_that_end_together_can_be_told_apart(browser: Browser) -> N
         tops = [box["y"] for box in boxes if box]
         assert all(b - a >= 13 for a, b in pairwise(tops))
         assert len(tops) == 13
+
+
+MARKS = """() => {
+    const box = (node) => node.getBoundingClientRect();
+    const words = [...document.querySelectorAll('g.marks text')].filter(t => t.textContent);
+    const rules = [...document.querySelectorAll('g.grid line, g.marks line')];
+    const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom
+        && b.top < a.bottom - 3;
+    const seen = document.querySelector('svg').getBoundingClientRect();
+    return words.flatMap((word, i) => [
+        ...rules.filter(rule => meet(box(word), box(rule))).map(() => `${word.textContent} struck`),
+        ...words.slice(i + 1).filter(other => meet(box(word), box(other)))
+            .map(other => `${word.textContent}, ${other.textContent}`),
+        ...[word].filter(w => box(w).left < seen.left || box(w).right > seen.right)
+            .map(w => `${w.textContent} outside`),
+    ]);
+}"""
+
+
+@pytest.mark.parametrize("kills", [[200], [185], [5], [40, 60], [40, 60, 66], [150, 160, 170, 180]])
+@pytest.mark.parametrize("width", [800, 330])
+def test_no_word_of_a_mark_is_struck_or_cut(browser: Browser, kills: list[int], width: int) -> None:
+    picture = loss_picture([0, 100, 200], [2.3, 1.1, 0.9], [2.3, 1.2, 1.0], 200, 200, kills)
+    with shown(browser, **picture.values, size=width) as page:
+        assert page.evaluate(MARKS) == []
+        texts, titles = (page.locator(f"g.marks {part}") for part in ("text", "title"))
+        said = map("".join, zip(texts.all_text_contents(), titles.all_text_contents(), strict=True))
+        assert list(said) == [mark["text"] for mark in picture.values["marks"]]
+
+
+def test_a_word_of_a_mark_that_has_no_room_is_left_out(browser: Browser) -> None:
+    picture = loss_picture([0, 200], [2.3, 0.9], [2.3, 1.0], 100, 200, [98, 99, 101])
+    with shown(browser, **picture.values, size=330) as page:
+        texts = page.locator("g.marks text").all_text_contents()
+        assert texts == ["step 100", "killed", "", ""]

@@ -12,6 +12,10 @@ RACE_FIRST = """() => {
         key => document.querySelector(`.st-key-${key}`)?.getBoundingClientRect().top);
     return race < buckets;
 }"""
+REPORT_FITS = """() => {
+    const text = document.querySelector('.st-key-kill-report .stMarkdown');
+    return text && text.getBoundingClientRect().right <= innerWidth;
+}"""
 SETTINGS = "/?model=Logistic+regression&iterations=20000&interval=5&speed=full"
 
 
@@ -26,6 +30,10 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(dead).to_be_visible()
     for name in ("Kill it now", "Play", "Step"):
         expecting(page.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    size = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})  # a phone
+    page.wait_for_function(REPORT_FITS)
+    page.set_viewport_size(size)
     iteration = re.search(r"iteration (\d+)", dead.inner_text())[1]
     other = tab(color_scheme="dark", width=800).open(f"/?run={visitor.run_id}")
     expecting(other.page.get_by_text(f"Killed at iteration {iteration}")).to_be_visible()
@@ -38,7 +46,6 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(race).to_contain_text(re.compile("wins|are level"))
     headline = page.locator("[data-picture=headline]")
     expecting(headline).to_contain_text("the race: ")
-    size = page.viewport_size
     page.set_viewport_size({"width": 960, "height": 720})  # two columns, as beside the settings
     page.wait_for_function(RACE_FIRST)
     page.set_viewport_size(size)

@@ -37,14 +37,15 @@ export default function (component) {
       set(item, { title: part.title });
     },
   );
+  const said = data.words_are ? [{ said: data.words_are }] : [];
   each(
     words,
-    data.words,
-    (_, i) => i,
+    [...said, ...data.words],
+    (word, i) => (word.said ? "said" : i),
     () => make("span"),
     (span, word) => {
-      span.textContent = word.bits;
-      set(span, { class: ["up", "down", "none"][word.sign], title: word.title });
+      span.textContent = word.said ?? word.bits;
+      set(span, { class: word.said ? "about" : ["up", "down", "none"][word.sign], title: word.title });
     },
   );
   const most = Math.max(...data.compare.map((one) => one.nbytes), 1);
@@ -70,7 +71,8 @@ const STYLE = `
   .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
   .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
   .words { display: flex; flex-wrap: wrap; gap: 3px; height: 60px; overflow: hidden; align-content: flex-start; }
-  .words span { padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
+  .words span { box-sizing: border-box; height: 18px; line-height: 16px; padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
+  .words .about { border: 0; font-family: var(--st-font, sans-serif); }
   .words .up { border-color: var(--up); background: color-mix(in srgb, var(--up) 14%, transparent); }
   .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }
   .words .none { border-color: var(--grey); }

@@ -9,7 +9,7 @@ export default function (component) {
   const { controls, body } = frame(component);
   let svg = body.querySelector("svg");
   if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
+    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
     body.append(svg);
   }
   body.again = () => {
@@ -35,7 +35,7 @@ function drawAll(svg, body, data, width, send) {
   const scale = Math.log10(data.largest + 1) || 1;
   const long = (count) => (count ? Math.max(2, (HALF * Math.log10(count + 1)) / scale) : 0);
   const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
-  const [bars, axis, cut] = svg.children;
+  const [line, bars, axis, cut] = svg.children; // a number that the line meets stands on it
   each(
     bars,
     data.buckets,
@@ -60,7 +60,7 @@ function drawAll(svg, body, data, width, send) {
       const told = [grouped(kept), `${(kept / 1000).toFixed(1)}k`].find(room) ?? "";
       const words = kept && told ? told : marked ? (bar.sign ? "▲" : "▼") : "";
       label.textContent = words;
-      set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 });
+      set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5, style: HALO });
       title.textContent =
         `${bar.sign ? "−" : "+"}${power(bar.exponent)}: ${plural(bar.kept + bar.rest, "value")}, ` +
         (rest && kept ? `${grouped(kept)} kept` : kept ? "kept" : "postponed");
@@ -83,23 +83,24 @@ function drawAll(svg, body, data, width, send) {
       set(text, { x: 4 + (i + 0.5) * step, y: height - 2 });
     },
   );
-  drawCut(cut, svg, body, data, { width, step, middle, height }, send);
+  drawCut(line, cut, svg, body, data, { width, step, middle, height }, send);
 }
 
-function drawCut(group, svg, body, data, room, send) {
+function drawCut(line, group, svg, body, data, room, send) {
   const { width, step, middle, height } = room;
   if (body.cut === null) {
-    group.replaceChildren();
+    for (const part of [line, group]) part.replaceChildren();
     return;
   }
   if (!group.children.length) {
+    line.append(make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }));
     group.append(
-      make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }),
-      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize; touch-action: none" }),
+      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize" }),
       make("text", { class: "slots" }),
     );
   }
-  const [path, handle, label] = group.children;
+  const [path] = line.children;
+  const [handle, label] = group.children;
   const edge = (sign) => {
     const kept = data.buckets.filter((bar) => bar.sign === sign && bar.rank <= body.cut);
     return 4 + step * kept.reduce((far, bar) => Math.max(far, data.exponents[0] - bar.exponent + 1), 0);
@@ -137,13 +138,11 @@ function drawCut(group, svg, body, data, room, send) {
     event.stopPropagation();
     moveTo(body.cut + by, false);
   };
-  handle.onpointerdown = (event) => {
-    handle.setPointerCapture(event.pointerId);
+  const begin = () => {
     body.dragging = true;
     body.moved = false;
   };
-  handle.onpointermove = (event) => {
-    if (!body.dragging) return;
+  const move = (event) => {
     body.moved = true;
     const box = svg.getBoundingClientRect();
     const column = ((event.clientX - box.left) * (width / box.width) - 4) / step;
@@ -154,12 +153,12 @@ function drawCut(group, svg, body, data, room, send) {
     };
     moveTo(order.filter((bar, i) => place(bar, i) < column).length, false);
   };
-  handle.onpointerup = handle.onpointercancel = () => {
-    if (!body.dragging) return;
+  const end = () => {
     body.dragging = false;
     if (body.moved) moveTo(body.cut, true);
     setTimeout(() => (body.moved = false), 0);
   };
+  draggable(handle, { begin, move, end });
 }
 
 const slots = (cut, data) => (cut >= data.most ? "all" : cut === 1 ? "1 slot" : `${cut} slots`);

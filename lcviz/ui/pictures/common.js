@@ -2,6 +2,7 @@
 // change: a picture keeps its elements and changes them in place.
 
 const SVG = "http://www.w3.org/2000/svg";
+const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;"; // of a text on a line
 
 /** Make an element. attributes: as in HTML; children: elements or text. */
 function make(tag, attributes = {}, ...children) {
@@ -136,6 +137,26 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
       set(button, { "aria-pressed": String(value === chosen) });
     },
   );
+}
+
+const stayHere = (event) => event.preventDefault();
+
+/**
+ * Let a mouse, a pen or a finger drag a handle: move(event) at each step between begin() and end().
+ * A finger on it never scrolls the page: the browser would take the drag away after some pixels.
+ */
+function draggable(handle, { begin, move, end }) {
+  handle.addEventListener("touchstart", stayHere, { passive: false }); // once, however often it is drawn
+  handle.onpointerdown = (event) => {
+    handle.setPointerCapture(event.pointerId);
+    handle.dragged = true;
+    begin();
+  };
+  handle.onpointermove = (event) => handle.dragged && move(event);
+  handle.onpointerup = handle.onpointercancel = () => {
+    if (handle.dragged) end();
+    handle.dragged = false;
+  };
 }
 
 /** Bytes from base64, as Uint8Array. */

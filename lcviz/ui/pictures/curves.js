@@ -4,7 +4,7 @@ const LEFT = 44;
 const RIGHT = 74; // of names beside the lines' ends, where the data do not say otherwise
 const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
-const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;";
+const ABOVE = 20; // pixels above the curves, where words of marks stand there
 const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
@@ -32,7 +32,9 @@ function drawAll(svg, data, width, send) {
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
   const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - right);
-  const y = (value) => 8 + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 14);
+  const said = placedMarks(data.marks, x, width);
+  const top = said.some((place) => place?.above) ? ABOVE : 8;
+  const y = (value) => top + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 6 - top);
   const [grid, marks, lines, names, hover] = svg.children;
   const rules = [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)).map((value) => ({ value }));
   const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
@@ -54,12 +56,14 @@ function drawAll(svg, data, width, send) {
     marks,
     data.marks,
     (mark, i) => `${mark.text}${i}`,
-    () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" })),
-    (g, mark) => {
+    () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
+    (g, mark, i) => {
+      const [rule, text, title] = g.children;
       const stroke = mark.strong ? "var(--up)" : "var(--grey)";
-      set(g.children[0], { x1: x(mark.step), x2: x(mark.step), y1: 4, y2: height - BOTTOM, stroke });
-      set(g.children[1], { x: Math.max(x(mark.step), LEFT + 3.1 * mark.text.length), y: mark.above ? 10 : height - 3, style: HALO });
-      g.children[1].textContent = mark.text;
+      set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke });
+      set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3 });
+      text.textContent = said[i] ? mark.text : "";
+      title.textContent = said[i] ? "" : mark.text;
     },
   );
   each(
@@ -98,6 +102,20 @@ function drawAll(svg, data, width, send) {
     },
   );
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
+}
+
+/** Where the words of marks stand, below the curves or above them; null where there is no room. */
+function placedMarks(marks, x, width) {
+  const taken = [];
+  return marks.map((mark) => {
+    const half = 3.1 * mark.text.length;
+    const at = Math.min(Math.max(x(mark.step), LEFT + half), width - half);
+    const free = (above) => !taken.some((other) => other.above === above && Math.abs(other.x - at) < other.half + half + 4);
+    const above = [Boolean(mark.above), !mark.above].find(free);
+    if (above === undefined) return null;
+    taken.push({ x: at, half, above });
+    return taken.at(-1);
+  });
 }
 
 /** Where words stand: the names of the lines beside their ends, and what the level is. */

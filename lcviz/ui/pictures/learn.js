@@ -39,7 +39,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 /** What all pictures share: the state, the numbers as they are now, and what changes them. */
 function newPage(root) {
-  const page = { dragging: null, picked: null, hint: "", playing: false, told: [] };
+  const page = { picked: null, hint: "", playing: false, told: [] };
   page.redraw = () => {
     compute(page);
     drawPage(page, root);

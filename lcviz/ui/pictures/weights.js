@@ -47,6 +47,7 @@ function chooseTensor(controls, data, send) {
   if (!select) controls.append((select = make("select", { "aria-label": "Tensor" })));
   each(select, data.tensors, (name) => name, (name) => make("option", { value: name }, name));
   select.value = data.tensor;
+  set(select, { title: data.tensor }); // a long name is cut
   select.onchange = () => send("tensor", select.value);
 }
 
@@ -125,5 +126,5 @@ const STYLE = `
   .key { display: flex; gap: 0.8rem; color: var(--faint); font-size: 12px; }
   .key i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
   .under button { font-size: 12px; }
-  select { font: 12px var(--st-code-font, monospace); color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; max-width: 12em; }
+  select { font: 12px var(--st-code-font, monospace); color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; max-width: 16em; text-overflow: ellipsis; }
 `;

@@ -429,6 +429,7 @@ def test_saved_merged_restored(
 
 
 WARM = """
+import tempfile
 import numpy as np
 import codec
 from codec.scheme import kernels
@@ -446,12 +447,16 @@ for coder in ("runlength", "huffman"):
         tracker.commit(tracker.prepare({"w": values}))
         step = tracker.step({"w": values * values})
         codec.decode(step.groups[0].encoded)
+with tempfile.TemporaryDirectory() as folder, codec.Checkpointer(folder + "/run.lcc") as saved:
+    for step in range(3):  # the third reads the table of the second
+        saved.save(step, {"w": values * step})
+codec.quantize(values, 2).buckets.energies(values)
 print(before, compiled())
 """
 
 
 def test_kernels_are_warm() -> None:
-    """Steps compile nothing after warm_up, neither those of codes of 1 byte nor of 2."""
+    """Steps and saves compile nothing after warm_up, with codes of 1 byte nor of 2."""
     command = [sys.executable, "-c", WARM]
     root = Path(codec.__file__).resolve().parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)

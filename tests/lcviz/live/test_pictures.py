@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+import codec
+from codec.inspect import element_bits
 from demo_models import make_task
 from lcviz.lab.anatomy import totals
 from lcviz.live.bits_picture import bits_picture
@@ -165,6 +167,47 @@ def test_bits(finished_runs: Finished, coder: str) -> None:
     assert len(data["words"]) == 24
 
 
+def test_bits_of_an_arithmetic_code(finished_runs: Finished) -> None:
+    """What the record really uses: no code words, but what each change takes."""
+    shown = newest(finished_runs(budget=0.05))
+    (alphabet,) = shown.alphabets
+    assert alphabet.encoded.arithmetic
+    data = check(bits_picture(shown))
+    pressed = dict(data["coders"])[data["coder"]]
+    assert pressed == "arithmetic"
+    assert [part.get("label") for part in data["parts"] if part["name"] == "code words"] == [
+        "arithmetic code"
+    ]
+    assert data["words_are"] == "Bits of each change and the zeros before it:"
+    assert len(data["words"]) == 24
+    codes = codec.decode(alphabet.encoded).codes.reshape(-1)
+    ends = np.flatnonzero(codes)[:24]
+    each = element_bits(alphabet.encoded)
+    found = [float(word["bits"]) for word in data["words"]]
+    assert sum(found) == pytest.approx(each[: ends[-1] + 1].sum(), abs=24 * 0.05)
+    assert found[0] == round(float(each[: ends[0] + 1].sum()), 1)
+    assert all("step" in word["title"] for word in data["words"])
+    other = dict(check(bits_picture(newest(finished_runs(budget=0.05, coder="huffman"))))["coders"])
+    assert other == {"runlength": "run-length", "huffman": "Huffman"}
+
+
+def test_no_bits_are_needed(finished_runs: Finished) -> None:
+    data = check(bits_picture(newest(finished_runs(tolerance=1.0))))
+    assert data["words"] == []
+    assert data["words_are"] == "No bits are needed: all values are alike."
+
+
+def test_the_loss_of_the_step_that_is_shown() -> None:
+    steps, live, restored = [0, 190, 280], [2.0, 1.5, 1.0], [2.0, 1.5, 1.1]
+    texts = [loss_picture(steps, live, restored, at, 300).text for at in (190, 280, 285, 0)]
+    assert [text.partition(":")[0] for text in texts] == [
+        "At step 190",
+        "At step 280",
+        "At step 280",
+        "At step 0",
+    ]
+
+
 def test_loss_and_a_log_axis() -> None:
     steps, live = [0, 5, 10], [2.0, math.nan, 1.0]
     data = check(loss_picture(steps, live, [2.0, 1.9, math.inf], 5, 20, [7]))
@@ -174,7 +217,10 @@ def test_loss_and_a_log_axis() -> None:
     assert (data["marks"][1]["text"], data["marks"][1]["above"]) == ("killed", True)  # close by
     far = loss_picture(steps, live, live, 5, 20, [17]).data["marks"][1]
     assert (far["text"], far["above"]) == ("killed at 17", False)
-    assert data["text"].endswith("restored not finite.")
+    assert "At step 5: " in data["text"]
+    assert loss_picture(steps, live, [2.0, 1.9, math.inf], 10, 20).text.endswith(
+        "restored not finite."
+    )
     above, below, none = (
         loss_picture([5], [live_loss], [0.51], 5, 20).data["text"] for live_loss in (0.5, 0.6, 0.0)
     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lcviz.text import exponent_text, minus, nbytes_text, percent_text
-from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION
+from lcviz.ui.charts import (
+    BEHIND,
+    BLUE,
+    GREEN,
+    PURPLE,
+    VERMILION,
+    base_figure,
+    inked_figure,
+)
 
 
 def test_bytes() -> None:
@@ -59,3 +67,12 @@ def test_colours_reach_three_to_one_on_both_backgrounds(colour: str) -> None:
     for background in ("#ffffff", "#0e1117"):
         low, high = sorted((own, luminance(background)))
         assert (high + 0.05) / (low + 0.05) >= 2.95
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_line_strikes_a_label(theme: str) -> None:
+    figure = base_figure("x", "y", 300)
+    figure.add_vline(1, annotation={"text": "step 600"})
+    figure.add_annotation(text="keep −2⁻¹⁰", x=1, y=1)
+    behind = [label.bgcolor for label in inked_figure(figure, theme).layout.annotations]
+    assert behind == [BEHIND[theme]] * 2

@@ -122,7 +122,7 @@ function makeDot(page, svg, i) {
     tabindex: 0,
     role: "slider",
     "aria-label": `u of ${page.names[i]}`,
-    style: "cursor: ew-resize; touch-action: none",
+    style: "cursor: ew-resize",
   });
   const under = make("circle", { r: 5 });
   const choose = () => page.follow(i);
@@ -135,23 +135,13 @@ function makeDot(page, svg, i) {
     event.preventDefault();
     move(page.lesson.numbers[i].live + by * step(), true);
   };
-  handle.onpointerdown = (event) => {
-    handle.setPointerCapture(event.pointerId);
-    page.dragging = i;
-    choose();
-  };
-  handle.onpointermove = (event) => {
-    if (page.dragging !== i) return;
+  const drag = (event) => {
     const box = svg.getBoundingClientRect();
     const [low, high] = page.range;
     const share = (event.clientX - box.left - 14) / (box.width - 28);
     move(Math.min(Math.max(low + share * (high - low), low), high), false);
   };
-  handle.onpointerup = handle.onpointercancel = () => {
-    if (page.dragging !== i) return;
-    page.dragging = null;
-    page.tell();
-  };
+  draggable(handle, { begin: choose, move: drag, end: page.tell });
   return make("g", {}, under, handle, make("text", { style: "pointer-events: none" }));
 }
 
