@@ -117,7 +117,8 @@ class DeltaMerger:
             moments = [(Moment.of(r.step, r.track, d), d) for _, r, d in deltas]
             content = Merged(layers.layers_of(moments), delta.coding, tables)
             name = record_name(last.step, "merged", entry.step)
-            data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
+            place = Place(last.step, last.run, first.parent, last.identity)
+            data = merged.dump(place, content, at.layout)
             with suppress(ForeignRecordError):  # its header is longer than a reader takes
                 record = records.load(data, name)
         if record is not None:

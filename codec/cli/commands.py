@@ -23,6 +23,7 @@ from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
 from codec.record.record import PREFIX, stored_layout
 from codec.record.residuals import RESIDUALS
+from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
@@ -86,7 +87,7 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
     tensors = {
         name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
         for name, array in record.arrays.items()
-        if name.startswith((PREFIX, RESIDUALS))
+        if name.startswith((PREFIX, RESIDUALS, SMALL))
     }
     answer = {
         "step": entry.step,

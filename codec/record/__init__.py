@@ -5,6 +5,7 @@ Read in this order:
     header     what that header says
     alphabets  the coded alphabets of a delta in one array
     residuals  what leads from one value of an exact tensor to the next
+    small      small exact tensors, equal ones once
     values     what is no tensor, as lines of text
     record     base and delta records
     merged     several deltas in one record

@@ -309,5 +309,7 @@ class Front:
         for name, tensor in parts.tensors.items():
             ties = parts.ties.get(name, ())
             kind = self._policy.kind(name, ties, is_moment=name in moments)
-            specs.append(spec_of(name, tensor, kind not in (EXACT, SKIP), family_of(kind, name)))
+            spec = spec_of(name, tensor, kind not in (EXACT, SKIP))
+            family = family_of(kind, name, spec.size)
+            specs.append(replace(spec, family=family) if spec.lossy else spec)
         return Layout(tuple(specs), parts.structure)

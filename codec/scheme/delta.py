@@ -22,10 +22,10 @@ from .tables import CodeTable
 
 @dataclass(frozen=True)
 class Group:
-    """Tensors that share one alphabet: the whole model, or a single tensor.
+    """Tensors that share one alphabet: the whole model, a single tensor, or a batch.
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
-    promoted ones; None if read from a record.
+    promoted ones; None if read from a record, and for a batch or uniform steps.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -163,7 +163,7 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
         check_array(target, name, state[name].shape, state[name].dtype, target is not state)
-    for arrays in (state, target):
+    for arrays in (target,) if target is state else (state, target):
         for spec in (t for group in delta.groups for t in group.tensors):
             check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
         for name, array in delta.exact.items():
@@ -200,7 +200,7 @@ def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
 
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
     """The name of the alphabet that these tensors share; code tables are reused by this name."""
-    return tensors[0].name if scope == "tensor" else tensors[0].family
+    return tensors[0].name if scope == "tensor" and len(tensors) == 1 else tensors[0].family
 
 
 def alphabets(
@@ -208,11 +208,9 @@ def alphabets(
 ) -> Iterator[tuple[TensorSpec, ...]]:
     """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
     without = frozenset(left_out)
-    lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in without)
-    if scope == "tensor":
-        yield from ((t,) for t in lossy)
-    else:
-        families: dict[str, list[TensorSpec]] = {}
-        for t in lossy:
-            families.setdefault(t.family, []).append(t)
-        yield from map(tuple, families.values())
+    found: dict[tuple[bool, str], list[TensorSpec]] = {}
+    for t in layout.tensors:
+        if t.lossy and t.name not in without:
+            by_name = scope == "tensor" and not t.alone
+            found.setdefault((by_name, t.name if by_name else t.family), []).append(t)
+    yield from map(tuple, found.values())

@@ -21,7 +21,7 @@ from codec.state.tensors import (
     to_arrays,
 )
 
-from . import uniform
+from . import batch, uniform
 from .arithmetic import matrices_of
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
@@ -212,6 +212,8 @@ class Tracker:
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
         coding = self.coding.of(tensors[0].family)
         quantized = self._in_steps if coding.uniform else self._in_buckets
+        if tensors[0].alone and len(tensors) > 1:
+            quantized = self._in_batch
         with (
             np.errstate(all="ignore"),
             quantized(coding, tensors, arrays, segments, budget, previous) as found,
@@ -273,6 +275,26 @@ class Tracker:
                 yield Quantization(message, buckets)
 
     @contextmanager
+    def _in_batch(
+        self,
+        coding: Coding,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+        segments: Segments,
+        _budget: Budget | None,
+        _previous: CodeTable | None,
+    ) -> Iterator[Quantization | set[str]]:
+        """In exponent buckets, each tensor in its own; else as `_in_buckets`."""
+        found = batch.quantized(segments, n_promoted(coding.bits))
+        state = self.track.arrays
+        huge = [tensors[i].name for i in np.flatnonzero(found.is_huge)]
+        if beyond := {name for name in huge if not _stays(arrays[name], state[name])}:
+            yield beyond
+            return
+        with found.message(coding.coder, coding.bits) as message:
+            yield Quantization(message)
+
+    @contextmanager
     def _in_steps(
         self,
         coding: Coding,
@@ -329,7 +351,7 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Quantization:
-    """An alphabet that is ready to be coded. buckets: None for uniform steps."""
+    """An alphabet that is ready to be coded. buckets: None for uniform steps and batches."""
 
     message: Message
     buckets: Buckets | None = None

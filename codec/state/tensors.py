@@ -11,10 +11,13 @@ tensors.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,7 +64,9 @@ _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_
 _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) are more than arrays
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
+COPIED = 256  # bytes: up to here copies are compared faster than arrays
 LOSSY_DTYPES = ("F32", "F16", "BF16")
+_ALONE = re.compile("bits=[^ ]+ .")
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ class TensorSpec:
     """One tensor of a state.
 
     dtype: safetensors' name of it. lossy: delta-coded. library: where it came from, "numpy" or
-    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family.
+    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family. See
+    `policy.targeted`.
     """
 
     name: str
@@ -79,23 +85,23 @@ class TensorSpec:
     library: str = "numpy"
     family: str = ""
 
-    @property
+    @cached_property
     def alone(self) -> bool:
-        """Whether it has a target and an alphabet of its own, as an optimizer's moments have: its
-        family is the target and its name."""
-        return self.family.endswith(f" {self.name}")
+        """Whether it has a target and levels of its own, as an optimizer's moments have: something
+        follows the target in the name of its family."""
+        return bool(_ALONE.match(self.family))
 
     @property
     def target(self) -> str:
         """The target of a tensor that is alone, as "bits=3"; "" of others."""
-        return self.family.removesuffix(f" {self.name}") if self.alone else ""
+        return self.family.partition(" ")[0] if self.alone else ""
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def track_dtype(self) -> np.dtype[Any]:
         """dtype of its array in the track: float32 if lossy, else the carrier of its bits."""
         return np.dtype(np.float32 if self.lossy else CARRIER[self.dtype])
@@ -105,7 +111,7 @@ class TensorSpec:
         """Shape of its array in the track: a complex128 is two float64."""
         return (*self.shape, 2) if self.dtype == "C128" else self.shape
 
-    @property
+    @cached_property
     def track_nbytes(self) -> int:
         """Bytes of its array in the track."""
         return math.prod(self.track_shape) * self.track_dtype.itemsize
@@ -121,12 +127,22 @@ class Layout:
     tensors: tuple[TensorSpec, ...]
     structure: str = ""
 
-    @property
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Name -> place in the layout, from 0 on."""
+        return {t.name: i for i, t in enumerate(self.tensors)}
+
+    @cached_property
+    def digest_texts(self) -> tuple[bytes, ...]:
+        """What a track's digest says of each tensor before its content, see FORMAT.md."""
+        return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the whole track, the denominator of every ratio: float32 where lossy."""
         return sum(t.track_nbytes for t in self.tensors)
 
-    @property
+    @cached_property
     def lossy_nbytes(self) -> int:
         """Bytes in float32 of what a budget is a share of: the lossy tensors that are not alone."""
         return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
@@ -317,6 +333,8 @@ def copy_arrays(arrays: Arrays) -> Arrays:
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether two C-contiguous arrays of one shape and dtype hold the same bits, NaN included."""
+    if a.nbytes <= COPIED:
+        return a is b or a.tobytes() == b.tobytes()
     return a is b or np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
@@ -394,12 +412,15 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
     if is_torch(value):
         import torch
 
-        value = _base_tensor(value).detach()
-        if spec.lossy:
-            value = value.to(torch.float32)
+        value = _base_tensor(value)
+        if spec.lossy and spec.dtype != "F32":
+            value = value.detach().to(torch.float32)
         elif spec.dtype in _BITS:
-            value = value.contiguous().view(getattr(torch, _BITS[spec.dtype]))
-        value = value.contiguous().numpy(force=True)  # from any device, conjugate bits resolved
+            value = value.detach().contiguous().view(getattr(torch, _BITS[spec.dtype]))
+        # From any device; gradients are left and conjugate bits resolved.
+        value = value.contiguous().numpy(force=True)
+        if value.dtype == spec.track_dtype and value.shape == spec.track_shape:
+            return value
     array = np.asarray(value)
     if spec.lossy:
         return np.ascontiguousarray(array, np.float32)
