@@ -295,7 +295,8 @@ class Front:
             whole = flatten(state, self._policy.is_skipped)
             parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped)
-        if self._signatures is None or parts.fingerprints != self._looks:
+        same = parts.fingerprints is self._looks or parts.fingerprints == self._looks
+        if self._signatures is None or not same:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None

@@ -61,20 +61,20 @@ def quantized(segments: Segments, keep: int | None) -> Batch:
     tensors = segments.tracks.size
     codes = empty_codes(segments.n, most + 1)
     levels, kept = np.zeros((tensors, most + 1), np.float32), np.empty(tensors, np.int64)
-    is_huge = np.empty(tensors, np.bool_)
+    highest = np.empty(tensors, np.int64)
     pieces = _pieces(segments)
     counts = np.zeros((len(pieces), kernels.N_BINS + 1), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        out = codes, levels, kept, is_huge, counts[i]
-        kernels.quantize_batch(*arrays, *pieces[i], most, HUGE, *out)
+        out = codes, levels, kept, highest, counts[i]
+        kernels.quantize_batch(*arrays, *pieces[i], most, *out)
 
     workers.spread(work, len(pieces))
     k = int(kept.max(initial=0)) + 1
     total = counts.sum(axis=0)[:k]
     total[0] = segments.n - total.sum()
-    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), total, is_huge)
+    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), total, highest >= HUGE)
 
 
 def _pieces(segments: Segments) -> list[tuple[int, int]]:

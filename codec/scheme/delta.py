@@ -158,14 +158,15 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
 
     Raises StateMismatchError, see `apply`.
     """
-    changed = {t.name for group in delta.groups for t in group.tensors}
-    changed |= delta.exact.keys() | delta.residuals.keys()
+    lossy = [t for group in delta.groups for t in group.tensors]
+    changed = {t.name for t in lossy} | delta.exact.keys() | delta.residuals.keys()
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
         check_array(target, name, state[name].shape, state[name].dtype, target is not state)
+    float32 = np.dtype(np.float32)
     for arrays in (target,) if target is state else (state, target):
-        for spec in (t for group in delta.groups for t in group.tensors):
-            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+        for spec in lossy:
+            check_array(arrays, spec.name, spec.shape, float32, arrays is target)
         for name, array in delta.exact.items():
             check_array(arrays, name, array.shape, array.dtype, arrays is target)
         for spec in (own[0].spec for own in delta.residuals.values()):
@@ -207,10 +208,7 @@ def alphabets(
     layout: Layout, scope: str, left_out: Sequence[str] = ()
 ) -> Iterator[tuple[TensorSpec, ...]]:
     """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
-    without = frozenset(left_out)
-    found: dict[tuple[bool, str], list[TensorSpec]] = {}
-    for t in layout.tensors:
-        if t.lossy and t.name not in without:
-            by_name = scope == "tensor" and not t.alone
-            found.setdefault((by_name, t.name if by_name else t.family), []).append(t)
-    yield from map(tuple, found.values())
+    if left_out:  # of the rest another tensor may be the first of its family
+        without = frozenset(left_out)
+        layout = Layout(tuple(t for t in layout.tensors if t.name not in without))
+    yield from layout.by_tensor if scope == "tensor" else layout.by_family

@@ -166,10 +166,11 @@ class Tracker:
             if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
         }
         residuals, known = {}, {}
-        for t in track.layout.tensors:
-            if t.name in stored and (r := residual_of(track.arrays[t.name], stored[t.name], t)):
-                residuals[t.name], known[t.name] = (r,), stored[t.name]
-        sums, non_finite, groups = dict(track.sums), set(), {}
+        for name, array in stored.items():
+            spec = track.layout.tensors[track.layout.numbers[name]]
+            if r := residual_of(track.arrays[name], array, spec):
+                residuals[name], known[name] = (r,), array
+        sums, non_finite, groups = dict(track.sums), set[str](), dict[str, Group]()
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
@@ -178,7 +179,7 @@ class Tracker:
         for tensors in sorted(shares, key=budget.order) if budget else shares:
             group, bad = self._encode_group(tensors, arrays, mode, budget, sums)
             if group:
-                groups[tensors] = group
+                groups[tensors[0].name] = group
             non_finite |= bad
         if budget:
             budget.check()
@@ -186,7 +187,7 @@ class Tracker:
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
         return Delta(
-            tuple(groups[tensors] for tensors in shares if tensors in groups),
+            tuple(groups[first.name] for first, *_ in shares if first.name in groups),
             {name: stored[name] for name in names if name in stored and name not in known},
             tuple(name for name in names if name in non_finite),
             coding,
@@ -207,8 +208,7 @@ class Tracker:
 
         sums: advanced by the digests' changes.
         """
-        state = self.track.arrays
-        segments = Segments([state[t.name] for t in tensors], [arrays[t.name] for t in tensors])
+        segments = self.track.segments(tensors).with_sources([arrays[t.name] for t in tensors])
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
         coding = self.coding.of(tensors[0].family)
         quantized = self._in_steps if coding.uniform else self._in_buckets

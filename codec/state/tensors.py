@@ -15,7 +15,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,7 @@ _DTYPES: dict[str, tuple[str, type[np.generic]]] = {
 CARRIER = {name: carrier for name, (_, carrier) in _DTYPES.items()}
 _BITS = {"BF16": "int16", "C32": "int32"}  # torch dtypes of the same size that numpy has
 _BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
+_SAME = {"F32", "F64"} | {name for name in CARRIER if name[0] in "IUB"} - {"BF16"}
 _NAME_OF_TORCH = {own: name for name, (own, _) in _DTYPES.items()}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
     np.dtype(own): name for name, (own, _) in _DTYPES.items() if name not in _BITS
@@ -64,7 +65,7 @@ _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_
 _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) are more than arrays
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
-COPIED = 256  # bytes: up to here copies are compared faster than arrays
+COPIED = 256  # bytes: up to here a copy takes less time than a view of other bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
 _ALONE = re.compile("bits=[^ ]+ .")
 
@@ -133,6 +134,18 @@ class Layout:
         return {t.name: i for i, t in enumerate(self.tensors)}
 
     @cached_property
+    def by_family(self) -> tuple[tuple[TensorSpec, ...], ...]:
+        """The lossy tensors of each family, in the order of the first ones."""
+        return _grouped((t, t.family) for t in self.tensors if t.lossy)
+
+    @cached_property
+    def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
+        """Each lossy tensor; those that are alone by family."""
+        return _grouped(
+            (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
+        )
+
+    @cached_property
     def digest_texts(self) -> tuple[bytes, ...]:
         """What a track's digest says of each tensor before its content, see FORMAT.md."""
         return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
@@ -146,6 +159,14 @@ class Layout:
     def lossy_nbytes(self) -> int:
         """Bytes in float32 of what a budget is a share of: the lossy tensors that are not alone."""
         return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
+
+
+def _grouped(keyed: Iterable[tuple[TensorSpec, Hashable]]) -> tuple[tuple[TensorSpec, ...], ...]:
+    """The tensors of each key."""
+    found: dict[Hashable, list[TensorSpec]] = {}
+    for tensor, key in keyed:
+        found.setdefault(key, []).append(tensor)
+    return tuple(map(tuple, found.values()))
 
 
 def is_tensor(value: object) -> bool:
@@ -173,8 +194,15 @@ def fingerprint(value: Any) -> tuple[Any, ...]:
     if (own := _base_tensor(value)) is None:  # spec_of says why
         return (None, object())
     try:
-        address, strides = own.data_ptr(), own.stride()
-        return (address, own.shape, strides, own.dtype, own.is_conj(), own.is_neg())
+        address, strides, dtype = own.data_ptr(), own.stride(), own.dtype
+        return (
+            address,
+            own.shape,
+            strides,
+            dtype,
+            dtype.is_complex and own.is_conj(),
+            own.is_neg(),
+        )
     except RuntimeError:  # sparse, nested, inside a transform: spec_of says which
         return (None, object())
 
@@ -240,7 +268,18 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
 
     Arrays that need no conversion share memory with the state: copy them to keep them.
     """
-    return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
+    torch = sys.modules.get("torch")
+    plain = (torch.Tensor, torch.nn.Parameter) if torch else ()
+    arrays: Arrays = {}
+    for t in layout.tensors:
+        value = state[t.name]
+        if type(value) in plain and t.dtype in _SAME:  # the usual case, decided fast
+            array = value.numpy(force=True)
+            if array.flags.c_contiguous and array.dtype == t.track_dtype:
+                arrays[t.name] = array
+                continue
+        arrays[t.name] = _to_array(value, t)
+    return arrays
 
 
 def has_bytes_of(value: Any, array: NDArray[Any]) -> bool:
@@ -419,8 +458,6 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
             value = value.detach().contiguous().view(getattr(torch, _BITS[spec.dtype]))
         # From any device; gradients are left and conjugate bits resolved.
         value = value.contiguous().numpy(force=True)
-        if value.dtype == spec.track_dtype and value.shape == spec.track_shape:
-            return value
     array = np.asarray(value)
     if spec.lossy:
         return np.ascontiguousarray(array, np.float32)
