@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import StreamError
+from codec.record.alphabets import nbytes_of
 from codec.scheme import batch, stream
 from codec.scheme.coding import Coding
+from codec.scheme.delta import Group
 from codec.scheme.quantize import n_promoted, quantize
 from codec.scheme.stream import CHANGE, LOOK
 from codec.scheme.survivors import Segments
@@ -187,12 +189,10 @@ def test_levels_of_other_tensors() -> None:
 
 
 def test_nbytes_are_those_on_disk() -> None:
-    from codec.record.alphabets import nbytes_of
-
     rng = np.random.default_rng(0)
     u = [rng.standard_normal(50).astype(F32), np.full(9, 2, F32), np.zeros(8, F32)]
     e, _ = encoded(u)
     spec = TensorSpec("o/m", "F32", (50,), True, "numpy", "bits=3 m")
-    group = codec.inspect.Group((spec,), e, None)
+    group = Group((spec,), e, None)
     assert e.n_levels == 7 + 1 + 0
     assert 0 <= nbytes_of([group]) - e.nbytes - 6 < 4  # its row, padded
