@@ -148,7 +148,8 @@ def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
     groups = [group for layer in merged.layers for group in layer.groups]
     arrays: dict[str, Content] = {**coded(groups), **tables}
     for i, moment in enumerate(merged.moments):
-        exact, small = moment.exact, {}
+        no_small: Arrays = {}
+        exact, small = moment.exact, no_small
         if layout:
             exact, small = split_small(moment.exact, layout, f"{SMALL}/{i}")
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in exact.items()} | small

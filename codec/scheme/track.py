@@ -175,8 +175,8 @@ def _digest(
     """See `Track.digest`. Each exact array is asked for once."""
     h = xxhash.xxh3_128()
     pending: list[bytes] = []
-    for t, text in zip(layout.tensors, layout.digest_texts):
-        pending.append(text)
+    for t, own in zip(layout.tensors, layout.digest_texts):
+        pending.append(own)
         if t.lossy:
             pending.append(sums[t.name].to_bytes(8, "little"))
         elif t.track_nbytes <= COPIED:

@@ -281,8 +281,8 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         segments: Segments,
-        _budget: Budget | None,
-        _previous: CodeTable | None,
+        budget: Budget | None,  # batches are outside of it, and their table is chosen later
+        previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
         """In exponent buckets, each tensor in its own; else as `_in_buckets`."""
         found = batch.quantized(segments, n_promoted(coding.bits))
