@@ -121,7 +121,8 @@ class DeltaMerger:
             rest = deltas[-1][2].rest
             content = Merged(layers.layers_of(moments), delta.coding, tables, rest)
             name = record_name(last.step, "merged", entry.step)
-            data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
+            place = Place(last.step, last.run, first.parent, last.identity)
+            data = merged.dump(place, content, at.layout)
             with suppress(ForeignRecordError):  # its header is longer than a reader takes
                 record = records.load(data, name)
         if record is not None:

@@ -24,6 +24,7 @@ from codec.errors import ChainError, RecordError, SettingsError, StepOrderError,
 from codec.record.header import REST
 from codec.record.record import PREFIX, stored_layout
 from codec.record.residuals import RESIDUALS
+from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
@@ -88,7 +89,7 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
     tensors = {
         name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
         for name, array in record.arrays.items()
-        if name.startswith((PREFIX, RESIDUALS))
+        if name.startswith((PREFIX, RESIDUALS, SMALL))
     }
     answer = {
         "step": entry.step,

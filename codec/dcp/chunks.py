@@ -137,7 +137,8 @@ class Rules:
         own, known = family(fqn, keys), tree_name(fqn, keys)
         kind = self.kind(fqn, keys, is_moment=known in moments)
         if kind not in KINDS:
-            own = targeted(kind, name, of_optimizer=own != "" and is_of_optimizer(known))
+            of_optimizer = own != "" and is_of_optimizer(known)
+            own = targeted(kind, name, like.numel(), of_optimizer=of_optimizer)
         return Chunk(item, name, spec_of(name, like, kind != EXACT, own))
 
     def describe_moments(self, chunks: Iterable[Chunk]) -> str:

@@ -2,6 +2,8 @@
 
 row: k, classes, units, bytes | table | zeros | bits of its streams | levels | payload
 or:  k, ARITHMETIC, bytes | step size | payload | zeros
+
+The levels of a batch: how many each tensor has | zeros | those of one tensor after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from codec.scheme.arithmetic import matrices_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group, alphabet_name, alphabets
 from codec.scheme.kernels import MAX_STREAM, UNIT
-from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM, Encoded, check
+from codec.scheme.stream import (
+    MAX_BATCH_LEVELS,
+    MAX_LEVELS,
+    MAX_UNIFORM,
+    Encoded,
+    check,
+    numbers_of_levels,
+)
 from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
 from codec.state.tensors import Arrays, Layout
@@ -29,6 +38,7 @@ ARRAY = "coded"
 WORD = 4  # bytes
 ROW = struct.Struct("<HBBH")  # levels, classes, units of a stream, bytes of the new table
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
+OF_BATCH = 2**14  # added to it where each tensor has levels of its own
 ARITHMETIC = 255  # instead of a number of classes
 HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
@@ -85,6 +95,8 @@ def groups_of(
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         (k, classes, units), packed, code = _head(words, form >= COMPACT)
         most = MAX_LEVELS if bits is None or columns else 2**bits
+        is_batch = tensors[0].alone and len(tensors) > 1 and k & ~(OF_BATCH - 1) == OF_BATCH
+        k -= OF_BATCH * is_batch
         by_steps = form >= UNIFORM and k >= BY_STEPS and columns <= 1
         if by_steps:
             k, most = k - BY_STEPS, MAX_UNIFORM
@@ -123,7 +135,10 @@ def groups_of(
         if not 1 <= units <= MAX_UNITS:
             raise PayloadError(f"streams of {units} units")
         streams = words.take(-(-n // (units * UNIT)) if table else 0)
-        levels = _levels(words, k, max(columns, 1), by_steps)
+        if is_batch:
+            levels = _batch_levels(words, k, max(columns, 1), len(tensors))
+        else:
+            levels = _levels(words, k, max(columns, 1), by_steps)
         encoded = Encoded(
             payload=words.take(int(((streams.astype(np.int64) + 31) >> 5).sum())),
             streams=streams,
@@ -131,7 +146,7 @@ def groups_of(
             table=table,
             cached=cached,
             saved_bits=0,
-            levels=levels if columns else levels.reshape(-1),
+            levels=levels if columns or is_batch else levels.reshape(-1),
             shape=shape,
             bits=bits,
             coder=coding.coder,
@@ -149,15 +164,19 @@ class Pieces:
 
     def take(self, n: int) -> NDArray[Any]:
         """The next n elements, a view. Raises PayloadError if there are fewer."""
-        if n > self._array.size - self._at:
-            left = self._array.size - self._at
-            raise PayloadError(f"{n} more {self._what}, only {left} left")
+        if n > self.left:
+            raise PayloadError(f"{n} more {self._what}, only {self.left} left")
         self._at += n
         return self._array[self._at - n : self._at]
 
+    @property
+    def left(self) -> int:
+        """How many elements are left."""
+        return self._array.size - self._at
+
     def finish(self) -> None:
         """Raise PayloadError if anything is left."""
-        if left := self._array.size - self._at:
+        if left := self.left:
             raise PayloadError(f"the end, but {left} {self._what} left")
 
 
@@ -179,8 +198,11 @@ def _parts(e: Encoded) -> list[NDArray[np.uint32]]:
     units, rest = divmod(e.stream_elements, UNIT)
     assert rest == 0, "streams are made of whole units"
     k, classes = e.k + BY_STEPS * e.uniform, e.table.classes if e.table else 0
-    levels = e.stored_levels.view(np.uint32)
-    return [row_of(k, classes, units, table), e.streams, levels, e.payload.view(np.uint32)]
+    levels = [e.stored_levels.view(np.uint32)]
+    if e.is_batch:
+        k += OF_BATCH
+        levels = [numbers_of_levels(e.levels), *levels]
+    return [row_of(k, classes, units, table), e.streams, *levels, e.payload.view(np.uint32)]
 
 
 def row_of(k: int, classes: int, units: int, table: bytes) -> NDArray[np.uint32]:
@@ -196,6 +218,23 @@ def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.f
         return levels_of(size[0] if size.size else 0.0, k).reshape(k, 1)
     levels = words.take((k - 1) * columns).view(np.float32).reshape(k - 1, columns)
     return np.concatenate((np.zeros((1, columns), np.float32), levels))
+
+
+def _batch_levels(words: Pieces, k: int, columns: int, tensors: int) -> NDArray[np.float32]:
+    """float32 (k, columns, tensors). Raises PayloadError."""
+    if k * columns * tensors > MAX_BATCH_LEVELS:
+        raise PayloadError(f"{k * columns * tensors} levels of a batch, too many")
+    kind = np.dtype(np.uint8 if k <= 256 else np.uint16)
+    listed = words.take(_words(tensors * kind.itemsize)).view(kind)
+    numbers = listed[:tensors].astype(np.int64)
+    if listed[tensors:].any():
+        raise PayloadError("zeros after the numbers of levels, but others are there")
+    if numbers.max() != k - 1:
+        raise PayloadError(f"{k} levels of a batch whose tensors have up to {numbers.max()}")
+    levels = np.zeros((tensors, k, columns), np.float32)
+    stored = words.take(int(numbers.sum()) * columns).view(np.float32)
+    levels[:, 1:][np.arange(1, k) <= numbers[:, None]] = stored.reshape(-1, columns)
+    return levels.transpose(1, 2, 0)
 
 
 def head_of(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:

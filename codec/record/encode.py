@@ -93,7 +93,8 @@ class Draft:
     @classmethod
     def of_delta(cls, name: str, place: Place, track: Track, delta: Delta) -> Draft:
         """A delta that `DeltaEncoder` has encoded. track: where it begins."""
-        return cls(name, record.dump_delta(place, track.digest_after(delta), delta), delta)
+        digest = track.digest_after(delta)
+        return cls(name, record.dump_delta(place, digest, delta, track.layout), delta)
 
     def check(self, track: Track) -> Record:
         """Read the record from its bytes and decode it.

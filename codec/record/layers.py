@@ -16,7 +16,7 @@ from codec.scheme.arithmetic import matrices_of
 from codec.scheme.coders import coder_of
 from codec.scheme.delta import Delta, Group, alphabet_name
 from codec.scheme.quantize import Codes, empty_codes
-from codec.scheme.stream import MAX_LEVELS, Encoded, Message, code, decode
+from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, Message, code, decode
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
 
@@ -32,7 +32,8 @@ LAYER_NBYTES, ROW_NBYTES = 12, 8
 class _Alphabet:
     """The codes of one alphabet in a layer that still grows.
 
-    codes: uint8 or uint16 (n,). levels: float32 (k, m). encoded: both, coded.
+    codes: uint8 or uint16 (n,). levels: float32 (k, m), or (k, m, tensors) of a batch. encoded:
+    both, coded.
     """
 
     group: Group
@@ -93,7 +94,8 @@ def _named(delta: Delta) -> list[tuple[Group, str]]:
 def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
     """A delta as the first of a layer. previous: the code table used last."""
     q = decode(group.encoded)
-    codes, levels = q.codes.reshape(-1), q.levels.reshape(-1, 1)
+    codes = q.codes.reshape(-1)
+    levels = q.levels if group.encoded.is_batch else q.levels.reshape(-1, 1)
     counts = np.bincount(codes, minlength=len(levels)).astype(np.int64)
     return _Alphabet(group, codes, levels, _coded(codes, levels, counts, group, previous))
 
@@ -124,7 +126,8 @@ def _combined(old: _Alphabet, new: _Alphabet, previous: CodeTable | None) -> _Al
     for block in _blocks(old.codes.size):
         pairs += np.bincount(_pairs(old, new, block), minlength=pairs.size)
     found = np.flatnonzero(pairs[1:]) + 1
-    if found.size >= MAX_LEVELS:
+    columns = old.levels[0].size + new.levels[0].size  # of all tensors of a batch
+    if found.size >= MAX_LEVELS or (found.size + 1) * columns > MAX_BATCH_LEVELS:
         return None
     found = found[np.argsort(-pairs[found], kind="stable")]
     code_of = np.zeros(pairs.size, np.uint16)

@@ -42,6 +42,7 @@ from .record import (
     track_digest,
 )
 from .residuals import RESIDUALS, read_residual, residual_parts
+from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
@@ -49,6 +50,7 @@ _NUMBER = "(0|[1-9][0-9]{0,3})"
 _EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
 _RESIDUAL = re.compile(f"{re.escape(RESIDUALS)}{_NUMBER}/(.*)", re.DOTALL)
 _VALUES = re.compile(f"{VALUES}/{_NUMBER}")
+_SMALL = re.compile(f"{SMALL}/{_NUMBER}")
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,17 @@ class Merged:
         ]
 
 
-def dump(place: Place, merged: Merged) -> bytes:
-    """A merged record. place.step: that of the last moment."""
+def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
+    """A merged record. place.step: that of the last moment. layout: see `record.dump_delta`."""
     tables, tables_entry = table_arrays(merged.tables)
     groups = [group for layer in merged.layers for group in layer.groups]
     arrays: dict[str, Content] = {**coded(groups), **tables}
     for i, moment in enumerate(merged.moments):
-        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
+        no_small: Arrays = {}
+        exact, small = moment.exact, no_small
+        if layout:
+            exact, small = split_small(moment.exact, layout, f"{SMALL}/{i}")
+        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in exact.items()} | small
         arrays |= residual_parts(moment.residuals, f"{RESIDUALS}{i}/")
         arrays |= values_array(moment.values, f"{VALUES}/{i}")
     uniform = merged.coding.uniform or by_steps(merged.tables, groups)
@@ -207,6 +213,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     exact: list[Arrays] = [{} for _ in whole]
     residuals: list[dict[str, Residual]] = [{} for _ in whole]
     values: list[dict[int, str]] = [{} for _ in whole]
+    small: dict[int, Arrays] = {}
     specs = {t.name: t for t in layout.tensors}
     try:
         for name, array in arrays.items():
@@ -225,8 +232,14 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                 residuals[i][own] = read_residual(array, specs[own], short(name))
             elif (found := _VALUES.fullmatch(name)) and int(found[1]) < len(whole):
                 values[int(found[1])] = read_values(array)
+            elif (found := _SMALL.fullmatch(name)) and int(found[1]) < len(whole):
+                small[int(found[1])] = read_small(array, layout, name)
             else:
                 raise PayloadError(f"an array {short(name)}")
+        for i, of_step in small.items():
+            exact[i] = joined(exact[i], of_step)
+            if twice := of_step.keys() & residuals[i].keys():
+                raise PayloadError(f"{short(min(twice))} in {SMALL!r} and as a residual")
         for i, names in enumerate(whole):
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")

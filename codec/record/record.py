@@ -45,6 +45,7 @@ from .layouts import (
     transition_arrays,
 )
 from .residuals import RESIDUALS, has_residuals, read_residual, residual_parts
+from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
@@ -103,7 +104,7 @@ class Record:
         total = 0
         for name, entry in self.header.items():
             own = self.kind == "delta" and (name == MORE or is_of_transition(name))
-            if own or name.startswith((PREFIX, RESIDUALS, VALUES)):
+            if own or name.startswith((PREFIX, RESIDUALS, VALUES, SMALL)):
                 total += _entry_nbytes(name, entry)
         return total
 
@@ -158,10 +159,17 @@ def dump_base(place: Place, track: Track) -> bytes:
     return seal(metadata, arrays)
 
 
-def dump_delta(place: Place, digest: str, delta: Delta) -> bytes:
-    """A delta record. digest: that of the track it leads to."""
+def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = None) -> bytes:
+    """A delta record.
+
+    Args:
+        place: Of the record.
+        digest: That of the track it leads to.
+        delta: Its content.
+        layout: Of that track; without it small tensors get an array each, see `small`.
+    """
     arrays: dict[str, Content] = {**coded(delta.groups), **values_array(delta.values)}
-    return _dump_delta(place, digest, delta, arrays)
+    return _dump_delta(place, digest, delta, arrays, layout)
 
 
 def longest_place(place: Place) -> Place:
@@ -195,7 +203,7 @@ def header_nbytes(
     words = np.zeros(int(allowance.nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: words} if shares else {}
     empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
-    data = _dump_delta(place, "0" * 32, empty, arrays)
+    data = _dump_delta(place, "0" * 32, empty, arrays, layout)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
     if MORE in longest.header:  # the place's own, such as parent_at
@@ -391,7 +399,7 @@ def delta_of(record: Record, track: Track) -> Delta:
         raise MalformedRecordError(where, "lossy tensors in non_finite", _some(non_finite))
     always = {PREFIX + name for name in names}
     whole = [t for t in layout.tensors if not t.lossy or t.name in names]
-    expected = {PREFIX + t.name for t in whole} | {ARRAY, VALUES}
+    expected = {PREFIX + t.name for t in whole} | {ARRAY, VALUES, SMALL}
     expected |= {RESIDUALS + t.name for t in whole if not t.lossy}
     expected |= set(filter(is_of_transition, arrays))
     if not always <= set(arrays) <= expected:
@@ -406,6 +414,8 @@ def delta_of(record: Record, track: Track) -> Delta:
             for t in whole
             if (name := RESIDUALS + t.name) in arrays
         }
+        if SMALL in arrays:
+            exact = joined(exact, read_small(arrays[SMALL], layout, SMALL))
         if twice := residuals.keys() & exact.keys():
             raise PayloadError(f"a residual of {short(min(twice))}, which is stored whole, too")
         words = words_of(arrays)
@@ -495,9 +505,16 @@ def check_whole(where: str, track: Track) -> None:
     track.check_whole(where)
 
 
-def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Mapping[str, Content]) -> bytes:
+def _dump_delta(
+    place: Place,
+    digest: str,
+    delta: Delta,
+    arrays: Mapping[str, Content],
+    layout: Layout | None,
+) -> bytes:
     uniform = delta.coding.uniform or by_steps({}, delta.groups)
-    arrays = {**arrays} | {PREFIX + name: a for name, a in delta.exact.items()}
+    exact, small = split_small(delta.exact, layout) if layout else (delta.exact, {})
+    arrays = {**arrays, **small} | {PREFIX + name: a for name, a in exact.items()}
     arrays |= residual_parts({name: one for name, (one,) in delta.residuals.items()})
     arrays |= transition_arrays(delta.transition)
     metadata = {

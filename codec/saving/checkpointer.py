@@ -344,7 +344,8 @@ class Front:
                 self._is_checked = True
             parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped, self._lists)
-        if self._signatures is None or parts.fingerprints != self._looks:
+        same = parts.fingerprints is self._looks or parts.fingerprints == self._looks
+        if self._signatures is None or not same:
             signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None
@@ -358,5 +359,7 @@ class Front:
         for name, tensor in parts.tensors.items():
             ties = parts.ties.get(name, ())
             kind = self._policy.kind(name, ties, is_moment=name in moments)
-            specs.append(spec_of(name, tensor, kind not in (EXACT, SKIP), family_of(kind, name)))
+            spec = spec_of(name, tensor, kind not in (EXACT, SKIP))
+            family = family_of(kind, name, spec.size)
+            specs.append(replace(spec, family=family) if spec.lossy else spec)
         return Layout(tuple(specs), parts.structure)

@@ -452,7 +452,7 @@ def _summary(
         record.nbytes,
         layout.nbytes,
         ends[-1] - ends[0],
-        sum(e.levels.size - 1 for e in coded),
+        sum(e.n_levels for e in coded),
         (tables.count(False), tables.count(True)),
         non_finite,
         delta,

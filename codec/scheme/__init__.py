@@ -13,6 +13,7 @@ Read in this order:
     arithmetic  one adaptive arithmetic code for a small alphabet in uniform steps
     stream      codes to payload bits and back, in streams that threads share
     residual    exact tensors: what leads from one value to the next, bit by bit
+    batch       small tensors that share an alphabet, each with levels of its own
     budget      as many buckets, or as small steps, as a size limit allows
     distance    the largest steps that leave no more than a share of the change
     transition  from one layout to another within a step

@@ -24,11 +24,11 @@ from .transition import Transition
 
 @dataclass(frozen=True)
 class Group:
-    """Tensors that share one alphabet: the whole model, or a single tensor.
+    """Tensors that share one alphabet: the whole model, a single tensor, or a batch.
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
-    promoted ones; None if read from a record. remainder: what the step leaves of them; nothing if
-    read from a record.
+    promoted ones; None if read from a record, and for a batch or uniform steps. remainder: what the
+    step leaves of them; nothing if read from a record.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -180,14 +180,15 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
 
     Raises StateMismatchError, see `apply`.
     """
-    changed = {t.name for group in delta.groups for t in group.tensors}
-    changed |= delta.exact.keys() | delta.residuals.keys()
+    lossy = [t for group in delta.groups for t in group.tensors]
+    changed = {t.name for t in lossy} | delta.exact.keys() | delta.residuals.keys()
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
         check_array(target, name, state[name].shape, state[name].dtype, target is not state)
-    for arrays in (state, target):
-        for spec in (t for group in delta.groups for t in group.tensors):
-            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+    float32 = np.dtype(np.float32)
+    for arrays in (target,) if target is state else (state, target):
+        for spec in lossy:
+            check_array(arrays, spec.name, spec.shape, float32, arrays is target)
         for name, array in delta.exact.items():
             check_array(arrays, name, array.shape, array.dtype, arrays is target)
         for spec in (own[0].spec for own in delta.residuals.values()):
@@ -222,19 +223,14 @@ def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
 
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
     """The name of the alphabet that these tensors share; code tables are reused by this name."""
-    return tensors[0].name if scope == "tensor" else tensors[0].family
+    return tensors[0].name if scope == "tensor" and len(tensors) == 1 else tensors[0].family
 
 
 def alphabets(
     layout: Layout, scope: str, left_out: Sequence[str] = ()
 ) -> Iterator[tuple[TensorSpec, ...]]:
     """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
-    without = frozenset(left_out)
-    lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in without)
-    if scope == "tensor":
-        yield from ((t,) for t in lossy)
-    else:
-        families: dict[str, list[TensorSpec]] = {}
-        for t in lossy:
-            families.setdefault(t.family, []).append(t)
-        yield from map(tuple, families.values())
+    if left_out:  # of the rest another tensor may be the first of its family
+        without = frozenset(left_out)
+        layout = Layout(tuple(t for t in layout.tensors if t.name not in without))
+    yield from layout.by_tensor if scope == "tensor" else layout.by_family

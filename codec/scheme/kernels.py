@@ -204,6 +204,12 @@ def copy_all(targets, sources, sizes):
         _copy(np.uint64(targets[i]), np.uint64(sources[i]), sizes[i])
 
 
+@_compiled
+def address(array):
+    """Where the data of a vector lies: numpy itself takes seven times as long to tell."""
+    return array.ctypes.data
+
+
 @intrinsic
 def _stream(_context, _target, _source):
     """Copy STREAMED bytes past the caches, to an address that 64 divides; see `_fence`."""
@@ -699,6 +705,94 @@ def settle(first, last, final, marks, codes, numbers):
         numbers[unit] = write - unit * UNIT
 
 
+# Several tensors in one alphabet, each with buckets and levels of its own: see batch.
+
+
+@_inlined
+def _change(u, track):
+    """u - track as bits; 0 where both have the same bits, infinity and NaN included."""
+    same = np.float32(u).view(np.uint32) == np.float32(track).view(np.uint32)
+    return np.uint32(0) if same else np.float32(u - track).view(np.uint32)
+
+
+@_compiled
+def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin, levels):
+    """Priority promotion of one tensor: the ``keep`` largest bins get a code, and its level.
+
+    count: int64 (512,), members of each bin. near, far: float32 (512,), their extreme magnitudes.
+    lowest, highest: exponent fields between which all bins with members are; others are not looked
+    at. cautious: whether a negative bin's level is its member closest to zero, see
+    `Buckets.cautious_levels`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
+    filled up to the last code, which is returned.
+    """
+    k = 0
+    for field in range(highest, lowest - 1, -1):
+        first, second = field, 256 + field
+        if count[first] > 0 and count[second] > 0:
+            middle = np.float64(near[first]) + np.float64(far[first])
+            first += 256 * (np.float64(near[second]) + np.float64(far[second]) > middle)
+            second = 256 + 2 * field - first
+        for b in (first, second):
+            code_of_bin[b] = 0
+            if count[b] > 0 and k < keep:
+                k += 1
+                code_of_bin[b] = k
+                levels[k] = np.float32((np.float64(near[b]) + np.float64(far[b])) / 2)
+                if b >= 256:
+                    levels[k] = -(near[b] if cautious else levels[k])
+    return k
+
+
+@_compiled
+def quantize_batch(
+    sources, tracks, starts, first, last, keep, codes, levels, kept, highest, counts
+):
+    """Quantize u - track of the tensors first..last in exponent buckets, each tensor by itself.
+
+    codes: uint8 or uint16 (n,). levels: float32 (tensors, > keep or 513). kept: int64 (tensors,),
+    how many codes but 0 each tensor has. highest: int64 (tensors,), the exponent field of its
+    largest change. All are filled for these tensors. counts: int64 (513,), raised by how often each
+    code but 0 occurs.
+    """
+    count, code_of_bin = np.zeros(N_BINS, np.int64), np.zeros(N_BINS, np.uint16)
+    low, high = np.empty(N_BINS, np.uint32), np.empty(N_BINS, np.uint32)
+    near, far = low.view(np.float32), high.view(np.float32)
+    longest = 0
+    for t in range(first, last):
+        longest = max(longest, starts[t + 1] - starts[t])
+    words = np.empty(longest, np.uint32)
+    for t in range(first, last):
+        size, at = starts[t + 1] - starts[t], starts[t]
+        u = carray(_pointer(sources[t]), (size,))
+        track = carray(_pointer(tracks[t]), (size,))
+        cautious = True
+        least, most = MAGNITUDE, np.uint32(0)
+        for i in range(size):
+            cautious &= u[i] >= 0
+            words[i] = _change(u[i], track[i])
+            least, most = min(least, words[i] & MAGNITUDE), max(most, words[i] & MAGNITUDE)
+        bottom, top = np.int64(least >> np.uint32(23)), np.int64(most >> np.uint32(23))
+        for field in range(bottom, top + 1):
+            for b in (field, 256 + field):
+                count[b], low[b], high[b] = 0, LOW32, 0
+        for i in range(size):
+            magnitude = words[i] & MAGNITUDE
+            b = words[i] >> np.uint32(23)
+            count[b] += magnitude != 0
+            if magnitude < low[b] and magnitude != 0:  # rare, so cheaper than min and max
+                low[b] = magnitude
+            if magnitude > high[b]:
+                high[b] = magnitude
+        k = promote_bins(count, near, far, bottom, top, keep, cautious, code_of_bin, levels[t])
+        for field in range(bottom, top + 1):
+            for b in (field, 256 + field):
+                if code_of_bin[b] > 0:
+                    counts[code_of_bin[b]] += count[b]
+        for i in range(size):
+            codes[at + i] = code_of_bin[words[i] >> np.uint32(23)] * (words[i] & MAGNITUDE != 0)
+        kept[t], highest[t] = k, top
+
+
 # Tokens: a run of zeros and the symbol that ends it.
 
 
@@ -803,6 +897,7 @@ def write(
     tracks,
     starts,
     levels,
+    stride,
     mode,
     sums,
     positions,
@@ -899,6 +994,7 @@ def write(
                             codes[advanced:read],
                             np.int64(read - advanced),
                             levels,
+                            stride,
                             NO_COLUMNS,
                             mode,
                             sums,
@@ -915,6 +1011,7 @@ def write(
                     codes[advanced:read],
                     np.int64(read - advanced),
                     levels,
+                    stride,
                     NO_COLUMNS,
                     mode,
                     sums,
@@ -978,14 +1075,16 @@ def digest(address, n, first):
 
 
 @_inlined
-def _add_columns(track, offset, positions, found, begin, end, levels, columns, mode, old, new):
-    """`_advance` between begin and end, with several levels for each code: each of them is
-    added in turn, and 0.0 leaves the element alone."""
+def _add_columns(
+    track, offset, positions, found, begin, end, levels, origin, columns, mode, old, new
+):
+    """`_advance` between begin and end, with several levels for each code, from ``origin`` on: each
+    of them is added in turn, and 0.0 leaves the element alone."""
     for i in range(np.uint64(begin), np.uint64(end)):
         at = offset + np.uint64(positions[i])
         value = track[at]
         old[i] = np.float32(value).view(np.uint32)
-        first = np.int64(found[i]) * columns
+        first = np.int64(origin) + np.int64(found[i]) * columns
         for j in range(first, first + columns):
             if levels[j] != 0:
                 value = np.float32(value + levels[j])
@@ -996,12 +1095,13 @@ def _add_columns(track, offset, positions, found, begin, end, levels, columns, m
 
 @_inlined
 def _advance(
-    tracks, starts, segment, base, positions, found, m, levels, columns, mode, sums, scratch
+    tracks, starts, segment, base, positions, found, m, levels, stride, columns, mode, sums, scratch
 ):
     """track[base + positions[j]] += levels[found[j]] in float32 for m rising positions.
 
     Elements that are not listed stay untouched: adding 0.0 would turn a -0.0 into +0.0.
-    levels: float32, one a code; or as many as there are columns > 0, added in turn. mode: 1
+    levels: float32, one a code; or as many as there are columns > 0, added in turn. stride: how far
+    the levels of a tensor lie behind those of the one before; 0 if all tensors share them. mode: 1
     computes the new digests only, 2 changes the track too. sums: uint64 (tensors,), the change
     of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
     position.
@@ -1019,13 +1119,16 @@ def _advance(
         track = carray(_pointer(tracks[segment]), (size,))
         offset = np.uint64(base - starts[segment])
         old, new = scratch[0], scratch[1]
+        origin = np.uint64(segment * stride)
         if columns > 0:
-            _add_columns(track, offset, positions, found, j, end, levels, columns, mode, old, new)
+            _add_columns(
+                track, offset, positions, found, j, end, levels, origin, columns, mode, old, new
+            )
         elif mode == 2:
             for i in range(np.uint64(j), np.uint64(end)):
                 at = offset + np.uint64(positions[i])
                 value = track[at]
-                moved = np.float32(value + levels[found[i]])
+                moved = np.float32(value + levels[origin + np.uint64(found[i])])
                 track[at] = moved
                 old[i] = np.float32(value).view(np.uint32)
                 new[i] = moved.view(np.uint32)
@@ -1033,7 +1136,7 @@ def _advance(
             for i in range(np.uint64(j), np.uint64(end)):
                 value = track[offset + np.uint64(positions[i])]
                 old[i] = np.float32(value).view(np.uint32)
-                new[i] = np.float32(value + levels[found[i]]).view(np.uint32)
+                new[i] = np.float32(value + levels[origin + np.uint64(found[i])]).view(np.uint32)
         change = np.uint64(0)
         for i in range(np.uint64(j), np.uint64(end)):
             at = offset + np.uint64(positions[i])
@@ -1574,6 +1677,7 @@ def read(
     tracks,
     starts,
     levels,
+    stride,
     columns,
     mode,
     sums,
@@ -1655,6 +1759,7 @@ def read(
                     found,
                     m,
                     levels,
+                    stride,
                     columns,
                     mode,
                     sums,
@@ -2637,6 +2742,7 @@ def advance_codes(
                 found,
                 m,
                 levels,
+                0,
                 columns,
                 mode,
                 sums,

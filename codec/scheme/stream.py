@@ -30,6 +30,8 @@ from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 MAX_UNIFORM = 2 * MAX_STEPS + 1
+# Of a batch, all codes, columns and tensors: MAX_LEVELS of 100,000 tensors. 256 MiB.
+MAX_BATCH_LEVELS = 2**26
 BITS_A_PIECE = 2**20  # about, at most: a piece is written to scratch memory, then copied
 
 PAIRED = 2**12  # words: from this payload on tokens are looked up in pairs,
@@ -54,7 +56,8 @@ class Encoded:
         cached: Whether the table is the last one, reused.
         saved_bits: How many more bits a new table would have cost.
         levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
-            added one after the other.
+            added one after the other; or (k, m, t) if each of its t tensors has levels of its own,
+            0.0 for a code that it has not. m is 1 then if it is a plain delta.
         shape: That of the delta.
         bits: x of priority promotion, or None.
         coder: Its name.
@@ -91,6 +94,16 @@ class Encoded:
         return 0 if self.levels.ndim == 1 else self.levels.shape[1]
 
     @property
+    def is_batch(self) -> bool:
+        """Whether each of its tensors has levels of its own, see `batch`."""
+        return self.levels.ndim == 3
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels other than 0 there are, those of all its tensors together."""
+        return self.stored_levels.size if self.is_batch else self.k - 1
+
+    @property
     def payload_bits(self) -> int:
         """Bits of all streams."""
         return int(self.streams.sum(dtype=np.int64))
@@ -107,13 +120,18 @@ class Encoded:
 
     @property
     def stored_levels(self) -> NDArray[np.float32]:
-        """float32: all levels but the zero, row by row, or the step size alone."""
+        """float32: all levels but the zero, row by row, or the step size alone; of a batch those
+        that each tensor has, one tensor after the other."""
+        if self.is_batch:
+            return stored_levels(self.levels)
         return self.levels[1 : 2 if self.uniform else None].reshape(-1)
 
     @property
     def nbytes(self) -> int:
         """Bytes on disk: payload, sizes of the streams, table, and levels."""
         levels = self.stored_levels.nbytes
+        if self.is_batch:
+            levels += numbers_of_levels(self.levels).nbytes
         if self.arithmetic:
             return self.payload.nbytes + levels
         return self.payload.nbytes + self.streams.nbytes + self.table_nbytes + levels
@@ -150,7 +168,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
 
 
 def decode(e: Encoded) -> Quantized:
-    """The codes and levels that were encoded; buckets are None.
+    """The codes and levels that were encoded, the latter as in `Encoded`; buckets are None.
 
     Never reads or writes out of bounds, whatever the fields hold.
 
@@ -311,6 +329,8 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
+    if e.is_batch and e.levels.shape[2] != segments.tracks.size:
+        raise StreamError(f"levels of {e.levels.shape[2]} tensors, not of {segments.tracks.size}")
     if e.arithmetic:
         codes = arithmetic.read(_bytes_of(e), e.matrices, e.k)
         return _advance_codes(e, codes, segments, mode)
@@ -323,7 +343,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
         for i, track in enumerate(segments.arrays[0]):
             moved = track
             with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
-                for level in e.levels[1:].ravel():
+                for level in (e.levels[1:, :, i] if e.is_batch else e.levels[1:]).ravel():
                     moved = moved + level if level or not e.columns else moved
             sums[i] = (digest(moved) - digest(track)) % 2**64
             if mode == CHANGE:
@@ -345,7 +365,8 @@ def _advance_codes(
 ) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
-    return arithmetic.advance(codes, segments, _padded(e.levels), e.columns, mode)
+    levels, _ = _listed(e.levels)
+    return arithmetic.advance(codes, segments, levels, e.columns, mode)
 
 
 def _bytes_of(e: Encoded) -> NDArray[np.uint8]:
@@ -384,7 +405,7 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError(f"levels are not 1 to {most} of float32")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
         raise StreamError("levels are not zero, then finite numbers")
-    if e.uniform and not _are_steps(e.levels.reshape(-1)):
+    if e.uniform and (e.is_batch or not _are_steps(e.levels.reshape(-1))):
         raise StreamError("levels are not multiples of a step size above 0")
     if e.arithmetic:
         _check_arithmetic(e, n)
@@ -461,7 +482,7 @@ def _write(
     if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
     given = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
-    track = (tracks, starts, _padded(m.levels), mode)
+    track = (tracks, starts, *_listed(m.levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
@@ -497,7 +518,7 @@ def _read(
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
     given = (e.stream_elements, n, k, plain, one, many, two, runlength.symbol_bits(k - 1))
-    track = (codes, sources, tracks, starts, _padded(e.levels), e.columns, mode)
+    track = (codes, sources, tracks, starts, *_listed(e.levels), e.columns, mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         lists = (scratch.states, scratch.listed, scratch.positions, scratch.found)
@@ -536,21 +557,50 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
     return segments.tracks, segments.starts, segments.tracks.size
 
 
-def _padded(levels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Levels for every symbol that an entry of the look-up table can hold."""
+def _listed(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+    """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
+
+    Shared ones are padded for every symbol that an entry of the look-up table can hold.
+    """
+    if levels.ndim == 3:
+        rows = np.ascontiguousarray(levels.transpose(2, 0, 1))
+        return rows.reshape(-1), rows[0].size
     most = 1024 if len(levels) <= 1024 else 2**15
     padded = np.zeros(most * (levels.size // len(levels)), np.float32)
     padded[: levels.size] = levels.ravel()
-    return padded
+    return padded, 0
+
+
+def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """How many levels other than code 0's each tensor of a batch stores, as words of a record.
+
+    levels: (k, m, t). The numbers are uint8, or uint16 if k is more than 256; zeros fill the last
+    word.
+    """
+    kind = np.uint8 if len(levels) <= 256 else np.uint16
+    data = _numbers_of_levels(levels).astype(kind).tobytes()
+    return np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
+
+
+def stored_levels(levels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The levels of a batch in the order of a record, a vector. levels: (k, m, t)."""
+    rows = np.arange(1, len(levels)) <= _numbers_of_levels(levels)[:, None]
+    return levels[1:].transpose(2, 0, 1)[rows].reshape(-1)
+
+
+def _numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.int64]:
+    """int64 (t,): each tensor's last code with a level other than 0."""
+    codes = np.arange(len(levels))[:, None]
+    return np.where((levels != 0).any(axis=1), codes, 0).max(axis=0)
 
 
 def _are_levels(levels: object, most: int) -> bool:
     return (
         isinstance(levels, np.ndarray)
         and levels.dtype == np.float32
-        and levels.ndim in (1, 2)
+        and levels.ndim in (1, 2, 3)
         and 1 <= len(levels) <= most
-        and levels.shape[1:] != (0,)
+        and 0 not in levels.shape
     )
 
 

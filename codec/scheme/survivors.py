@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +46,14 @@ class Segments:
 
     def tracks_only(self) -> Segments:
         """The same without sources."""
-        return Segments(self.arrays[0])
+        return self.with_sources(())
+
+    def with_sources(self, sources: Sequence[NDArray[np.float32]]) -> Segments:
+        """The same tracks with other sources."""
+        other = copy(self)
+        other.arrays = (self.arrays[0], tuple(sources))
+        other.sources = _addresses(sources)
+        return other
 
     def copy(self, begin: int, end: int) -> None:
         """tracks = sources at the positions begin..end; nothing if there are no sources."""
@@ -288,4 +296,4 @@ def _most(numbers: NDArray[np.int32]) -> bool:
 
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
-    return np.array([a.__array_interface__["data"][0] for a in arrays], np.uint64)
+    return np.array([kernels.address(a.reshape(-1)) for a in arrays], np.uint64)

@@ -8,10 +8,10 @@ next delta (Chen et al., "On Efficient Constructions of Checkpoints", ICML 2020)
 
 from __future__ import annotations
 
-import json
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from codec.errors import PayloadError, TrackDigestError
 from codec.state import edits
 from codec.state.moments import bounded
-from codec.state.tensors import Arrays, Layout, copy_arrays, from_arrays
+from codec.state.tensors import COPIED, Arrays, Layout, TensorSpec, copy_arrays, from_arrays
 from codec.state.tree import Parts, unflatten
 
 from .delta import Delta
@@ -58,6 +58,9 @@ class Track:
     # The last values, changes, and the values after them: a save asks for these three times.
     _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
         default=((), {}, ()), init=False, repr=False, compare=False
+    )
+    _segments: dict[str, Segments] = field(
+        default_factory=dict, init=False, repr=False, compare=False
     )
 
     @classmethod
@@ -149,13 +152,24 @@ class Track:
         tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
+    def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
+        """The arrays of these tensors for the kernels, to be changed in place.
+
+        The newest ones of an alphabet are kept: to find an array's address takes a microsecond.
+        """
+        arrays = [self.arrays[t.name] for t in tensors]
+        known = self._segments.get(tensors[0].name)
+        if known is None or not _are_same(known.arrays[0], arrays):
+            known = self._segments[tensors[0].name] = Segments(arrays)
+        return known
+
     def _after(self, delta: Delta, mode: int) -> _After:
         """Sums, values and tables after a delta. mode: CHANGE moves the lossy arrays, too."""
         values = self._values_after(delta)
         sums = dict(self.sums)
         for group in delta.groups:
-            segments = Segments([self.arrays[t.name] for t in group.tensors])
-            for t, change in zip(group.tensors, advance(group.encoded, segments, mode).tolist()):
+            changes = advance(group.encoded, self.segments(group.tensors), mode)
+            for t, change in zip(group.tensors, changes.tolist()):
                 sums[t.name] = (sums[t.name] + change) % 2**64
         sums |= {name: digest(delta.exact[name]) for name in delta.non_finite}
         return sums, values, self.tables | delta.tables
@@ -170,8 +184,10 @@ class Track:
 
     def _digest_with(self, delta: Delta, sums: Mapping[str, int], values: tuple[str, ...]) -> str:
         """The digest of the track after a delta with these sums and values."""
-        after = delta.exact_after(self.arrays)
-        return _digest(self.layout, ChainMap(after, self.arrays), sums, values)  # type: ignore[arg-type]
+        after: Mapping[str, NDArray[Any]] = self.arrays | delta.exact
+        if delta.residuals:
+            after = ChainMap(delta.exact_after(self.arrays), self.arrays)  # type: ignore[arg-type]
+        return _digest(self.layout, after, sums, values)
 
 
 @dataclass(frozen=True)
@@ -195,12 +211,18 @@ def _digest(
 ) -> str:
     """See `Track.digest`. Each exact array is asked for once."""
     h = xxhash.xxh3_128()
-    for t in layout.tensors:
-        h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
+    pending: list[bytes] = []
+    for t, own in zip(layout.tensors, layout.digest_texts):
+        pending.append(own)
         if t.lossy:
-            h.update(sums[t.name].to_bytes(8, "little"))
+            pending.append(sums[t.name].to_bytes(8, "little"))
+        elif t.track_nbytes <= COPIED:
+            pending.append(arrays[t.name].tobytes())
         else:
+            h.update(b"".join(pending))
+            pending.clear()
             h.update(arrays[t.name].reshape(-1).view(np.uint8).data)
+    h.update(b"".join(pending))
     for text in (layout.structure, *values):
         h.update(len(text).to_bytes(8, "little"))
         for begin in range(0, len(text), HASHED):
@@ -211,6 +233,11 @@ def _digest(
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:
     """The digest of every lossy tensor, from all of its values."""
     return {t.name: digest(arrays[t.name]) for t in layout.tensors if t.lossy}
+
+
+def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether both hold the same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def after_changes(values: Sequence[str], changes: Mapping[int, str]) -> tuple[str, ...]:

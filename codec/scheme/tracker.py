@@ -21,7 +21,7 @@ from codec.state.tensors import (
     to_arrays,
 )
 
-from . import uniform
+from . import batch, uniform
 from .arithmetic import matrices_of
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
@@ -171,10 +171,11 @@ class Tracker:
             if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
         }
         residuals, known = {}, {}
-        for t in track.layout.tensors:
-            if t.name in stored and (r := residual_of(track.arrays[t.name], stored[t.name], t)):
-                residuals[t.name], known[t.name] = (r,), stored[t.name]
-        sums, non_finite, groups = dict(track.sums), set(), {}
+        for name, array in stored.items():
+            spec = track.layout.tensors[track.layout.numbers[name]]
+            if r := residual_of(track.arrays[name], array, spec):
+                residuals[name], known[name] = (r,), array
+        sums, non_finite, groups = dict(track.sums), set[str](), dict[str, Group]()
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
@@ -183,14 +184,14 @@ class Tracker:
         for tensors in sorted(shares, key=budget.order) if budget else shares:
             group, bad = self._encode_group(tensors, arrays, mode, budget, sums)
             if group:
-                groups[tensors] = group
+                groups[tensors[0].name] = group
             non_finite |= bad
         if budget:
             budget.check()
         stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
-        coded = tuple(groups[tensors] for tensors in shares if tensors in groups)
+        coded = tuple(groups[first.name] for first, *_ in shares if first.name in groups)
         weights = (group.remainder for group in coded if not group.tensors[0].alone)
         remainder = sum(weights, NOTHING)
         return Delta(
@@ -216,11 +217,12 @@ class Tracker:
 
         sums: advanced by the digests' changes.
         """
-        state = self.track.arrays
-        segments = Segments([state[t.name] for t in tensors], [arrays[t.name] for t in tensors])
+        segments = self.track.segments(tensors).with_sources([arrays[t.name] for t in tensors])
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
         coding = self.coding.of(tensors[0].family)
         quantized = self._in_steps if coding.uniform else self._in_buckets
+        if tensors[0].alone and len(tensors) > 1:
+            quantized = self._in_batch
         with (
             np.errstate(all="ignore"),
             quantized(coding, tensors, arrays, segments, budget, previous) as found,
@@ -281,6 +283,26 @@ class Tracker:
         """The names of tensors whose track might not stay finite, or is not."""
         state = self.track.arrays
         return {t.name for t in tensors if not _stays(arrays[t.name], state[t.name])}
+
+    @contextmanager
+    def _in_batch(
+        self,
+        coding: Coding,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+        segments: Segments,
+        budget: Budget | None,  # batches are outside of it, and their table is chosen later
+        previous: CodeTable | None,
+    ) -> Iterator[Quantization | set[str]]:
+        """In exponent buckets, each tensor in its own; else as `_in_buckets`."""
+        found = batch.quantized(segments, n_promoted(coding.bits))
+        state = self.track.arrays
+        huge = [tensors[i].name for i in np.flatnonzero(found.is_huge)]
+        if beyond := {name for name in huge if not _stays(arrays[name], state[name])}:
+            yield beyond
+            return
+        with found.message(coding.coder, coding.bits) as message:
+            yield Quantization(message, NOTHING)
 
     @contextmanager
     def _in_steps(
@@ -374,7 +396,7 @@ class Tracker:
 class Quantization:
     """An alphabet that is ready to be coded.
 
-    remainder: what its step leaves. buckets: None for uniform steps.
+    remainder: what its step leaves. buckets: None for uniform steps and batches.
     """
 
     message: Message

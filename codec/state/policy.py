@@ -2,9 +2,10 @@
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
 a target of its own, "distance=0.1" or "bits=4", whatever the others have. Tensors of one target
-are a family: they share an alphabet. An optimizer's tensors with a target have one each, as in
-"bits=3 optimizer/state/0/exp_avg": their magnitudes differ from layer to layer, and a shared
-alphabet would keep only the largest.
+are a family: they share an alphabet. Each of an optimizer's tensors with a target has levels of its
+own: their magnitudes differ from layer to layer, and shared levels would keep only the largest.
+Small ones of a kind are a family, "bits=3 exp_avg": they share a code table only, see
+`scheme.batch`. A large one is a family by itself, "bits=3 optimizer/state/0/exp_avg".
 
 Running means of gradients and of their squares are lossy too, with the target MOMENT. They are
 recognised by name, see `moments_among`.
@@ -47,6 +48,9 @@ MOMENT = "bits=3"  # their target: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers
 MOST_NEAREST = 3  # names in a message about a pattern that matches none
 MOST_COMPARED = 10_000  # names that such a pattern is compared with, in about a second
+# Elements of an optimizer's tensor. An alphabet takes about 0.4 ms besides its elements; from here
+# on they take as long themselves.
+LARGE = 2**16
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
 
@@ -253,15 +257,21 @@ def is_of_model(name: str) -> bool:
     return name.partition("/")[0] in MODELS
 
 
-def family_of(kind: str, name: str) -> str:
+def family_of(kind: str, name: str, size: int) -> str:
     """The family of a lossy tensor of a kind or target. Raises what `targeted` raises."""
     if kind in KINDS:
         return family(name)
-    return targeted(kind, name, of_optimizer=is_of_optimizer(name))
+    return targeted(kind, name, size, of_optimizer=is_of_optimizer(name))
 
 
-def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
+def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
     """The family of a tensor with a target.
+
+    Args:
+        target: As "bits=3".
+        name: Of the tensor, in a state's tree or in DCP.
+        size: Its number of elements.
+        of_optimizer: Whether an optimizer keeps it of a parameter.
 
     Raises SettingsError for a tolerance or distance of an optimizer's tensor: a second moment with
     an error of either sign could become negative.
@@ -271,7 +281,17 @@ def targeted(target: str, name: str, *, of_optimizer: bool) -> str:
     if not target.startswith("bits="):
         wanted = f"{', '.join(KINDS)} or bits=X"
         raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {wanted}")
-    return f"{target} {name}"
+    return f"{target} {name if size >= LARGE else _kind_of(_key(name))}"
+
+
+def _key(name: str) -> str:
+    """The name of a tensor that a chunk of DCP is a part of; other names stay."""
+    return name.rpartition("@")[0] or name
+
+
+def _kind_of(key: str) -> str:
+    """What an optimizer keeps: the last part of a tensor's name, in a state's tree or in DCP."""
+    return re.split("[/.]", key)[-1]
 
 
 def describe_moments(tensors: Iterable[TensorSpec]) -> str:
@@ -279,8 +299,8 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     alone = [t for t in tensors if t.alone]
     if not alone:
         return ""
-    keys = sorted({t.name.rpartition("@")[0] or t.name for t in alone})
-    kinds = sorted({re.split("[/.]", key)[-1] for key in keys})
+    keys = sorted({_key(t.name) for t in alone})
+    kinds = sorted({_kind_of(key) for key in keys})
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
     targets = ", ".join(sorted({t.target.replace("bits=", "") for t in alone}))

@@ -11,10 +11,13 @@ tensors.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,7 @@ _DTYPES: dict[str, tuple[str, type[np.generic]]] = {
 CARRIER = {name: carrier for name, (_, carrier) in _DTYPES.items()}
 _BITS = {"BF16": "int16", "C32": "int32"}  # torch dtypes of the same size that numpy has
 _BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
+_SAME = {"F32", "F64"} | {name for name in CARRIER if name[0] in "IUB"} - {"BF16"}
 _NAME_OF_TORCH = {own: name for name, (own, _) in _DTYPES.items()}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
     np.dtype(own): name for name, (own, _) in _DTYPES.items() if name not in _BITS
@@ -62,7 +66,9 @@ _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) 
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 NUMBERS = frozenset(_SCALARS)  # numpy's scalars of a dtype that a tensor can have
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
+COPIED = 256  # bytes: up to here a copy takes less time than a view of other bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
+_ALONE = re.compile("bits=[^ ]+ .")
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,8 @@ class TensorSpec:
     """One tensor of a state.
 
     dtype: safetensors' name of it. lossy: delta-coded. library: where it came from, "numpy" or
-    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family.
+    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family. See
+    `policy.targeted`.
     """
 
     name: str
@@ -80,23 +87,23 @@ class TensorSpec:
     library: str = "numpy"
     family: str = ""
 
-    @property
+    @cached_property
     def alone(self) -> bool:
-        """Whether it has a target and an alphabet of its own, as an optimizer's moments have: its
-        family is the target and its name."""
-        return self.family.endswith(f" {self.name}")
+        """Whether it has a target and levels of its own, as an optimizer's moments have: something
+        follows the target in the name of its family."""
+        return bool(_ALONE.match(self.family))
 
     @property
     def target(self) -> str:
         """The target of a tensor that is alone, as "bits=3"; "" of others."""
-        return self.family.removesuffix(f" {self.name}") if self.alone else ""
+        return self.family.partition(" ")[0] if self.alone else ""
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def track_dtype(self) -> np.dtype[Any]:
         """dtype of its array in the track: float32 if lossy, else the carrier of its bits."""
         return np.dtype(np.float32 if self.lossy else CARRIER[self.dtype])
@@ -106,7 +113,7 @@ class TensorSpec:
         """Shape of its array in the track: a complex128 is two float64."""
         return (*self.shape, 2) if self.dtype == "C128" else self.shape
 
-    @property
+    @cached_property
     def track_nbytes(self) -> int:
         """Bytes of its array in the track."""
         return math.prod(self.track_shape) * self.track_dtype.itemsize
@@ -122,15 +129,45 @@ class Layout:
     tensors: tuple[TensorSpec, ...]
     structure: str = ""
 
-    @property
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Name -> place in the layout, from 0 on."""
+        return {t.name: i for i, t in enumerate(self.tensors)}
+
+    @cached_property
+    def by_family(self) -> tuple[tuple[TensorSpec, ...], ...]:
+        """The lossy tensors of each family, in the order of the first ones."""
+        return _grouped((t, t.family) for t in self.tensors if t.lossy)
+
+    @cached_property
+    def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
+        """Each lossy tensor; those that are alone by family."""
+        return _grouped(
+            (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
+        )
+
+    @cached_property
+    def digest_texts(self) -> tuple[bytes, ...]:
+        """What a track's digest says of each tensor before its content, see FORMAT.md."""
+        return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the whole track, the denominator of every ratio: float32 where lossy."""
         return sum(t.track_nbytes for t in self.tensors)
 
-    @property
+    @cached_property
     def lossy_nbytes(self) -> int:
         """Bytes in float32 of what a budget is a share of: the lossy tensors that are not alone."""
         return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
+
+
+def _grouped(keyed: Iterable[tuple[TensorSpec, Hashable]]) -> tuple[tuple[TensorSpec, ...], ...]:
+    """The tensors of each key."""
+    found: dict[Hashable, list[TensorSpec]] = {}
+    for tensor, key in keyed:
+        found.setdefault(key, []).append(tensor)
+    return tuple(map(tuple, found.values()))
 
 
 def is_tensor(value: object) -> bool:
@@ -158,8 +195,15 @@ def fingerprint(value: Any) -> tuple[Any, ...]:
     if (own := _base_tensor(value)) is None:  # spec_of says why
         return (None, object())
     try:
-        address, strides = own.data_ptr(), own.stride()
-        return (address, own.shape, strides, own.dtype, own.is_conj(), own.is_neg())
+        address, strides, dtype = own.data_ptr(), own.stride(), own.dtype
+        return (
+            address,
+            own.shape,
+            strides,
+            dtype,
+            dtype.is_complex and own.is_conj(),
+            own.is_neg(),
+        )
     except RuntimeError:  # sparse, nested, inside a transform: spec_of says which
         return (None, object())
 
@@ -225,7 +269,18 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
 
     Arrays that need no conversion share memory with the state: copy them to keep them.
     """
-    return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
+    torch = sys.modules.get("torch")
+    plain = (torch.Tensor, torch.nn.Parameter) if torch else ()
+    arrays: Arrays = {}
+    for t in layout.tensors:
+        value = state[t.name]
+        if type(value) in plain and t.dtype in _SAME:  # the usual case, decided fast
+            array = value.numpy(force=True)
+            if array.flags.c_contiguous and array.dtype == t.track_dtype:
+                arrays[t.name] = array
+                continue
+        arrays[t.name] = _to_array(value, t)
+    return arrays
 
 
 def has_bytes_of(value: Any, array: NDArray[Any]) -> bool:
@@ -318,6 +373,8 @@ def copy_arrays(arrays: Arrays) -> Arrays:
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether two C-contiguous arrays of one shape and dtype hold the same bits, NaN included."""
+    if a.nbytes <= COPIED:
+        return a is b or a.tobytes() == b.tobytes()
     return a is b or np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
@@ -395,12 +452,13 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
     if is_torch(value):
         import torch
 
-        value = _base_tensor(value).detach()
-        if spec.lossy:
-            value = value.to(torch.float32)
+        value = _base_tensor(value)
+        if spec.lossy and spec.dtype != "F32":
+            value = value.detach().to(torch.float32)
         elif spec.dtype in _BITS:
-            value = value.contiguous().view(getattr(torch, _BITS[spec.dtype]))
-        value = value.contiguous().numpy(force=True)  # from any device, conjugate bits resolved
+            value = value.detach().contiguous().view(getattr(torch, _BITS[spec.dtype]))
+        # From any device; gradients are left and conjugate bits resolved.
+        value = value.contiguous().numpy(force=True)
     array = np.asarray(value)
     if spec.lossy:
         return np.ascontiguousarray(array, np.float32)

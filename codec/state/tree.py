@@ -90,6 +90,7 @@ class Template:
         firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
         self._firsts = [firsts[number] for number in sorted(firsts)]
         self._fingerprints: list[tuple[Any, ...]] = []  # of the last state, ties too
+        self._firsts_found: tuple[tuple[Any, ...], ...] = ()  # the same without ties
         self._tensors: list[Any] = []
         self._values: list[str] = []
 
@@ -109,12 +110,13 @@ class Template:
                     return None
                 n += number == n
             self._fingerprints = found
+            self._firsts_found = tuple([found[i] for i in self._firsts])
         tensors = [self._tensors[i] for i in self._firsts]
         return Parts(
             self._parts.structure,
             dict(zip(self._parts.tensors, tensors)),
             tuple(self._values),
-            tuple([found[i] for i in self._firsts]),
+            self._firsts_found,
             self._parts.ties,
         )
 
@@ -136,8 +138,7 @@ class Template:
     def _follow(self, plan: tuple[Any, ...], value: Any) -> bool:
         if plan[0] == "t":
             self._tensors.append(value)
-            _, kind, listed = plan
-            return (type(value) is kind and not listed) or _in_layout(value, listed)
+            return _in_layout(value, listed=plan[2])
         if plan[0] == "v":
             _, name, depth, listed = plan
             text = None if _in_layout(value, listed) else self._flattener.text(value, name, depth)
@@ -159,6 +160,8 @@ class Template:
             if own is None:
                 if tag in _SEQUENCES:
                     self._values.append("null")
+            elif own[0] == "t" and type(child) is own[1] and not own[2]:  # the usual case
+                self._tensors.append(child)
             elif not self._follow(own, child):
                 return False
         return True

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 import codec
+from lcviz.lab.batches import alphabet_text, meaning_of
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.lesson import fields
@@ -114,10 +115,7 @@ def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | 
 def _stream(facts: StepFacts) -> None:
     """The first code words of an alphabet's payload."""
     st.markdown("**The first code words of the payload**")
-    coded = {
-        f"{len(g.tensors)} tensors" if len(g.tensors) > 1 else g.tensors[0].name: g
-        for g in facts.groups
-    }
+    coded = {alphabet_text(g): g for g in facts.groups}
     if not coded:
         st.markdown("This record has no code words: everything in it is stored exactly.")
         return
@@ -150,12 +148,11 @@ def _stream(facts: StepFacts) -> None:
         f"stand for the first {words[-1].at + 1:,} of {group.n:,} values. "
         "On disk there are no gaps between them.]"
     )
-    levels = e.levels if facts.column is None else e.levels[:, facts.column]
     st.table(
         {
             "word": [w.word for w in words],
             "bits after it": [w.rest for w in words],
-            "means": [_meaning(w, float(levels[w.code])) for w in words],
+            "means": [_meaning(w, meaning_of(group, w.code, facts.column)) for w in words],
             "ends at value": [f"{w.at:,}" for w in words],
         },
         hide_index=True,
@@ -163,8 +160,8 @@ def _stream(facts: StepFacts) -> None:
     )
 
 
-def _meaning(word: CodeWord, level: float) -> str:
-    value = "0" if not word.code else minus(f"{level:.5g}")
+def _meaning(word: CodeWord, level: float | str) -> str:
+    value = level if isinstance(level, str) else minus(f"{level:.5g}") if word.code else "0"
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
     return zeros + value
 

@@ -28,6 +28,7 @@ from codec.inspect import (
     n_promoted,
 )
 
+from .batches import apart
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
@@ -139,10 +140,11 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         step: the step.
 
     Returns:
-        Its alphabets, and their codes of the exponent stage alone, each (n,).
+        Its alphabets, and their codes of the exponent stage alone, each (n,). A batch counts as
+        an alphabet for each tensor, coded alone.
     """
     alphabets, codes = [], []
-    for group in step.groups:
+    for group in (g for together in step.groups for g in apart(together)):
         delta = np.concatenate([deltas[t.name].reshape(-1) for t in group.tensors])
         e = group.encoded
         every, own, energy, residual = _buckets(delta, e)

@@ -60,6 +60,7 @@ class DryRun:
         self._tracker.commit(delta)
 
 
-def record_nbytes(step: int, delta: Delta) -> int:
-    """Bytes of a delta's record on disk: digests are as long whatever they say."""
-    return len(dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta))
+def record_nbytes(step: int, delta: Delta, layout: Layout) -> int:
+    """Bytes of a delta's record on disk: digests are as long whatever they say. layout: its
+    track's."""
+    return len(dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta, layout))

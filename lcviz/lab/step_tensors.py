@@ -14,6 +14,7 @@ from codec import Encoded
 from codec.errors import StepNotFoundError
 from codec.inspect import Arrays, Group, Position, TensorSpec, element_bits, merged_of
 
+from .batches import by_levels
 from .codewords import tokens_of
 
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
@@ -132,19 +133,20 @@ def _given(delta: codec.Delta) -> Arrays:
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
     """Name -> values changed, bits per parameter, largest magnitude, of tensors with codes."""
     e = group.encoded
-    codes = codec.decode(e).codes
-    levels = e.levels if column is None else e.levels[:, column]
-    bits = word_bits(e, codes, [t.size for t in group.tensors]) / max(e.columns, 1)
-    found, begin = {}, 0
-    for i, spec in enumerate(group.tensors):
-        counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
-        present = np.abs(levels[(counts > 0) & (levels != 0)])
-        found[spec.name] = (
-            int(counts[levels != 0].sum()),
-            float(bits[i]) / spec.size,
-            float(present.max()) if present.size else None,
-        )
-        begin += spec.size
+    sizes = [t.size for t in group.tensors]
+    bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes) / max(e.columns, 1))
+    found = {}
+    for tensors, codes, levels in by_levels(group, column):
+        begin = 0
+        for spec in tensors:
+            counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
+            present = np.abs(levels[(counts > 0) & (levels != 0)])
+            found[spec.name] = (
+                int(counts[levels != 0].sum()),
+                float(next(bits)) / spec.size,
+                float(present.max()) if present.size else None,
+            )
+            begin += spec.size
     return found
 
 

@@ -114,7 +114,7 @@ def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
     delta = dry.prepare(viewed.step, whole.live, whole.values[1])
     weights, moments = delta_of_weights(delta), moments_of(delta, list(states.live))
     alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
-    nbytes = record_nbytes(viewed.step, delta)
+    nbytes = record_nbytes(viewed.step, delta, whole.layout)
     found = _of_record(viewed, alphabets, codes, moments, nbytes, coding, states)
     return replace(found, trial=True)
 

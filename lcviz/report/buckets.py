@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import codec
+from lcviz.lab.batches import by_levels
 from lcviz.lab.lesson import fields
 from lcviz.lab.measures import distance
 from lcviz.lab.step_tensors import StepFacts
@@ -51,9 +52,8 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
     counts: dict[tuple[int, int], int] = defaultdict(int)
     energy: dict[tuple[int, int], float] = defaultdict(float)
     zeros = n = 0
-    for e in (group.encoded for group in facts.groups):
-        levels = e.levels if facts.column is None else e.levels[:, facts.column]
-        for code, count in enumerate(np.bincount(codec.decode(e).codes, minlength=e.k).tolist()):
+    for _, codes, levels in (own for g in facts.groups for own in by_levels(g, facts.column)):
+        for code, count in enumerate(np.bincount(codes, minlength=levels.size).tolist()):
             n += count
             level = float(levels[code])
             if not level:

@@ -6,6 +6,7 @@ import pandas as pd
 
 import codec
 from codec.inspect import Group
+from lcviz.lab.batches import meaning_of
 from lcviz.lab.codewords import CountedWord, counted_words
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.text import minus, nbytes_text, percent_text, plain, plural
@@ -22,8 +23,10 @@ def code_words(facts: StepFacts) -> Panel | None:
     group = max(groups, key=lambda g: g.encoded.payload_bits)
     e = group.encoded
     words = counted_words(e, codec.decode(e).codes)
-    levels = e.levels if facts.column is None else e.levels[:, facts.column]
-    meanings = [_meaning(w, None if w.code is None else float(levels[w.code])) for w in words]
+    meanings = [
+        _meaning(w, None if w.code is None else meaning_of(group, w.code, facts.column))
+        for w in words
+    ]
     total, drawn = e.payload_bits, words[:MOST_WORDS]
     shares = [100 * w.nbits / total for w in drawn]
     names = [f"{w.word}  {meaning}" for w, meaning in zip(drawn, meanings)]
@@ -81,11 +84,11 @@ def _sentence(group: Group, words: tuple[CountedWord, ...], n_tables: int) -> st
     return text
 
 
-def _meaning(word: CountedWord, level: float | None) -> str:
+def _meaning(word: CountedWord, level: float | str | None) -> str:
     """What a word stands for: "16–19 zeros, then +0.79"."""
     if level is None:
         return "escape: rare runs"
-    value = minus(f"{level:+.3g}") if level else "0"
+    value = level if isinstance(level, str) else minus(f"{level:+.3g}") if level else "0"
     if not word.last:
         return value
     run = str(word.first) if word.first == word.last else f"{word.first}–{word.last}"

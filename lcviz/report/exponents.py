@@ -10,6 +10,7 @@ import numpy as np
 
 import codec
 from codec.inspect import Group, Track, delta_of, merged_of
+from lcviz.lab.batches import by_levels
 from lcviz.lab.lesson import BIAS
 from lcviz.lab.records import RecordFacts
 
@@ -47,17 +48,18 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
 def _counted(groups: Sequence[Group], steps: list[int]) -> tuple[StepExponents, ...]:
     """One for each of these steps, which are coded together."""
     found: list[Counter[int]] = [Counter() for _ in steps]
-    zeros, n = [0] * len(steps), 0
-    for e in (group.encoded for group in groups):
-        counts = np.bincount(codec.decode(e).codes, minlength=e.k)
-        n += int(counts.sum())
-        levels = e.levels.reshape(e.k, -1)
-        exponents = (levels.view(np.uint32) >> 23 & 0xFF).astype(np.int64) - BIAS
-        for i, of_step in enumerate(found):
-            still = levels[:, i] == 0
+    zeros = [0] * len(steps)
+    n = sum(group.n for group in groups)
+    for i, of_step in enumerate(found):
+        column = i if len(steps) > 1 else None
+        for _, codes, levels in (own for g in groups for own in by_levels(g, column)):
+            counts = np.bincount(codes, minlength=levels.size)
+            levels = np.ascontiguousarray(levels).reshape(-1)
+            exponents = (levels.view(np.uint32) >> 23 & 0xFF).astype(np.int64) - BIAS
+            still = levels == 0
             zeros[i] += int(counts[still].sum())
-            for exponent in np.unique(exponents[~still, i]).tolist():
-                here = (exponents[:, i] == exponent) & ~still
+            for exponent in np.unique(exponents[~still]).tolist():
+                here = (exponents == exponent) & ~still
                 of_step[exponent] += int(counts[here].sum())
     return tuple(
         StepExponents(step, {e: c for e, c in sorted(of_step.items()) if c}, still, n)

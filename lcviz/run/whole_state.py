@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
 import codec
 from codec.inspect import Group
+from lcviz.lab.step_tensors import word_bits
 
 from .snapshot import Moment
 
@@ -47,11 +50,21 @@ def delta_of_weights(delta: codec.Delta) -> codec.Delta:
 
 
 def moments_of(delta: codec.Delta, parameters: Sequence[str]) -> tuple[Moment, ...]:
-    """The moments in a delta, in its order. parameters: the model's names, in their order."""
+    """The moments in a delta, by its alphabets. parameters: the model's names, in their order."""
     alone: list[Group] = [g for g in delta.groups if not is_weight(g.tensors[0].name)]
     found = []
     for group in alone:
-        *_, number, key = group.tensors[0].name.split("/")
-        moment = Moment(KINDS[key], parameters[int(number)], group.n, group.encoded.nbytes)
-        found.append(moment)
+        for spec, nbytes in zip(group.tensors, _nbytes_each(group)):
+            *_, number, key = spec.name.split("/")
+            found.append(Moment(KINDS[key], parameters[int(number)], spec.size, nbytes))
     return tuple(found)
+
+
+def _nbytes_each(group: Group) -> list[int]:
+    """What each tensor takes: its code words, and its share of what they have in common by its
+    number of elements. They add up to all bytes of the alphabet."""
+    e, sizes = group.encoded, [t.size for t in group.tensors]
+    words = word_bits(e, codec.decode(e).codes.reshape(-1), sizes)
+    common = 8 * e.nbytes - int(words.sum())
+    ends = np.cumsum(words) + common * np.cumsum(sizes) / group.n
+    return np.diff(np.round(ends / 8), prepend=0).astype(int).tolist()

@@ -136,7 +136,7 @@ class TrialChain:
         before, step = copy_arrays(self.track), state.step
         started = time.perf_counter()
         delta = self._chain.prepare(step, state.arrays)
-        nbytes = record_nbytes(step, delta)
+        nbytes = record_nbytes(step, delta, self._chain.layout)
         seconds = time.perf_counter() - started
         self._chain.commit(delta)
         self._last, self._side = (before, state.arrays, delta), None
@@ -149,7 +149,7 @@ class TrialChain:
             sum(e.table_nbytes for e in coded),
             len(cached),
             sum(cached),
-            sum(e.levels.size - 1 for e in coded),
+            sum(e.n_levels for e in coded),
             off / state.moved if state.moved else 0.0,
             seconds,
         )

@@ -16,6 +16,7 @@ import codec
 from codec import Coding
 from codec.inspect import Arrays, Group, Layout, difference
 from lcviz.lab.anatomy import EVERY_BITS
+from lcviz.lab.batches import by_levels
 from lcviz.lab.dry_run import DryRun
 from lcviz.lab.step_tensors import word_bits
 
@@ -83,9 +84,10 @@ def _cells(group: Group, deltas: Arrays, norms: Mapping[str, float]) -> Iterator
     codes = codec.decode(e).codes
     words = word_bits(e, codes, [t.size for t in group.tensors])
     shared = (8 * e.nbytes - int(words.sum())) / group.n
-    begin = 0
+    levels = [own[found] for _, found, own in by_levels(group)]
+    moves, begin = np.concatenate(levels), 0
     for t, own in zip(group.tensors, words.tolist(), strict=True):
-        mine = e.levels[codes.reshape(-1)[begin : begin + t.size]]
+        mine = moves[begin : begin + t.size]
         begin += t.size
         whole = norms[t.name]
         error = _norm(deltas[t.name] - mine) / whole if whole else 0.0

@@ -119,7 +119,7 @@ class _Trial:
             self.refused = exc
             return
         self._chain.commit(delta)
-        self.sizes.append(record_nbytes(moment.step, delta))
+        self.sizes.append(record_nbytes(moment.step, delta, self._chain.layout))
         self.exact_sizes.append(delta.exact_nbytes)
 
     def restored(self, moment: SeriesState) -> tuple[float, float | None]:

@@ -537,9 +537,9 @@ class Reader:
             non_finite = layer.get("non_finite", [])
             assert len(steps) == 1 or not non_finite
             alphabets = [
-                (group, levels, codes)
+                own
                 for group in self.groups(metadata["scope"], non_finite)
-                for levels, codes in self.coded(words, group, metadata, len(steps))
+                for own in self.coded(words, group, metadata, len(steps))
             ]
             self.met["columns"] = max(self.met["columns"], len(steps))
             self.met["layers"] += 1
@@ -565,16 +565,18 @@ class Reader:
         mine = [t for t in mine if t[0] not in non_finite]
         families = dict.fromkeys(family for *_, family in mine)
         self.met["families"] += len(families)
-        if scope == "tensor":
-            return [[t] for t in mine]
-        return [[t for t in mine if t[2] == family] for family in families]
+        found: dict[Any, list[Any]] = {}
+        for t in mine:
+            alone = scope == "tensor" and not re.match("bits=[^ ]+ .", t[2])
+            found.setdefault((alone, t[0] if alone else t[2]), []).append(t)
+        return list(found.values())
 
     def coded(
         self, coded: Words, group: list[Any], metadata: dict[str, Any], m: int
-    ) -> Iterator[tuple[list[list[float]], list[int]]]:
-        """Rows of levels, and codes, of the next alphabet."""
+    ) -> Iterator[tuple[list[Any], list[list[float]], list[int]]]:
+        """Tensors that share levels, rows of these and codes, of the next alphabet."""
         k, classes, units, nbytes = coded.row()
-        name = group[0][0 if metadata["scope"] == "tensor" else 2]
+        name = group[0][0 if metadata["scope"] == "tensor" and len(group) == 1 else 2]
         table = coded.table(4 + units + 256 * nbytes if classes == 255 else nbytes)
         free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
         most = 511 if free else 2 ** int(metadata["keep"])
@@ -584,6 +586,10 @@ class Reader:
             assert m == 1
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
+        batch = 16384 <= k < 32768 and len(group) > 1 and re.match("bits=[^ ]+ .", group[0][2])
+        if batch:
+            k -= 16384
+            self.met["batches"] += 1
         assert 1 <= k <= most
         self.met["levels"] = max(self.met["levels"], k)
         n = sum(math.prod(shape) for _, shape, _ in group)
@@ -597,7 +603,7 @@ class Reader:
             assert max(codes) < k
             self.met["groups"] += 1
             self.met["arithmetic"] += 1
-            yield [[level] for level in multiples(size, k)], codes
+            yield group, [[level] for level in multiples(size, k)], codes
             return
         assert 1 <= units <= 32
         e = 65536 * units
@@ -605,6 +611,19 @@ class Reader:
         if by_steps:
             size = coded.take("f", 1)[0] if k > 1 else 1.0
             levels = [[level] for level in multiples(size, k)]
+        elif batch:
+            width = 1 if k <= 256 else 2
+            numbers = struct.unpack(
+                f"<{len(group)}{'BH'[width - 1]}", coded.bytes(width * len(group))
+            )
+            assert not any(coded.bytes(-width * len(group) % 4))
+            assert max(numbers) == k - 1
+            rows = []
+            for number in numbers:
+                own = coded.take("f", number * m)
+                rows.append([[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))])
+                rows[-1] += [[0.0] * m] * (k - 1 - number)
+            levels = [level for of_tensor in rows for level in of_tensor]
         else:
             own = coded.take("f", (k - 1) * m)
             levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
@@ -613,7 +632,8 @@ class Reader:
         if classes == 0:
             assert (k in (1, 2), nbytes) == (True, 0)
             self.met["one symbol"] += 1
-            yield levels, [k - 1] * n
+            for tensors, own, begin, end in self.shares(group, levels, rows if batch else None):
+                yield tensors, own, [k - 1] * (end - begin)
             return
         if nbytes:
             words = code_words(code_lengths(table, n_lengths(k - 1, classes, by_steps)))
@@ -634,7 +654,19 @@ class Reader:
                 codes += plain(stream, words, elements)
             else:
                 codes += from_tokens(stream, words, classes, k, elements, self.met)
-        yield levels, codes
+        for tensors, own, begin, end in self.shares(group, levels, rows if batch else None):
+            yield tensors, own, codes[begin:end]
+
+    def shares(
+        self, group: list[Any], levels: list[list[float]], rows: list[list[list[float]]] | None
+    ) -> Iterator[tuple[list[Any], list[list[float]], int, int]]:
+        """Tensors with common levels, these, and where their elements begin and end."""
+        sizes = [math.prod(shape) for _, shape, _ in group]
+        if rows is None:
+            yield group, levels, 0, sum(sizes)
+            return
+        for i, tensor in enumerate(group):
+            yield [tensor], rows[i], sum(sizes[:i]), sum(sizes[: i + 1])
 
     def replace(self, arrays: dict[str, Any], number: int | None) -> None:
         """What is stored whole in a delta, or in the step of this number."""
@@ -644,6 +676,29 @@ class Reader:
             if name.startswith(prefix):
                 self.track[name.removeprefix(prefix)][:] = array[2]
                 self.met["exact"] += 1
+        small = "small" if number is None else f"small/{number}"
+        if small in arrays:
+            left = list(arrays[small][2])
+            seen = set()
+            while left:
+                at = -1
+                members = []
+                for _ in range(varint(left)):
+                    gap, length = varint(left), varint(left)
+                    assert gap > 0
+                    members += range(at + gap, at + gap * length + 1, gap)
+                    at = members[-1]
+                nbytes = len(self.track[self.layout[members[0]][0]])
+                content, left = bytes(left[:nbytes]), left[nbytes:]
+                assert len(content) == nbytes <= 64
+                for name, dtype, shape, lossy, *_ in (self.layout[i] for i in members):
+                    assert (dtype, shape, lossy) == (*self.layout[members[0]][1:3], False)
+                    assert name not in seen
+                    assert prefix + name not in arrays
+                    seen.add(name)
+                    self.track[name][:] = content
+                self.met["equal"] += len(members) - 1
+                self.met["small"] += 1
         dtypes = {name: dtype for name, dtype, _, lossy, *_ in self.layout if not lossy}
         for name, array in arrays.items():
             if name.startswith("d" + prefix[1:]):
@@ -718,6 +773,14 @@ class Reader:
             codes = codes[size:]
 
 
+def varint(data: list[int]) -> int:
+    """The next number of an array `small`."""
+    n = shift = 0
+    while data[0] >= 128:
+        n, shift = n | (data.pop(0) & 127) << shift, shift + 7
+    return n | data.pop(0) << shift
+
+
 class Words:
     """The array of all alphabets, of which each takes its own."""
 
@@ -789,6 +852,39 @@ def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
         for name, array in tracker.state.items():
             assert bytes(reader.track[name]) == array.tobytes()
     return reader.met
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("bits", ["3", "all"])
+def test_batches_and_small_tensors(tmp_path: Path, scope: str, bits: str) -> None:
+    """Moments of several parameters and their steps; deltas, then merged ones."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "run.lcc"
+    spread = np.exp2(-rng.integers(0, 40, 50)) if bits == "all" else 1
+    policy = {"optimizer/*/exp_avg*": f"bits={bits}"}
+    tracks = []
+    with codec.Checkpointer(path, scope=scope, policy=policy) as checkpoints:
+        for step in range(6):
+            moments = {}
+            for i in range(5):
+                m = (rng.standard_normal(50) * spread * 10.0**-i).astype(np.float32)
+                if step == 3 and i == 1:
+                    m[7] = np.inf
+                kept = {"step": np.float32(step), "exp_avg": m, "exp_avg_sq": m * m}
+                moments[i] = kept | {"step": np.array(step + i // 4, np.float32)}
+            w = rng.standard_normal(40).astype(np.float32)
+            checkpoints.save(step, {"model": {"w": w}, "optimizer": {"state": moments}})
+            assert checkpoints.tracker is not None
+            tracks.append({n: a.tobytes() for n, a in checkpoints.tracker.state.items()})
+    for merges in (False, True):
+        if merges:
+            codec.merge(path)
+        for step, track in enumerate(tracks):
+            reader = read(path, step)
+            assert {name: bytes(data) for name, data in reader.track.items()} == track
+        assert reader.met["batches"] >= 2
+        assert reader.met["equal"] >= 3
+        assert reader.met["small"] >= 2
 
 
 def test_example_is_the_golden_record(golden: Path) -> None:

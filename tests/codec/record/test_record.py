@@ -310,7 +310,7 @@ BAD = {
     "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
     "malformed-arrays": (
         MALFORMED,
-        r"arrays 'coded', 'd/n', 't/n', 'values'",
+        r"arrays 'coded', 'd/n', 'small', 't/n', 'values'",
         r"'coded', 't/n', 't/x'",
     ),
     "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"12"),

@@ -52,7 +52,7 @@ def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
             before = {name: array.copy() for name, array in own.track.items()}
             delta = own.prepare(step, arrays, parts.values)
             assert all(np.array_equal(own.track[name], a) for name, a in before.items())
-            assert record_nbytes(step, delta) == told.nbytes
+            assert record_nbytes(step, delta, own.layout) == told.nbytes
             if v.budget is not None:
                 assert told.nbytes - told.exact_nbytes <= v.budget * layout.lossy_nbytes
             own.commit(delta)

@@ -1,0 +1,84 @@
+"""Small tensors that share an alphabet, each with buckets and levels of its own.
+
+An optimizer has two moments for each parameter, and their magnitudes differ from layer to layer. In
+a *batch* code c stands for the c-th bucket of its own tensor, in promotion order. So each tensor
+keeps what it would keep alone, and a thousand of them need one code table and one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, workers
+from .coders import coder_of
+from .quantize import HUGE, Codes, empty_codes
+from .stream import Message
+from .survivors import Segments, packed
+from .tables import Counts
+
+PIECE = 2**15  # elements, about: from here on another thread is worth calling
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The quantized changes of several tensors.
+
+    codes: uint8 or uint16 (n,). levels: float32 (k, 1, tensors), as in `Encoded`. counts: int64
+    (k,), how often each code occurs. is_huge: bool (tensors,), whether a track may overflow by a
+    change of the tensor, see `Histogram.n_huge`; NaN and infinity count too.
+    """
+
+    codes: Codes
+    levels: NDArray[np.float32]
+    counts: NDArray[np.int64]
+    is_huge: NDArray[np.bool_]
+
+    @contextmanager
+    def message(self, coder: str, bits: int | None) -> Iterator[Message]:
+        """The alphabet, ready to be coded."""
+        with packed(self.codes) as survivors:
+            units, tokens = coder_of(coder).settle(survivors, None, self.counts)
+            every = Counts(self.counts, tokens)
+            yield Message(survivors, units, every, self.levels, self.codes.shape, bits)
+
+
+def quantized(segments: Segments, keep: int | None) -> Batch:
+    """Quantize sources - tracks tensor by tensor.
+
+    A tensor whose values are never negative gets `Buckets.cautious_levels`.
+
+    Args:
+        segments: The tensors.
+        keep: How many buckets of each are promoted at most; None for all.
+    """
+    most = kernels.N_BINS if keep is None else keep
+    tensors = segments.tracks.size
+    codes = empty_codes(segments.n, most + 1)
+    levels, kept = np.zeros((tensors, most + 1), np.float32), np.empty(tensors, np.int64)
+    highest = np.empty(tensors, np.int64)
+    pieces = _pieces(segments)
+    counts = np.zeros((len(pieces), kernels.N_BINS + 1), np.int64)
+    arrays = segments.sources, segments.tracks, segments.starts
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        out = codes, levels, kept, highest, counts[i]
+        kernels.quantize_batch(*arrays, *pieces[i], most, *out)
+
+    workers.spread(work, len(pieces))
+    k = int(kept.max(initial=0)) + 1
+    total = counts.sum(axis=0)[:k]
+    total[0] = segments.n - total.sum()
+    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), total, highest >= HUGE)
+
+
+def _pieces(segments: Segments) -> list[tuple[int, int]]:
+    """Neighbouring tensors of about as many elements each, as first and last."""
+    ends = [end for _, end in workers.pieces(segments.n, least=PIECE)]
+    borders = np.unique(np.searchsorted(segments.starts, [0, *ends])).tolist()
+    return list(pairwise(borders))

@@ -1,0 +1,66 @@
+"""Batches of an optimizer's moments, taken apart: one code table, but levels for each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import codec
+from codec.inspect import Group, TensorSpec
+
+Codes = NDArray[np.unsignedinteger[Any]]
+Levels = NDArray[np.float32]
+
+
+def by_levels(
+    group: Group, column: int | None = None
+) -> Iterator[tuple[tuple[TensorSpec, ...], Codes, Levels]]:
+    """Tensors that share levels, their codes (n,) and these levels (k,).
+
+    That are all tensors of an alphabet, and each one of a batch.
+
+    Args:
+        group: The alphabet.
+        column: Which step's levels, of merged deltas; None for a plain delta.
+    """
+    e = group.encoded
+    codes = codec.decode(e).codes.reshape(-1)
+    if not e.is_batch:
+        yield group.tensors, codes, e.levels if column is None else e.levels[:, column]
+        return
+    begin = 0
+    for i, spec in enumerate(group.tensors):
+        yield (spec,), codes[begin : begin + spec.size], e.levels[:, column or 0, i]
+        begin += spec.size
+
+
+def apart(group: Group) -> list[Group]:
+    """The alphabet; of a batch each tensor as it would be coded alone, with a table of its own."""
+    if not group.encoded.is_batch:
+        return [group]
+    found = []
+    for (spec,), codes, levels in by_levels(group):
+        own = levels[: int(np.flatnonzero(levels).max(initial=0)) + 1]
+        alone = codec.Quantized(codes, own, spec.shape, group.encoded.bits, None)
+        found.append(Group((spec,), codec.encode(alone, group.encoded.coder), None))
+    return found
+
+
+def meaning_of(group: Group, code: int, column: int | None = None) -> float | str:
+    """The level of a code, or what it stands for in a batch. column: see `by_levels`."""
+    e = group.encoded
+    if not e.is_batch:
+        return float(e.levels[code] if column is None else e.levels[code, column])
+    return f"level {code} of its tensor" if code else 0.0
+
+
+def alphabet_text(group: Group) -> str:
+    """What a page calls an alphabet: its one tensor, or how many share it and which."""
+    first, *others = group.tensors
+    if not others:
+        return first.name
+    kind = f" of {first.family.partition(' ')[2]}" if group.encoded.is_batch else ""
+    return f"{len(group.tensors):,} tensors{kind}"
