@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.state.tensors import TensorSpec
 
-from . import huffman
+from . import batch, huffman
 from .coders import CODERS
 from .kernels import UNIT
 from .quantize import quantize
 from .residual import residual_of
 from .stream import decode, encode
-from .survivors import PROBED
+from .survivors import PROBED, Segments
 from .tracker import Tracker
 
 
@@ -39,12 +41,17 @@ def warm_up() -> None:
             tracker.commit(step)
             tracker.step({"w": values})
             decode(step.groups[0].encoded)
+    few = {"w": values[:UNIT]}  # one arithmetic code
+    tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
+    tracker.commit(tracker.prepare(few))
+    segments = Segments([start["w"]], [_read_only(values)])
+    batch.quantized(segments, keep=7)
     old = np.arange(4096, dtype=np.int32)
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
     assert residual is not None, "they all change alike"
     residual.applied(old)
 
 
-def _read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """As the bytes of a record are read."""
-    return np.frombuffer(array.tobytes(), np.uint8)
+    return np.frombuffer(array.tobytes(), array.dtype)

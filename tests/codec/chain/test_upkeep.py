@@ -782,10 +782,10 @@ def test_a_wrong_merge_is_never_published(chain: Path, monkeypatch: pytest.Monke
     before = files(chain)
     real = merged.dump
 
-    def wrong(place: Any, content: merged.Merged) -> bytes:
+    def wrong(place: Any, content: merged.Merged, *layout: Any) -> bytes:
         levels = content.layers[0].groups[0].encoded.levels
         levels[1, 0] = np.nextafter(levels[1, 0], np.float32(np.inf))
-        return real(place, content)
+        return real(place, content, *layout)
 
     monkeypatch.setattr(merged, "dump", wrong)
     with pytest.raises(TrackDigestError, match=r"^00000010-00000080\.merged.* a track of"):

@@ -529,12 +529,13 @@ def test_a_wrong_record_is_never_published(
     track, sums = {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.track.sums)
     real = records.dump_delta
 
-    def wrong(place: records.Place, track: str, delta: codec.Delta) -> bytes:
+    def wrong(place: records.Place, track: str, delta: codec.Delta, *layout: Any) -> bytes:
         if what == "digest":
-            return real(place, "0" * 32, delta)
+            return real(place, "0" * 32, delta, *layout)
         (group,) = delta.groups
         encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
-        return real(place, track, replace(delta, groups=(replace(group, encoded=encoded),)))
+        damaged = replace(delta, groups=(replace(group, encoded=encoded),))
+        return real(place, track, damaged, *layout)
 
     monkeypatch.setattr(records, "dump_delta", wrong)
     error = TrackDigestError if what == "digest" else MalformedRecordError

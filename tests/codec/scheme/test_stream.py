@@ -295,7 +295,7 @@ ALL_FIELDS: dict[tuple[str, str], list[Any]] = {
         *(UNIT - 1, 2**21 + 1, 0, float(UNIT), True, np.int64(UNIT))
     ],
     ("levels", "levels are not 1 to 511 of float32"): [
-        *(np.zeros(4), [0.0, 1.0], np.zeros((4, 0), F32), np.zeros((4, 1, 1), F32)),
+        *(np.zeros(4), [0.0, 1.0], np.zeros((4, 0), F32), np.zeros((4, 1, 1, 1), F32)),
         *(np.zeros(0, F32), np.zeros(512, F32)),
     ],
     ("levels", "levels are not zero, then finite"): [np.ones(4, F32), WIDE],
