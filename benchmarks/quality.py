@@ -12,6 +12,9 @@ bytes: of a delta, as a share of the float32 bytes of the weights. behind: ||tra
 ||weights - weights at the base|| when the training restarts. at restart: the loss right then. over
 40: the mean loss of the next 40 iterations, looked at every fifth one. encode: seconds to encode a
 delta, as a multiple of those of the budget, median over all deltas.
+
+The row CONTROL restarts from weights that are exact but for a millionth: what it shows is what a
+training that magnifies every difference does by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ AFTER = 40  # iterations after the restart
 LOOK_EVERY = 5
 HELD_OUT = 512  # examples, at most
 INTERVALS = {1: 66, 10: 12, 50: 4, 200: 4}  # iterations between saves -> deltas
-EXACT, BUDGET = "exact", "budget 5 %"
+EXACT, CONTROL, BUDGET = "exact", "exact but for 1e-6", "budget 5 %"
 SETTINGS: dict[str, dict[str, float]] = {
     "2 bits": {"bits": 2},
     "3 bits": {"bits": 3},
@@ -53,6 +56,9 @@ TRAININGS = {
     "alexnet-sgd": ("alexnet", "digits", "sgd"),
     "lenet5-sgd": ("lenet5", "digits", "sgd"),
 }
+
+
+Weights = dict[str, NDArray[np.float32]]
 
 
 class Trained:
@@ -79,7 +85,7 @@ class Trained:
             self.task.loss(self.task.batch(self.iteration, self.batch_size)).backward()
             self.optimizer.step()
 
-    def weights(self) -> dict[str, NDArray[np.float32]]:
+    def weights(self) -> Weights:
         """A copy of them by name."""
         parameters = self.task.model.named_parameters()
         return {name: p.detach().numpy().copy() for name, p in parameters}
@@ -89,7 +95,7 @@ class Trained:
         """The mean loss on held-out examples, in nats."""
         return float(self.task.loss(tuple(c[:HELD_OUT] for c in self.task.dataset.held_out)))
 
-    def restarted(self, weights: dict[str, NDArray[np.float32]]) -> Iterator[float]:
+    def restarted(self, weights: Weights) -> Iterator[float]:
         """The held-out loss at a restart from these weights and during the iterations after it.
 
         Afterwards the training is where it was before.
@@ -118,19 +124,32 @@ class Row:
     after: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
+    def add(self, training: Trained, weights: Weights, exact: list[float]) -> None:
+        """The losses of a restart. exact: those of one from exact weights."""
+        losses = list(training.restarted(weights))
+        self.at_restart.append(losses[0] - exact[0])
+        self.after.append(statistics.mean(losses[1:]) - statistics.mean(exact[1:]))
+
     def cells(self, budget: Row) -> list[str]:
         """As a table shows them. budget: the row of the budget."""
+        losses = [f"{1e3 * statistics.mean(kind):+.1f}" for kind in (self.at_restart, self.after)]
+        if not self.nbytes:  # nothing was encoded
+            return ["100 %", "0.000", *losses, ""]
         time_ratio = statistics.median(self.seconds) / statistics.median(budget.seconds)
-        return [
-            f"{statistics.mean(self.nbytes):.2%}",
-            f"{statistics.mean(self.behind):.3f}",
-            f"{1e3 * statistics.mean(self.at_restart):+.1f}",
-            f"{1e3 * statistics.mean(self.after):+.1f}",
-            f"{time_ratio:.2f}",
-        ]
+        share, behind = statistics.mean(self.nbytes), statistics.mean(self.behind)
+        return [f"{100 * share:.2f} %", f"{behind:.3f}", *losses, f"{time_ratio:.2f}"]
 
 
-def distance(a: dict[str, NDArray[np.float32]], b: dict[str, NDArray[np.float32]]) -> float:
+def nearly(weights: Weights, signs: NDArray[np.float64]) -> Weights:
+    """The weights, each changed by a millionth of itself. signs: 1 or -1 for each."""
+    parts = np.split(signs, np.cumsum([w.size for w in weights.values()])[:-1])
+    return {
+        name: (w * (1 + 1e-6 * part.reshape(w.shape))).astype(np.float32)
+        for (name, w), part in zip(weights.items(), parts)
+    }
+
+
+def distance(a: Weights, b: Weights) -> float:
     """||a - b||, over all weights."""
     return float(np.sqrt(sum(((a[name] - b[name].astype(np.float64)) ** 2).sum() for name in a)))
 
@@ -151,11 +170,11 @@ def measure(name: str, seed: int, interval: int, rows: dict[str, Row]) -> None:
             rows[key].seconds.append(time.perf_counter() - begun)
             rows[key].nbytes.append(delta.nbytes / whole)
     exact = list(training.restarted(weights))
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], sum(w.size for w in weights.values()))
+    rows[CONTROL].add(training, nearly(weights, signs), exact)
     for key, tracker in trackers.items():
-        losses = list(training.restarted(tracker.state))
         rows[key].behind.append(distance(tracker.state, weights) / distance(weights, base))
-        rows[key].at_restart.append(losses[0] - exact[0])
-        rows[key].after.append(statistics.mean(losses[1:]) - statistics.mean(exact[1:]))
+        rows[key].add(training, tracker.state, exact)
 
 
 def main() -> None:
@@ -173,10 +192,10 @@ def main() -> None:
     for name in options.trainings.split(","):
         table = []
         for interval in map(int, options.intervals.split(",")):
-            rows = {key: Row() for key in SETTINGS}
+            rows = {key: Row() for key in (CONTROL, *SETTINGS)}
             for seed in range(options.seeds):
                 measure(name, seed, interval, rows)
-            table.append([f"{interval}", EXACT, "100%", "0", "0", "0", ""])
+            table.append([f"{interval}", EXACT, "100 %", "0.000", "0", "0", ""])
             table += [[f"{interval}", key, *row.cells(rows[BUDGET])] for key, row in rows.items()]
         print(name)
         print(markdown.table(head, table), flush=True)
