@@ -14,7 +14,7 @@ from lcviz.lab.progress import counted, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
-from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.candidates import DISTANCES, INTERVALS, Candidate, Setting, settings
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint
 from lcviz.lab.tuner.tuner import TARGETS, tune
 
@@ -69,6 +69,7 @@ class Tune(Experiment):
         for flag, read, default, metavar, text in (
             ("--bits", listed(bits), EVERY_BITS, "X,…", "to try"),
             ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
+            ("--distances", listed(share), DISTANCES, "D,…", "to try, shares of a change"),
             ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
             ("--coders", some_of(tuple(CODERS)), CODERS, "C,…", "to try"),
             ("--quantizers", some_of(QUANTIZERS), QUANTIZERS, "Q,…", "of budgets, to try"),
@@ -87,7 +88,8 @@ class Tune(Experiment):
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
         o = options
-        tried = settings(o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers)
+        kept = o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers, o.distances
+        tried = settings(*kept)
         series, parts = series_of(options, model, seed), 1 + options.check
         found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}
