@@ -29,8 +29,8 @@ def opened_files() -> OwnFiles | None:
         grid = st.grid(2, min_column_width=320, key="export-places")
         turn = st.session_state.setdefault(_TURN, 0)
         with grid.cell():
-            # A new widget for every upload: the server drops its copy of the one before. It takes
-            # any kind of file: for a wrong one Streamlit shows a red name, and not what to do.
+            # A new widget for every upload, so that the server drops its copy of the one before. It
+            # takes any kind of file: of a wrong one Streamlit would not say what to do.
             st.file_uploader(
                 f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
                 accept_multiple_files=True,
