@@ -38,8 +38,8 @@ def opened_files() -> OwnFiles | None:
                 on_change=_received,
                 args=(turn,),
                 max_upload_size=UPLOAD_MIB,
-                help="Files with numbers in their names; or the chain that Download chain or "
-                f"Download everything gave. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
+                help="Files with numbers in their names; or a chain from Download chain or "
+                f"Download everything. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
                 "They are kept for this browser tab alone, and deleted with it.",
             )
         with grid.cell():

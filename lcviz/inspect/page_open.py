@@ -214,7 +214,7 @@ def _elsewhere(otherwise: str) -> str:
             on_change=_received,
             args=(turn,),
             max_upload_size=UPLOAD_MIB,
-            help="Of Export's Download chain or Download everything. It is kept for this browser "
+            help="From Export's Download chain or Download everything. It is kept for this browser "
             "tab alone, and deleted with it.",
         )
     return path
