@@ -39,7 +39,7 @@ def training(sizes: list[int]) -> tuple[list[torch.nn.Parameter], torch.optim.Ad
 
 
 def step(parameters: list[torch.nn.Parameter], optimizer: torch.optim.AdamW) -> None:
-    """One step; gradients have another scale in each tensor."""
+    """Take one step with random gradients, whose scale differs from tensor to tensor."""
     for i, parameter in enumerate(parameters):
         parameter.grad = torch.randn_like(parameter) * 10.0 ** -(i % 5)
     optimizer.step()

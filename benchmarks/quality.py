@@ -1,20 +1,20 @@
-"""What a restart from a chain costs in loss, by how far apart saves are and by what is kept.
+"""What a restart from a chain costs in loss, by the interval between saves and the setting.
 
     PYTHONPATH=. python benchmarks/quality.py [--trainings lenet5-sgd,…] [--seeds 3]
 
 Each training warms up, begins a chain with an exact base, and saves every so many iterations with
-all settings at once, each with a track of its own. At the end it is restarted from every track:
-weights from the track, the optimizer's state exact, so that only the weights differ. Then it trains
-on with the same batches. Every figure is a mean over seeds; losses are on held-out examples, in
-thousandths of a nat (mnat) above a restart from exact weights.
+all settings at once, each with a track of its own. At the end it is restarted from every track,
+with the optimizer's exact state, so that only the weights differ. Then it trains on with the same
+batches. Every figure is a mean over seeds; losses are on held-out examples, in thousandths of a nat
+(mnat) above a restart from exact weights.
 
 bytes: of a delta, as a share of the float32 bytes of the weights. behind: ||track - weights|| /
 ||weights - weights at the base|| when the training restarts. at restart: the loss right then. over
-40: the mean loss of the next 40 iterations, looked at every fifth one. encode: seconds to encode a
-delta, as a multiple of those of the budget, median over all deltas.
+40: the mean loss of the next 40 iterations, measured at every fifth one. encode: median time to
+encode a delta, as a multiple of the budget's.
 
-The row CONTROL restarts from weights that are exact but for a millionth: what it shows is what a
-training that magnifies every difference does by itself.
+The row CONTROL restarts from exact weights, each changed by a millionth of itself. It shows how
+much the training itself magnifies a tiny difference.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Trained:
         self.iteration = 0
 
     def train(self, n: int) -> None:
-        """Take n steps."""
+        """Train n iterations."""
         for _ in range(n):
             self.iteration += 1
             self.optimizer.zero_grad()
@@ -86,7 +86,7 @@ class Trained:
             self.optimizer.step()
 
     def weights(self) -> Weights:
-        """A copy of them by name."""
+        """A copy of the weights, by name."""
         parameters = self.task.model.named_parameters()
         return {name: p.detach().numpy().copy() for name, p in parameters}
 
@@ -116,7 +116,7 @@ class Trained:
 
 @dataclass
 class Row:
-    """Of one setting at one interval; a list has one figure a seed, or a delta."""
+    """The figures of one setting at one interval; each list has one for each seed or delta."""
 
     nbytes: list[float] = field(default_factory=list)
     behind: list[float] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Row:
         self.after.append(statistics.mean(losses[1:]) - statistics.mean(exact[1:]))
 
     def cells(self, budget: Row) -> list[str]:
-        """As a table shows them. budget: the row of the budget."""
+        """The row's cells in a table. budget: the row of the budget."""
         losses = [f"{1e3 * statistics.mean(kind):+.1f}" for kind in (self.at_restart, self.after)]
         if not self.nbytes:  # nothing was encoded
             return ["100 %", "0.000", *losses, ""]

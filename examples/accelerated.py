@@ -47,8 +47,8 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
     model, optimizer, data = accelerator.prepare(net, optimizer, data)
 
-    kept = {} if options.bits is None else {"bits": options.bits}
-    with ChainHook(accelerator, folder / "run.lcc", **kept):
+    target = {} if options.bits is None else {"bits": options.bits}
+    with ChainHook(accelerator, folder / "run.lcc", **target):
         written = sorted((folder / "checkpoints").glob("*"), key=lambda f: int(f.name[11:]))
         done = 0
         if written:

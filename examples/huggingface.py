@@ -69,8 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     trainer = Trainer(model, settings, train_dataset=data)
     trainer.remove_callback(PrinterCallback)
-    kept = {} if options.bits is None else {"bits": options.bits}
-    trainer.add_callback(ChainCallback(folder / "run.lcc", every=options.every, **kept))
+    target = {} if options.bits is None else {"bits": options.bits}
+    trainer.add_callback(ChainCallback(folder / "run.lcc", every=options.every, **target))
     begun = folder.exists() and get_last_checkpoint(settings.output_dir)
     trainer.train(resume_from_checkpoint=begun or None)
 

@@ -62,12 +62,12 @@ def main(arguments: list[str] | None = None) -> None:
     train = DataLoader(TensorDataset(x[:TRAIN], y[:TRAIN]), batch_size=32, shuffle=True)
     held_out = DataLoader(TensorDataset(x[TRAIN:], y[TRAIN:]), batch_size=389)
     best = ModelCheckpoint(folder, monitor="loss", save_top_k=2, save_last="link")
-    kept = {} if options.bits is None else {"bits": options.bits}
+    target = {} if options.bits is None else {"bits": options.bits}
     trainer = lightning.Trainer(
         max_epochs=options.epochs,
         accelerator="cpu",
         callbacks=[best],
-        plugins=[ChainCheckpointIO(folder / "run.lcc", **kept)],
+        plugins=[ChainCheckpointIO(folder / "run.lcc", **target)],
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,

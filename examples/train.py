@@ -44,9 +44,9 @@ def main(arguments: list[str] | None = None) -> None:
     shuffle = torch.Generator().manual_seed(options.seed)
     order = torch.arange(TRAIN)
 
+    target = {} if options.bits is None else {"bits": options.bits}
     # By default the weights and Adam's moments are lossy, everything else is exact. The first
     # pattern that fits counts.
-    kept = {} if options.bits is None else {"bits": options.bits}
     policy: dict[str, str] = {}
     if options.exact_optimizer:
         policy["optimizer/*"] = "exact"
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     # It locks the directory and sets damaged records at the end aside; then it is certain which
     # step is the newest. There is none, and nothing to restore, if nothing was saved yet.
     with (
-        codec.Checkpointer(options.run, policy=policy, resume=True, **kept) as checkpoints,
+        codec.Checkpointer(options.run, policy=policy, resume=True, **target) as checkpoints,
         open(options.losses, "a", buffering=1) as losses,  # a line is out once it is written
     ):
         done, state = checkpoints.step or 0, checkpoints.restore()

@@ -40,7 +40,7 @@ def kept_name(kept: int | Coding | None) -> str:
 
 
 def kept_number(coding: Coding) -> str:
-    """The same without signs and units."""
+    """The number of `kept_name`, without sign and unit."""
     return kept_name(coding).strip("±%δ ")
 
 

@@ -32,7 +32,7 @@ Deltas = list[tuple[Entry, Record, Delta]]
 class DeltaMerger:
     """Collects consecutive deltas of equal settings, and merges them when there are enough.
 
-    A delta that changes the layout stays a record of its own.
+    A delta that changes the layout is not merged.
 
     Attributes:
         has_changed: Whether records were merged or removed.

@@ -81,7 +81,7 @@ class Position:
 
 
 def state_nbytes(layout: Layout) -> int:
-    """Bytes of a saved state, float32 where lossy: without what is below GRADIENTS alone."""
+    """Bytes of a saved state, float32 where lossy, without what `codec.rerun` adds."""
     return sum(t.track_nbytes for t in layout.tensors if not t.name.startswith(f"{GRADIENTS}/"))
 
 

@@ -1,4 +1,4 @@
-"""Keeps a chain short: merges deltas into one record, and drops the history before a base.
+"""Keeps a chain short: merges deltas into one record, and removes the records before a base.
 
 A new record is decoded again, compared, and durable on disk before an old one is removed. Whenever
 the process is killed, every step that could be restored before can still be restored.
@@ -55,7 +55,7 @@ class Change:
 
     Attributes:
         records: How many.
-        nbytes: Their bytes. `compact` leaves no more than before, unless it was asked for a base.
+        nbytes: Their bytes. After `compact` they are no more than before, unless with ``base``.
         restore_seconds: Measured for the newest step.
     """
 
@@ -140,11 +140,11 @@ def compact(
     base: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Remove all records before the ``keep`` newest bases. The chain never becomes larger, unless
-    ``base`` asks for it.
+    """Remove all records before the ``keep`` newest bases.
 
-    Where a base of the newest step lets older ones go that take more, it is written first. So a
-    chain with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base:
+    Before that, a base of the newest step is written if more bytes of older records can then be
+    removed than it takes. So the chain never becomes larger, unless ``base`` is true, and a chain
+    with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base:
     only the training can write it. The steps before the oldest base that is kept cannot be restored
     any more. Bases that cannot be read do not count, and stay.
 
@@ -153,7 +153,7 @@ def compact(
         keep: At least 2: the new base may turn out to be damaged one day.
         progress: Called with (records done, records in all) after each record.
         base: Write a base of the newest step in any case, so that it is restored fast. A chain with
-            fewer than ``keep`` bases becomes larger by it.
+            fewer than ``keep`` bases becomes larger.
         storage_options: As for `Checkpointer`.
 
     Raises:
@@ -278,7 +278,7 @@ def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
 
 
 def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:
-    """Whether a chain that keeps so many bases is smaller with a base of its newest step.
+    """Whether a base of the newest step makes a chain that keeps ``keep`` bases smaller.
 
     nbytes: Of that base.
     """

@@ -80,8 +80,11 @@ def info(options: argparse.Namespace) -> int:
 
 
 def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]:
-    """As JSON and as sentences: the exact part of a delta, which no setting makes smaller, and how
-    far behind a restart from it would be."""
+    """What `info` says about the newest delta: as JSON, and as two sentences.
+
+    The sentences are about its exact part, which no setting makes smaller, and about how far a
+    restart from it would be behind.
+    """
     try:
         record = chain.read(entry)
     except (RecordError, ChainError) as exc:  # verify says what is wrong
@@ -232,7 +235,7 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Write a base of the newest step, and remove all records before the bases that are kept."""
+    """Remove all records before the newest bases; a new base is written if that saves bytes."""
     change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
     return _answer_change(options, change)
 

@@ -140,8 +140,8 @@ def _compress(own: Parser) -> None:
         action="append",
         default=[],
         metavar="PATTERN=KIND",
-        help="lossy, exact, skip, bits=X or tolerance=T for the names that match; a ? at the end "
-        "lets the pattern match nothing; may be repeated",
+        help="lossy, exact, skip, distance=D, tolerance=T or bits=X for the names that match; a ? "
+        "at the end lets the pattern match nothing; may be repeated",
     )
     own.add_argument(
         "--resume",

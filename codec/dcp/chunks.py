@@ -69,7 +69,7 @@ class Rules:
 
     Args:
         patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
-        has_told_moments: Whether an earlier save has said that moments are lossy.
+        has_told_moments: Whether an earlier save has logged that moments are lossy.
 
     Raises:
         SettingsError: A pattern is wrong.
@@ -88,9 +88,9 @@ class Rules:
             )
 
     def check_matches(self, fqns: Iterable[str]) -> None:
-        """Check the policy on the first save. fqns: the fully qualified names of all ranks.
+        """Check, on the first save, that every pattern matches a name.
 
-        Raises SettingsError for a pattern that matches nothing, see `Policy.check_matches`.
+        fqns: the fully qualified names of all ranks. Raises what `Policy.check_matches` raises.
         """
         if not self._is_checked:
             self._policy.check_matches(fqns)

@@ -206,15 +206,16 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
 def newest_step(path: str | os.PathLike[str]) -> Path | None:
     """The directory of the newest complete step of a training, to load or to resume from.
 
-    A step is complete once its `.metadata` is there, which DCP writes last. The newest one has the
-    largest number in its name: "step-10" comes after "step-9". Directories without a number do not
-    count, nor steps that each rank saved by itself (use_collectives=False). Nothing is unpickled.
+    A step is complete once its `.metadata` is there, which DCP writes last. The last number in a
+    directory's name decides which step is the newest: "step-10" comes after "step-9". Directories
+    without a number do not count, nor do steps that each rank saved by itself
+    (use_collectives=False). Nothing is unpickled.
 
     Args:
-        path: The directory in which the steps lie beside each other.
+        path: The directory that holds the steps' directories.
 
     Returns:
-        The step's directory; None if there is no complete step, or no such directory.
+        The step's directory; None if there is no complete step.
 
     Raises:
         SettingsError: The path is a URL.

@@ -71,14 +71,14 @@ class ChainWriter(FileSystemWriter):
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. Without any
-            target the distance is 0.3. An alphabet belongs to one
-            chunk, or with scope "model" to a rank's record. A budget is of each rank: the deltas
+            target the distance is 0.3. An alphabet belongs to one chunk, or with scope "model" to
+            a rank's record. A budget is of each rank: the deltas
             of a save take at most this share of the float32 size of the rank's lossy chunks that
             have one, headers included. An optimizer's moments and bases come on top.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
-            first save refuses a pattern that matches nothing on any rank, unless its kind is
-            marked, as "exact?" is. It logs that an optimizer's moments are lossy, unless it
-            resumes.
+            first save refuses a pattern that matches nothing on any rank, unless its kind has a
+            mark, "exact?", or no rank knows the others' names (use_collectives=False). Without
+            ``resume`` it logs that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training that none of these builds on; None removes nothing. Up to keep + base_every
@@ -189,10 +189,10 @@ class ChainWriter(FileSystemWriter):
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Check the policy, and remove the files of a save that failed: no rank writes yet.
 
-        Raises SettingsError for a pattern of the policy that matches nothing of any rank.
+        Raises SettingsError for a pattern of the policy that matches nothing on any rank.
         """
         has_all_names = self.use_collectives or _ranks() == 1
-        if has_all_names and all(plan.usable for plan in plans):  # else DCP has cached their items
+        if has_all_names and all(plan.usable for plan in plans):  # else DCP has cached the items
             self._rules.check_matches(item.index.fqn for plan in plans for item in plan.items)
         rank = None if self.use_collectives else self.rank
         for path in self._directory.iterdir():

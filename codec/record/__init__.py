@@ -6,7 +6,7 @@ Read in this order:
     alphabets  the coded alphabets of a delta in one array
     layouts    the layout, and its change within a delta
     residuals  what leads from one value of an exact tensor to the next
-    small      small exact tensors, equal ones once
+    small      small exact tensors, where equal ones are stored once
     values     what is no tensor, as lines of text
     record     base and delta records
     merged     several deltas in one record

@@ -3,7 +3,7 @@
 row: k, classes, units, bytes | table | zeros | bits of its streams | levels | payload
 or:  k, ARITHMETIC, bytes | step size | payload | zeros
 
-The levels of a batch: how many each tensor has | zeros | those of one tensor after the other.
+The levels of a batch: how many each tensor has | zeros | the levels, tensor by tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ARRAY = "coded"
 WORD = 4  # bytes
 ROW = struct.Struct("<HBBH")  # levels, classes, units of a stream, bytes of the new table
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
-OF_BATCH = 2**14  # added to it where each tensor has levels of its own
+OF_BATCH = 2**14  # added to the number of levels of a batch
 ARITHMETIC = 255  # instead of a number of classes
 HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
@@ -221,7 +221,7 @@ def _levels(words: Pieces, k: int, columns: int, by_steps: bool) -> NDArray[np.f
 
 
 def _batch_levels(words: Pieces, k: int, columns: int, tensors: int) -> NDArray[np.float32]:
-    """float32 (k, columns, tensors). Raises PayloadError."""
+    """Read the levels of a batch: float32 (k, columns, tensors). Raises PayloadError."""
     if k * columns * tensors > MAX_BATCH_LEVELS:
         raise PayloadError(f"{k * columns * tensors} levels of a batch, too many")
     kind = np.dtype(np.uint8 if k <= 256 else np.uint16)

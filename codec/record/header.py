@@ -37,7 +37,7 @@ PLACE = ("format", "kind", "step", "run", "parent", "track")
 BASE = (*PLACE, "digest")
 SETTINGS = ("keep", "scope", "coder")
 STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
-TARGETS = ("bits", "budget", "tolerance", "distance", "quantizer")  # what the word keep says
+TARGETS = ("bits", "budget", "tolerance", "distance", "quantizer")  # the word keep has them
 REST = "rest"  # before the digest of a delta or merged record, where it is known
 OWN = {*STEPS, *TARGETS, REST}  # these stand in the line only
 SHORT = ("format", "kind, scope, coder", "step", "parent", "track", "keep", "digest")  # of COMPACT
@@ -134,7 +134,7 @@ def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
 
 
 def _bounded(rest: Rest) -> Rest:
-    """The same with shares that four digits can say."""
+    """The rest with shares of at most LONGEST_REST, which four digits can express."""
     return Rest(*(min(share, LONGEST_REST.behind) for share in rest))
 
 

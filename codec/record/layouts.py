@@ -1,7 +1,7 @@
-"""A layout as JSON, and the change from one to the next within a delta. See FORMAT.md.
+"""A layout as JSON, and the arrays of a delta that changes it. See FORMAT.md.
 
 layout      an edit of the old layout's text, or the new text
-structure   the same of the structure's text
+structure   an edit of the old structure's text, or the new text
 n/NAME      what the track lacks of a tensor of the new layout
 """
 
@@ -27,7 +27,7 @@ _FITS = "a change of the layout before it"
 
 
 def entries_of(layout: Layout) -> list[list[Any]]:
-    """The tensors of a layout as JSON has them."""
+    """The tensors of a layout as lists, for JSON."""
     return [[t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors]
 
 
@@ -60,12 +60,12 @@ def has_transition(names: Iterable[str]) -> bool:
 
 
 def is_of_transition(name: str) -> bool:
-    """Whether this is the name of one of the arrays of a transition."""
+    """Whether a transition has an array of this name."""
     return name in (LAYOUT, STRUCTURE) or name.startswith(GIVEN)
 
 
 def transition_arrays(transition: Transition | None) -> Arrays:
-    """Name -> array of a record, as `read_transition` reads it; nothing for None."""
+    """The arrays of a transition in a record, by name; {} for None."""
     if transition is None:
         return {}
     arrays = {GIVEN + name: array for name, array in transition.arrays.items()}
@@ -83,12 +83,12 @@ def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | 
     """The transition of a delta; None if it keeps the layout.
 
     Args:
-        arrays: Of the record.
+        arrays: Name -> array of the record.
         before: The layout of the record before it.
         where: The record, for messages.
 
     Raises:
-        MalformedRecordError: It is no transition from this layout.
+        MalformedRecordError: The arrays are no transition from this layout.
     """
     given = {
         name.removeprefix(GIVEN): array for name, array in arrays.items() if name.startswith(GIVEN)
@@ -117,32 +117,34 @@ def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | 
 
 
 def check_new_values(transition: Transition, given: Iterable[int], where: str) -> None:
-    """Raise MalformedRecordError unless a delta gives every value that the layout before it does
-    not have. given: the numbers of those that it gives."""
-    there = set(given)
+    """Raise MalformedRecordError unless a delta holds every value that the old layout lacks.
+
+    given: the numbers of the values in the delta.
+    """
+    numbers = set(given)
     for number, origin in enumerate(transition.origins):
-        if origin is None and number not in there:
+        if origin is None and number not in numbers:
             raise MalformedRecordError(where, "every new value", f"no value {number}")
 
 
 def _check_given(given: Arrays, before: Layout, layout: Layout, where: str) -> None:
     """Raise MalformedRecordError unless these are the arrays that a transition needs."""
-    old = {t.name: t for t in before.tensors}
+    old_specs = {t.name: t for t in before.tensors}
     if len({t.name for t in layout.tensors}) != len(layout.tensors):
         raise MalformedRecordError(where, _FITS, "two tensors of one name")
     lacking = dict(given)
     for t in layout.tensors:
-        array, was = lacking.pop(t.name, None), old.get(t.name)
-        there = was is not None and has_same_array(was, t)
-        if array is None and there:
+        array, old = lacking.pop(t.name, None), old_specs.get(t.name)
+        keeps_array = old is not None and has_same_array(old, t)
+        if array is None and keeps_array:
             continue
-        shapes = [] if there else [t.track_shape]
-        if was is not None and has_more_rows(was, t):
-            shapes.append((t.shape[0] - was.shape[0], *t.track_shape[1:]))
+        shapes = [] if keeps_array else [t.track_shape]
+        if old is not None and has_more_rows(old, t):
+            shapes.append((t.shape[0] - old.shape[0], *t.track_shape[1:]))
         if array is None or array.shape not in shapes or array.dtype != t.track_dtype:
-            shape = " or ".join(short(own) for own in shapes)
-            expected = f"{t.track_dtype} {shape} of tensor {t.name!r}"
-            if there:
+            either = " or ".join(short(shape) for shape in shapes)
+            expected = f"{t.track_dtype} {either} of tensor {t.name!r}"
+            if keeps_array:
                 expected = f"nothing of tensor {t.name!r}, which keeps its array"
             found = "nothing" if array is None else f"{array.dtype} {array.shape}"
             raise MalformedRecordError(where, expected, found)
@@ -157,7 +159,7 @@ def _text_of(layout: Layout) -> str:
 
 
 def _changed(old: str, arrays: Arrays, name: str, most: int) -> str:
-    """A text after the change in an array; as it was without one. Raises PayloadError."""
+    """A text after the change in the array of this name, if there is one. Raises PayloadError."""
     if name not in arrays:
         return old
     change = text_of(arrays[name])

@@ -116,7 +116,7 @@ class Layer:
 class Merged:
     """The content of a merged record.
 
-    tables: code tables that the next delta may use again. rest: what its last step leaves, see
+    tables: code tables that the next delta may use again. rest: what the last step leaves, see
     `Delta`.
     """
 
@@ -150,7 +150,10 @@ class Merged:
 
 
 def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
-    """A merged record. place.step: that of the last moment. layout: see `record.dump_delta`."""
+    """The bytes of a merged record.
+
+    place.step: that of the last moment. layout: see `record.dump_delta`.
+    """
     tables, tables_entry = table_arrays(merged.tables)
     groups = [group for layer in merged.layers for group in layer.groups]
     arrays: dict[str, Content] = {**coded(groups), **tables}

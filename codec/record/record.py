@@ -164,9 +164,9 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
 
     Args:
         place: Of the record.
-        digest: That of the track it leads to.
-        delta: Its content.
-        layout: Of that track; without it small tensors get an array each, see `small`.
+        digest: Of the track after the delta.
+        delta: The record's content.
+        layout: Of that track. Without it, each small tensor gets an array of its own, see `small`.
     """
     arrays: dict[str, Content] = {**coded(delta.groups), **values_array(delta.values)}
     return _dump_delta(place, digest, delta, arrays, layout)
@@ -196,7 +196,7 @@ def header_nbytes(
         exact: The tensors stored exactly; their own entries do not count.
         coding: Has a budget.
         allowance: Of the record.
-        transition: What the record begins with; like exact tensors, it does not count.
+        transition: What the record begins with; its bytes do not count, as those of exact tensors.
     """
     shares = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in shares)

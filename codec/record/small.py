@@ -1,9 +1,10 @@
-"""Small exact tensors of one step in one array: equal ones share their bytes. See FORMAT.md.
+"""Small exact tensors of one step in one array, in which equal tensors share their bytes.
 
-Many change alike: Adam counts the steps of each parameter, a batch norm its batches. An array of
-its own takes about 80 bytes in the header; here a thousand equal numbers take a dozen.
+Many small tensors change alike: Adam counts the steps of each parameter, each batch norm counts
+its batches. A separate array takes about 80 bytes in the header; here a thousand equal numbers
+take a dozen. See FORMAT.md.
 
-of each content: how many runs | gap and length of each run | content
+for each content: how many runs | gap and length of each run | content
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from codec.state.tensors import Arrays, Layout, TensorSpec
 from .alphabets import Pieces, checked
 
 SMALL = "small"
-MOST_NBYTES = 64  # of a tensor: about what its entry in the header would take
-MOST_DIGITS = 4  # of a number, 7 bits each: far more than a header has tensors
+MOST_NBYTES = 64  # of a tensor: about as many as its entry in the header would take
+MOST_DIGITS = 4  # of a number, 7 bits each: enough for far more tensors than a header has
 
 
 def is_small(spec: TensorSpec) -> bool:
@@ -30,65 +31,65 @@ def is_small(spec: TensorSpec) -> bool:
 
 
 def split_small(exact: Arrays, layout: Layout, name: str = SMALL) -> tuple[Arrays, Arrays]:
-    """The tensors that get an array each, by their names; and one array of all small ones.
+    """Split exact tensors: name -> array of the others, and one array that holds all small ones.
 
-    A single small tensor takes less as an array of its own.
+    A single small tensor stays among the others: by itself it takes fewer bytes.
 
     Args:
         exact: Name -> array, of a step.
-        layout: Has the numbers of the tensors.
-        name: Of the array.
+        layout: Of the tensors.
+        name: Of the array of small ones.
     """
     members: dict[tuple[str, tuple[int, ...], bytes], list[int]] = {}
     numbers = {t: layout.numbers[t] for t in exact if is_small(layout.tensors[layout.numbers[t]])}
     if len(numbers) < 2:
         return exact, {}
-    for own, number in sorted(numbers.items(), key=lambda item: item[1]):
+    for tensor, number in sorted(numbers.items(), key=lambda item: item[1]):
         spec = layout.tensors[number]
-        members.setdefault((spec.dtype, spec.shape, exact[own].tobytes()), []).append(number)
-    data = b"".join(_runs(those) + content for (*_, content), those in members.items())
-    rest = {own: array for own, array in exact.items() if own not in numbers}
-    return rest, {name: np.frombuffer(data, np.uint8)}
+        members.setdefault((spec.dtype, spec.shape, exact[tensor].tobytes()), []).append(number)
+    data = b"".join(_runs(alike) + content for (*_, content), alike in members.items())
+    others = {tensor: array for tensor, array in exact.items() if tensor not in numbers}
+    return others, {name: np.frombuffer(data, np.uint8)}
 
 
 def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
-    """Name -> array, read-only, of the tensors in an array that `split_small` made.
+    """Read an array from `split_small`: name -> array of each tensor in it, read-only.
 
     Args:
         array: From a record.
         layout: Of the tensors.
-        name: The array's, for messages.
+        name: Of the array, for messages.
 
     Raises:
-        PayloadError: It is malformed, or names a tensor that cannot be there.
+        PayloadError: The array is malformed, or names a tensor that cannot be in it.
     """
     data = Pieces(checked(array, np.uint8, name), f"bytes of {name!r}")
     if not array.size:
         raise PayloadError(f"an empty array {name!r}")
-    found: Arrays = {}
+    tensors: Arrays = {}
     while data.left:
         specs = [layout.tensors[number] for number in _numbers(data, len(layout.tensors))]
         first = specs[0]
         for spec in specs:
-            if not is_small(spec) or spec.name in found:
+            if not is_small(spec) or spec.name in tensors:
                 raise PayloadError(f"{short(spec.name)} in {name!r}, lossy, large or twice")
             if (spec.dtype, spec.shape) != (first.dtype, first.shape):
                 raise PayloadError(f"one content of {short(first.name)} and {short(spec.name)}")
         content = data.take(first.track_nbytes).tobytes()
-        one = np.frombuffer(content, first.track_dtype).reshape(first.track_shape)
-        found |= dict.fromkeys((spec.name for spec in specs), one)
-    return found
+        value = np.frombuffer(content, first.track_dtype).reshape(first.track_shape)
+        tensors |= dict.fromkeys((spec.name for spec in specs), value)
+    return tensors
 
 
 def joined(exact: Arrays, small: Arrays) -> Arrays:
-    """Both; raises PayloadError for a tensor that is in both."""
+    """Both dictionaries together. Raises PayloadError for a tensor that is in both."""
     if twice := exact.keys() & small.keys():
         raise PayloadError(f"{short(min(twice))} in {SMALL!r} and in an array of its own")
     return exact | small
 
 
 def _runs(numbers: Sequence[int]) -> bytes:
-    """Rising numbers as runs of equal gaps; the first gap is that to -1."""
+    """Rising numbers as runs of equal gaps; the first gap counts from -1."""
     gaps = np.diff(np.array([-1, *numbers]))
     begins = np.flatnonzero(np.diff(gaps, prepend=0))
     lengths = np.diff(begins, append=gaps.size)
@@ -97,20 +98,20 @@ def _runs(numbers: Sequence[int]) -> bytes:
 
 
 def _numbers(data: Pieces, end: int) -> list[int]:
-    """What `_runs` wrote, all below ``end``. Raises PayloadError."""
-    found: list[int] = []
+    """Read the numbers that `_runs` wrote. Raises PayloadError unless all are below ``end``."""
+    numbers: list[int] = []
     last = -1
     for _ in range(_read_number(data)):
         gap, length = _read_number(data), _read_number(data)
         first, last = last + gap, last + gap * length
         if last >= end:
             raise PayloadError(f"tensor {last} of {end}")
-        found += range(first, last + 1, gap)
-    return found
+        numbers += range(first, last + 1, gap)
+    return numbers
 
 
 def _number(n: int) -> bytes:
-    """A number from 1 on, 7 bits a byte, lowest first; all bytes but the last have the eighth."""
+    """A number from 1 on, 7 bits a byte, lowest first; the eighth is set in all but the last."""
     digits = []
     while n > 127:
         digits.append(n & 127 | 128)

@@ -7,7 +7,7 @@ gradients, and a restore runs the optimizer's own steps again.
 
 The chain is an ordinary one. A record holds, below the key GRADIENTS, what the steps since the
 record before it used. Only bases hold parameters and what the optimizer keeps of them. Before it
-writes, a save runs the same steps on a copy; tensors to which they do not lead are stored exactly.
+writes, a save runs the same steps on a copy. Tensors that then differ are stored exactly.
 
 This package imports torch, and `codec` does not import it. See docs/how-to/exact-states.md.
 

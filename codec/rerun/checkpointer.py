@@ -3,8 +3,8 @@
 What a record holds below GRADIENTS, beside `optimizer.described`:
 
     digest   of parameters and state
-    changed  names of parameters and tensors of the state that something else than the steps has
-             changed; the record holds them exactly
+    changed  names of parameters and tensors of the state that something other than the steps has
+             changed; the record holds these tensors exactly
     steps    each {"gradients": [tensor, ...], "used": {"settings": of each group,
              "factor": of clipping, "short": numbers of gradients to multiply with it,
              "absent": numbers of parameters without a gradient}}
@@ -38,7 +38,7 @@ from .steps import Step, parameters_of, shortened, unwrapped
 
 BASE_EVERY = 200
 MOST_STEPS = 8  # between two saves: with more, a base is about as small
-MOST_CHANGED = 0.5  # of the bytes of parameters and state: beyond it gradients save little
+MOST_CHANGED = 0.5  # share of the bytes of parameters and state: above it gradients save little
 NOT_LED_TO = "the optimizer's steps, run again, do not lead to"
 WHY = "something else changes these, or a later hook changes gradients"
 
@@ -49,9 +49,9 @@ class GradientCheckpointer(Checkpointer):
     """A `Checkpointer` whose chain restores to the last bit, from the gradients of every step.
 
     It is attached to the optimizer until it is closed. A save runs the steps since the last one
-    again, on a copy of the optimizer. Tensors to which the steps do not lead, since something else
-    has changed them (clipped weights, an average that is swapped in), are stored exactly in that
-    record, and the log says so once. If they are more than half the bytes of parameters and state,
+    again, on a copy of the optimizer. A tensor that then differs from the copy was changed by
+    something else (clipped weights, an average that is swapped in). The record stores it exactly,
+    and the log says so once. If such tensors are more than half the bytes of parameters and state,
     the record is a base.
 
     Args:
@@ -149,7 +149,7 @@ class GradientCheckpointer(Checkpointer):
         self._copy = None
 
     def _say(self, what: str, reason: str) -> None:
-        """Log what becomes larger and why, once for each reason."""
+        """Log what makes records larger and why, once for each reason."""
         if reason not in self._reasons:
             self._reasons.add(reason)
             _log.warning("%s: %s, because %s", self._location, what, reason)
@@ -183,7 +183,7 @@ class GradientCheckpointer(Checkpointer):
         return saved
 
     def _run_again(self) -> dict[str, Tensor]:
-        """Run the steps on the copy, or drop it. Returns the tensors to which they do not lead."""
+        """Run the steps on the copy, or drop it. Returns the optimizer's tensors that differ."""
         assert self._copy is not None
         if not self._copy.fits(self._optimizer):
             self._drop_copy("the optimizer's groups have other parameters")
@@ -193,7 +193,7 @@ class GradientCheckpointer(Checkpointer):
             self._n_copied += 1
         changed = self._copy.differing(self._optimizer)
         if changed is None:
-            self._drop_copy("its steps, run again, lead to other tensors than the optimizer keeps")
+            self._drop_copy("its steps, run again, lead to other tensors than the optimizer's")
         elif _nbytes(changed) > MOST_CHANGED * _nbytes(tensors_of(self._optimizer)):
             self._drop_copy(f"{NOT_LED_TO} most of its parameters and state: {WHY}")
         else:
@@ -206,7 +206,7 @@ class GradientCheckpointer(Checkpointer):
         return {}
 
     def _places_without(self, changed: Collection[str]) -> list[str]:
-        """The places of the optimizer's tensors in a record, but for those that were changed."""
+        """The places of the optimizer's tensors in a record, without those in ``changed``."""
         names = (name for name in tensors_of(self._optimizer) if name not in changed)
         return [f"{GRADIENTS}/{place_of(name)}" for name in names]
 

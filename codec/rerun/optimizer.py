@@ -55,9 +55,9 @@ class OptimizerCopy:
             own.grad = None
 
     def differing(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor] | None:
-        """Name -> tensor of an optimizer, for those whose bits are others than the copy's.
+        """The tensors of an optimizer whose bits differ from the copy's, by name.
 
-        None if the two keep other tensors, by name, shape or dtype.
+        None if the names, shapes or dtypes of the tensors differ.
         """
         own, other = tensors_of(self._own), tensors_of(optimizer)
         if _kinds(own) != _kinds(other):
@@ -65,7 +65,7 @@ class OptimizerCopy:
         return {name: other[name] for name in own if not same_bits(own[name], other[name])}
 
     def overwrite(self, tensors: Mapping[str, Tensor]) -> None:
-        """Give parameters and tensors of the state these values, by name."""
+        """Set parameters and tensors of the state to these values, by name."""
         own = tensors_of(self._own)
         for name, tensor in tensors.items():
             own[name].copy_(tensor)
@@ -98,7 +98,7 @@ def _tensors(record: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def entries_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> what a record has of it, for all parameters and all that is kept of them."""
+    """Name -> entry in a record, for all parameters and all that is kept of them."""
     found = {f"parameters/{i}": p for i, p in enumerate(record["parameters"])}
     for i, kept in sorted(record["state"]["state"].items()):
         found |= {f"state/{i}/{key}": kept[key] for key in sorted(kept)}
@@ -106,7 +106,7 @@ def entries_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(name: str) -> str:
-    """Where a record has an entry of this name, below its GRADIENTS."""
+    """The place of an entry of this name in a record, below GRADIENTS."""
     return f"state/{name}" if name.startswith("state/") else name
 
 

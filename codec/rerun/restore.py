@@ -124,15 +124,15 @@ def _run(copy: OptimizerCopy, gradients: list[torch.Tensor], used: Mapping[str, 
 
 
 def _changed(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> entry of what the steps of a record do not lead to; old records have none."""
-    names = own.get("changed", ())
+    """The entries that a record stores because its steps do not lead to them, by name."""
+    names = own.get("changed", ())  # old records lack it
     entries = entries_of(own) if names else {}
     return {name: entries[name] for name in names}
 
 
 def _own_of(track: Track) -> dict[str, Any]:
-    """What a record holds below GRADIENTS; of its tensors only gradients and what else it stores of
-    the optimizer."""
+    """What a record holds below GRADIENTS, with only the tensors that the record itself stores:
+    gradients and changed tensors of the optimizer."""
     layout = track.layout
     names = {t.name: t.name for t in layout.tensors}
     places = unflatten(Parts(layout.structure, names, track.values))[GRADIENTS]

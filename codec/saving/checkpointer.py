@@ -61,17 +61,17 @@ class Checkpointer:
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
             pays for the record's header. Without any target the distance is 0.3, which makes a
             restart nearly as good as one from exact weights (docs/explanation/results.md).
-        ema: Averaged weights, which have a key such as ema, model_ema, swa, averaged or shadow:
-            "lossy" as the model's, or "exact". None is exact too, and the first save says so. A
-            pattern of the policy comes first.
+        ema: How averaged weights are stored, which have a key such as ema, model_ema, swa,
+            averaged or shadow: "lossy" as the model's, or "exact". None is exact too, and the first
+            save logs it. A pattern of the policy comes first.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
-            save refuses a pattern that matches nothing, unless its kind is marked, as "skip?" is.
+            save refuses a pattern that matches nothing, unless its kind has a mark: "skip?".
             The first save of a chain logs tensors that may be weights but are stored exactly
             because of their names, and that an optimizer's moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state: no restore then takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
-            before them. None: only the first save, and saves most of whose bytes the save
-            before had no tensors for, write one.
+            before them, or if most bytes of a state are in new tensors. None: only the first save,
+            and saves with most bytes in new tensors, write one.
         keep_bases: How many of the newest bases stay, at least 2; what lies before them is
             removed. None keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
@@ -80,7 +80,8 @@ class Checkpointer:
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the one before is being written: "wait"
-            for it, or "skip" this step. None, the default, waits; the others need asynchronous.
+            for it, or "skip" this step. None, the default, waits; "wait" and "skip" are refused
+            without asynchronous.
         storage_options: For the filesystem of a URL; not needed where credentials come from the
             environment.
 
@@ -136,9 +137,9 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
-        # A chain that is resumed has said it at its beginning.
+        # A resumed chain has logged both at its beginning, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
-        if (tracker := self._recorder.tracker) is not None:  # but not what comes to it later
+        if (tracker := self._recorder.tracker) is not None:
             self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
 
     @property
@@ -298,23 +299,23 @@ class Checkpointer:
 
 def _names_below(parts: Parts, places: Collection[str]) -> list[str]:
     """The tensors that have a name at or below one of these places."""
-    wanted = frozenset(places)
+    at = frozenset(places)
     return [
         name
         for name in parts.tensors
-        if any(_is_below(own, wanted) for own in (name, *parts.ties.get(name, ())))
+        if any(_is_below(tied, at) for tied in (name, *parts.ties.get(name, ())))
     ]
 
 
 def _is_below(name: str, places: frozenset[str]) -> bool:
-    """Whether a name is one of these places or below one."""
+    """Whether a name is one of the places, or below one of them."""
     while name and name not in places:
         name = name.rpartition("/")[0]
     return bool(name)
 
 
 class Front:
-    """Takes a state apart; a state that looks like the last one takes little time.
+    """Takes states apart, quickly if a state looks like the last one.
 
     Attributes:
         layout: Of the last state.
@@ -322,9 +323,9 @@ class Front:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._is_checked = False  # whether the policy's patterns were
+        self._is_checked = False  # whether the policy's patterns have been checked
         self._template: Template | None = None
-        self._lists: Lists = {}  # long ones, for all templates
+        self._lists: Lists = {}  # long lists, for all templates
         self._looks: tuple[tuple[Any, ...], ...] = ()
         self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
         self.layout = Layout(())

@@ -202,7 +202,7 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
 
 
 def _values_after(message: Message, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values of a state: as the message has them, or as it changes those of the last one."""
+    """The values of a state: all from the message, or the last state's with its changes."""
     if "values" in message:
         return tuple(message["values"])
     changed = {i: edits.applied(values[i], c, sys.maxsize) for i, c in message.get("changes", ())}

@@ -1,12 +1,12 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-A base is the state itself, exactly. These saves write one: the first; one most of whose bytes the
-track has no tensors for; one after many deltas; one while others may still write before it (see
-`Store`); and one after somebody has removed what a delta would build on. All others write a delta
-to the track, which begins with a transition if tensors or their nesting are not those of the save
-before. A record is decoded from its own bytes and compared before it is published, and only then
-does the track advance: a failed save changes nothing, and the next one encodes the difference to
-the same track.
+A base is the state itself, exactly. These saves write a base: the first; a save most of whose
+bytes are in new tensors; a save after many deltas; a save while others may still write before it
+(see `Store`); and a save after somebody has removed records that a delta would build on. All others
+write a delta to the track. The delta begins with a transition if the tensors or their nesting have
+changed since the save before. A record is decoded from its own bytes and compared before it is
+published, and only then does the track advance: a failed save changes nothing, and the next one
+encodes the difference to the same track.
 
 Not done here: what a state looks like, and when it is saved (checkpointer); how a record is encoded
 and checked (record.encode).
@@ -57,9 +57,9 @@ from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
 AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
-FAR_BEHIND = 0.5  # of what was trained since the base: the log warns
-SETTLED = 3  # deltas after a base: before, little was trained and most of it may be left
-MOST_GIVEN = 0.5  # of a state, in a transition: with more, a base is at most twice as large
+FAR_BEHIND = 0.5  # share of what was trained since the base: above it, the log warns
+SETTLED = 3  # deltas after a base: before that little was trained, and most of it may be left
+MOST_GIVEN = 0.5  # share of a state in a transition: above it, a base is at most twice as large
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )
@@ -128,7 +128,7 @@ class Recorder:
         self._unconfirmed: str | None = None  # a record that may be there though its save failed
         self._encoder = DeltaEncoder()
         self._reasons: set[str] = set()  # for bases: each is logged once
-        self._has_warned = False  # that a restart would be far behind
+        self._has_warned = False  # whether the log says that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
         try:
             self._continue_chain(settings.resume)
@@ -228,7 +228,7 @@ class Recorder:
     def _transition(
         self, step: int, track: Track, layout: Layout, arrays: Arrays
     ) -> Transition | None:
-        """The way from the track to another layout; None, and logged, if a base is better."""
+        """The transition from the track to a layout; None, and a warning, if a base is better."""
         transition = Transition.between(track.layout, track.arrays, layout, arrays)
         if transition.nbytes <= MOST_GIVEN * layout.nbytes:
             return transition
@@ -304,7 +304,7 @@ class Recorder:
         for entry in chain.entries:
             if entry.step <= position.step:
                 self._written = self._written.and_then(entry.kind, entry.nbytes)
-                self._needed.append(entry.name)  # more than needed, until the next base
+                self._needed.append(entry.name)  # until the next base, maybe more than needed
         self.tracker = Tracker.resume(position.track, self.coding)
 
     def _remove_history(self) -> None:
@@ -354,7 +354,7 @@ class Recorder:
 
 
 def _log_missing(step: int, names: Sequence[str]) -> None:
-    """Log that records which a delta would build on are gone."""
+    """Log which of the records that a delta builds on are gone."""
     _log.warning(
         "step %d: a full base instead of a delta, because %s, on which it would build, %s removed "
         "by somebody else; steps before this one that need %s no longer restore",

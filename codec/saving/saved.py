@@ -24,8 +24,8 @@ class Saved:
         step: The number of the checkpoint.
         kind: "base" or "delta"; "skipped" if there was no time.
         nbytes: Size of the record on disk.
-        full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors; gradients
-            that `codec.rerun` adds do not count.
+        full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors, without
+            the gradients that `codec.rerun` adds.
         seconds: Of the whole save.
         levels: How many levels other than 0 all alphabets have together.
         tables: How many code tables are new, and how many are reused.
@@ -42,10 +42,11 @@ class Saved:
             those of moment_nbytes.
         moment_nbytes: The part of nbytes that is outside a budget too, though it is lossy: an
             optimizer's tensors with bits of their own.
-        distance: The share of the change since the checkpoint before that is left for the next one:
-            ||u - track after|| / ||u - track before||, over the lossy weights; 0.0 of a base.
-        behind: The same rest as a share of what was trained since the base: how far a restart would
-            be behind. In models of more than 2**16 weights what was trained is estimated.
+        distance: The share of the change that is left for the next checkpoint, over the lossy
+            weights: ||u - track after|| / ||u - track before||; 0.0 of a base.
+        behind: How far a restart would be behind, as a share of what was trained since the base:
+            ||u - track after|| / ||u - u at the base||; 0.0 of a base. In models of more than 2**16
+            lossy weights the denominator is estimated.
     """
 
     step: int

@@ -14,9 +14,9 @@ Read in this order:
     stream      codes to payload bits and back, in streams that threads share
     residual    exact tensors: what leads from one value to the next, bit by bit
     batch       small tensors that share an alphabet, each with levels of its own
-    budget      as many buckets, or as small steps, as a size limit allows
-    distance    the largest steps that leave no more than a share of the change
-    transition  from one layout to another within a step
+    budget      the most buckets, or the smallest steps, within a size limit
+    distance    the largest steps that leave at most a share of the change
+    transition  the change from one layout to another within a step
     delta       one encoded step
     track       the state a restart would load
     origin      a sample of the base: how far a restart would be behind

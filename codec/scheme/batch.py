@@ -1,8 +1,9 @@
 """Small tensors that share an alphabet, each with buckets and levels of its own.
 
-An optimizer has two moments for each parameter, and their magnitudes differ from layer to layer. In
-a *batch* code c stands for the c-th bucket of its own tensor, in promotion order. So each tensor
-keeps what it would keep alone, and a thousand of them need one code table and one pass.
+Adam keeps two moments for each parameter, and their magnitudes differ from layer to layer. In a
+*batch*, code c stands for the c-th bucket, in promotion order, of the tensor that the element
+belongs to. So each tensor keeps what it would keep alone, and a thousand tensors need one code
+table and one pass.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .stream import Message
 from .survivors import Segments, packed
 from .tables import Counts
 
-PIECE = 2**15  # elements, about: from here on another thread is worth calling
+PIECE = 2**15  # elements, about: a thread with fewer is not worth starting
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Batch:
     """The quantized changes of several tensors.
 
     codes: uint8 or uint16 (n,). levels: float32 (k, 1, tensors), as in `Encoded`. counts: int64
-    (k,), how often each code occurs. is_huge: bool (tensors,), whether a track may overflow by a
-    change of the tensor, see `Histogram.n_huge`; NaN and infinity count too.
+    (k,), how often each code occurs. is_huge: bool (tensors,), whether a change of the tensor may
+    make its track overflow, see `Histogram.n_huge`; NaN and infinity count too.
     """
 
     codes: Codes
@@ -44,18 +45,18 @@ class Batch:
         """The alphabet, ready to be coded."""
         with packed(self.codes) as survivors:
             units, tokens = coder_of(coder).settle(survivors, None, self.counts)
-            every = Counts(self.counts, tokens)
-            yield Message(survivors, units, every, self.levels, self.codes.shape, bits)
+            counts = Counts(self.counts, tokens)
+            yield Message(survivors, units, counts, self.levels, self.codes.shape, bits)
 
 
 def quantized(segments: Segments, keep: int | None) -> Batch:
-    """Quantize sources - tracks tensor by tensor.
+    """Quantize sources - tracks, each tensor by itself.
 
-    A tensor whose values are never negative gets `Buckets.cautious_levels`.
+    A tensor without negative values gets `Buckets.cautious_levels`.
 
     Args:
         segments: The tensors.
-        keep: How many buckets of each are promoted at most; None for all.
+        keep: The largest number of buckets that a tensor keeps; None for all.
     """
     most = kernels.N_BINS if keep is None else keep
     tensors = segments.tracks.size
@@ -78,7 +79,7 @@ def quantized(segments: Segments, keep: int | None) -> Batch:
 
 
 def _pieces(segments: Segments) -> list[tuple[int, int]]:
-    """Neighbouring tensors of about as many elements each, as first and last."""
+    """Split the tensors into pieces of about equal size: each piece is (first, end)."""
     ends = [end for _, end in workers.pieces(segments.n, least=PIECE)]
     borders = np.unique(np.searchsorted(segments.starts, [0, *ends])).tolist()
     return list(pairwise(borders))

@@ -30,7 +30,7 @@ class Unset:
         return "UNSET"
 
 
-UNSET: Any = Unset()  # bits that nobody has passed; None would mean all of them
+UNSET: Any = Unset()  # the caller passed no bits; None would keep all buckets
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Coding:
         coder: "runlength", or "huffman" for the paper's; see `coders.CODERS`.
         budget: The share of the lossy tensors' float32 bytes that a delta may take, above 0 and at
             most 1.
-        tolerance: The largest distance of a value of the track from the live one; above 0. A delta
-            takes the bytes that it needs.
+        tolerance: The largest difference between a value of the track and the live one; above 0.
+            A delta takes the bytes that it needs.
         quantizer: "exponent" for buckets of powers of two (the paper), "uniform" for steps of one
             size. None: exponent with bits, else uniform.
         distance: The share of a change that a delta may leave for the next one, above 0 and below
@@ -115,8 +115,10 @@ class Coding:
         quantizer: str | None = None,
         distance: float | None = None,
     ) -> Coding:
-        """The settings of a training's saves: without a target a distance of DEFAULT_DISTANCE,
-        after which a restart is good however far apart saves are. Raises SettingsError."""
+        """The settings for saving a training: DEFAULT_DISTANCE if no target is passed.
+
+        Restarts are then good however far apart the saves are. Raises SettingsError.
+        """
         targets = budget, tolerance, distance
         if bits is UNSET and quantizer != EXPONENT and targets == (None, None, None):
             distance = DEFAULT_DISTANCE

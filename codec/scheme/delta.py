@@ -28,7 +28,7 @@ class Group:
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
     promoted ones; None if read from a record, and for a batch or uniform steps. remainder: what the
-    step leaves of them; nothing if read from a record.
+    step leaves of the tensors; NOTHING if read from a record, and for a batch.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -58,10 +58,10 @@ class Delta:
         residuals: Name -> of exact tensors that have changed, but are not stored as they are: one
             residual after another, the first to the array in exact, or to the one before the step.
         known: Name -> array, what the residuals lead to; none if it was read from a record.
-        rest: What the step leaves of the lossy weights, an optimizer's moments not counted; None if
-            nobody has measured it.
-        transition: What comes first if the step's tensors or their nesting are not those of the
-            step before; everything else is in the new layout.
+        rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
+            unknown.
+        transition: The change of the layout that comes first; None if the tensors and their
+            nesting are those of the step before. Everything else is in the new layout.
     """
 
     groups: tuple[Group, ...]
@@ -90,9 +90,9 @@ class Delta:
     def exact_after(self, before: Arrays) -> Mapping[str, NDArray[Any]]:
         """Name -> array, every tensor that the step gives exactly.
 
-        before: the track's arrays, in the layout after a transition. A residual is applied when its
-        tensor is asked for, and what it leads to is not kept: all of them together may be as large
-        as the state. That raises CodeTableError or StreamError for a damaged residual.
+        before: the track's arrays, in the layout after a transition. Each access to a tensor
+        applies its residual anew, because all results together may be as large as the state. The
+        access raises CodeTableError or StreamError for a damaged residual.
         """
         return _ExactAfter(self, before)
 

@@ -1,12 +1,12 @@
-"""Distance mode: uniform steps as large as a share of the change allows to be left.
+"""Distance mode: the largest uniform steps that leave at most a given share of the change.
 
 A target d means ||u - track after|| <= d ||u - track before||, over the elements of one alphabet:
-all lossy weights together, or each tensor. The bytes follow from the training: one that stands
-still writes little.
+all lossy weights together, or each tensor. The size of a delta follows from the training: where
+weights hardly change, it is small.
 
-A histogram of magnitudes estimates what every step size leaves, so the search takes two or three
-passes over the delta: one for the histogram (of large deltas a sample), and one or two that
-quantize and add up what is really left, roundings of the track included.
+A histogram of magnitudes estimates what each step size leaves. So the search takes two or three
+passes over the delta. The first one makes the histogram, of large deltas from a sample. Each other
+pass quantizes, and adds up what is really left, roundings of the track included.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from codec.errors import SettingsError
 from .budget import PASSES, BeyondError
 from .uniform import LARGEST_CHANGE, SMALLEST_SIZE, Magnitudes, Steps, UniformQuantizer
 
-AIM = 0.995  # of the distance: what the next step size is chosen for
-USED = 0.98  # of the distance: near enough, the search ends
-CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
+AIM = 0.995  # share of the distance that the next step size should leave
+USED = 0.98  # share of the distance from which on the search ends
+CLOSE = 1.0005  # step sizes of a smaller ratio are not worth another pass
 
 
 def fit_distance(
     quantize: UniformQuantizer, magnitudes: Magnitudes, distance: float
 ) -> Steps | None:
-    """Take the largest uniform steps that leave no more than a distance.
+    """The largest uniform steps that leave at most the target distance.
 
     Args:
         quantize: The delta.
@@ -39,7 +39,7 @@ def fit_distance(
         The steps; None if even the smallest size leaves more.
 
     Raises:
-        BeyondError: A change is larger than the magnitudes say, or not finite.
+        BeyondError: A change is larger than the largest of the magnitudes, or not finite.
     """
     largest, offset = magnitudes.largest, quantize.offset
     if not largest <= LARGEST_CHANGE:
@@ -79,7 +79,7 @@ def fit_distance(
 
 
 def check_distance(distance: float) -> float:
-    """The distance as a float. Raises SettingsError unless it lies above 0 and below 1."""
+    """Return the distance as a float; raise SettingsError unless it is above 0 and below 1."""
     numbers = int | float | np.integer | np.floating
     number = isinstance(distance, numbers) and not isinstance(distance, bool)
     if not number or not 0 < distance < 1:

@@ -60,7 +60,7 @@ STREAM_ENDS_EARLY = 1
 STREAM_GOES_ON = 2
 STREAM_LEAVES = 3  # a symbol beyond the last level
 
-# With a plain number numba would compile a helper anew, for that number.
+# Not plain numbers: numba would compile a helper once more for each of them.
 BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
 NO_COLUMNS = np.int64(0)
 ONE, FIVE = np.uint64(1), np.uint64(5)
@@ -116,8 +116,8 @@ def _difference(_context, _u, _track, _out, _limit):
     """Subtract 64 float32 and say which are large.
 
     Writes u - track to out, all three given as addresses, and 0 where both have the same bits: the
-    same infinity or NaN counts as unchanged. Bit i of the result: the i-th u has other bits than
-    its track, and the magnitude of their difference, as an integer, is at least the limit. LLVM's
+    same infinity or NaN counts as unchanged. Bit i of the result is set if the i-th u and its track
+    differ, and the magnitude of their difference, as an integer, is at least the limit. LLVM's
     vectors are the same on every processor; with AVX-512 this takes 4 subtractions and 8
     comparisons.
     """
@@ -206,7 +206,7 @@ def copy_all(targets, sources, sizes):
 
 @_compiled
 def address(array):
-    """Where the data of a vector lies: numpy itself takes seven times as long to tell."""
+    """The address of a vector's data, seven times as fast as from numpy."""
     return array.ctypes.data
 
 
@@ -508,8 +508,8 @@ def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high)
 def sample_blocks(tensors, starts, stride, sample):
     """Copy every stride-th block of several tensors.
 
-    tensors: uint64 (s,), addresses. sample: float32 (blocks, BLOCK), filled as far as there are
-    elements.
+    tensors: uint64 (s,), addresses. sample: float32 (blocks, BLOCK), filled; the last block only
+    as far as the tensors reach.
     """
     segment = 0
     for i in range(sample.shape[0]):
@@ -521,7 +521,7 @@ def sample_blocks(tensors, starts, stride, sample):
 
 @_compiled
 def moved_since(tensors, starts, stride, sample, block):
-    """The sum of squared differences to the blocks that `sample_blocks` has copied.
+    """The sum of squared differences between tensors and the blocks from `sample_blocks`.
 
     Differences that are not finite are left out. block: float32 (BLOCK,), scratch.
     """
@@ -653,7 +653,7 @@ def _gather(sources, tracks, starts, segment, begin, delta):
 
 @_compiled
 def _gather_tracks(tracks, starts, segment, begin, out):
-    """The track of a block that several tensors share, or that the last one ends in."""
+    """Copy the track of a block that spans several tensors, or in which the last tensor ends."""
     for position in range(begin, min(begin + BLOCK, starts[-1])):
         while starts[segment + 1] <= position:
             segment += 1
@@ -705,7 +705,7 @@ def settle(first, last, final, marks, codes, numbers):
         numbers[unit] = write - unit * UNIT
 
 
-# Several tensors in one alphabet, each with buckets and levels of its own: see batch.
+# Batches: several tensors in one alphabet, each with buckets and levels of its own, see batch.
 
 
 @_inlined
@@ -720,10 +720,10 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
     """Priority promotion of one tensor: the ``keep`` largest bins get a code, and its level.
 
     count: int64 (512,), members of each bin. near, far: float32 (512,), their extreme magnitudes.
-    lowest, highest: exponent fields between which all bins with members are; others are not looked
-    at. cautious: whether a negative bin's level is its member closest to zero, see
+    lowest, highest: the first and last exponent field of bins that may have members; other fields
+    are skipped. cautious: whether a negative bin's level is its member closest to zero, see
     `Buckets.cautious_levels`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
-    filled up to the last code, which is returned.
+    filled up to the last code. Returns this code.
     """
     k = 0
     for field in range(highest, lowest - 1, -1):
@@ -751,8 +751,8 @@ def quantize_batch(
 
     codes: uint8 or uint16 (n,). levels: float32 (tensors, > keep or 513). kept: int64 (tensors,),
     how many codes but 0 each tensor has. highest: int64 (tensors,), the exponent field of its
-    largest change. All are filled for these tensors. counts: int64 (513,), raised by how often each
-    code but 0 occurs.
+    largest change. All are filled for these tensors. counts: int64 (513,), raised by the number of
+    times that each code but 0 occurs.
     """
     count, code_of_bin = np.zeros(N_BINS, np.int64), np.zeros(N_BINS, np.uint16)
     low, high = np.empty(N_BINS, np.uint32), np.empty(N_BINS, np.uint32)
@@ -1078,8 +1078,10 @@ def digest(address, n, first):
 def _add_columns(
     track, offset, positions, found, begin, end, levels, origin, columns, mode, old, new
 ):
-    """`_advance` between begin and end, with several levels for each code, from ``origin`` on: each
-    of them is added in turn, and 0.0 leaves the element alone."""
+    """`_advance` between begin and end, with ``columns`` levels for each code.
+
+    The levels begin at ``origin``. They are added in turn; 0.0 leaves the element alone.
+    """
     for i in range(np.uint64(begin), np.uint64(end)):
         at = offset + np.uint64(positions[i])
         value = track[at]
@@ -1100,8 +1102,8 @@ def _advance(
     """track[base + positions[j]] += levels[found[j]] in float32 for m rising positions.
 
     Elements that are not listed stay untouched: adding 0.0 would turn a -0.0 into +0.0.
-    levels: float32, one a code; or as many as there are columns > 0, added in turn. stride: how far
-    the levels of a tensor lie behind those of the one before; 0 if all tensors share them. mode: 1
+    levels: float32, one for each code, or with columns > 0 that many, which are added in turn.
+    stride: from the levels of one tensor to those of the next; 0 if all share them. mode: 1
     computes the new digests only, 2 changes the track too. sums: uint64 (tensors,), the change
     of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
     position.

@@ -180,13 +180,13 @@ class Histogram:
         return int(self.count[FIELDS >= HUGE].sum())
 
     def gain(self, buckets: Buckets, levels: NDArray[np.float32]) -> float:
-        """How much smaller the sum of squares gets when members of buckets become their levels.
+        """How much smaller the sum of squares gets when the track moves by the buckets' levels.
 
-        A member v leaves (v - r)^2 instead of v^2: the difference is 2 v r - r^2.
+        A member v of a bucket of level r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
 
         Args:
             buckets: Of this histogram.
-            levels: float32 (k,): of the buckets that have one.
+            levels: float32 (k,), the levels of the promoted buckets.
         """
         promoted = buckets.level > 0
         bins = buckets.bins[promoted]

@@ -1,9 +1,9 @@
-"""What a step leaves for the next one, and how much of the training that is.
+"""What a step leaves for the next one, as a share of its change and of what was trained.
 
-The *distance* of a step is ||u - track after it|| / ||u - track before it||: a step of distance 0
-leaves nothing, one of distance 1 has moved nothing. Divided by what was trained since the base, the
-same rest says how far a restart would be *behind* (see `origin`). Norms are Euclidean, over all
-elements together.
+The *distance* of a step is ||u - track after it|| / ||u - track before it||. A step of distance 0
+leaves nothing. A step of distance 1 comes no closer to u. Divided by what was trained since the
+base, ||u - track after it|| says how far a restart would be *behind* (see `origin`). Norms are
+Euclidean, over all elements together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Remainder:
-    """Sums of squares over the elements of one or more alphabets.
+    """Sums of squares before and after a step, over the elements of one or more alphabets.
 
     changed: of u - track before the step. left: of u - track after it.
     """
@@ -28,7 +28,7 @@ class Remainder:
 
     @property
     def distance(self) -> float:
-        """||u - track after|| / ||u - track before||; 0.0 where nothing had changed."""
+        """||u - track after|| / ||u - track before||; 0.0 if nothing had changed."""
         return ratio_of(self.left, self.changed)
 
 
@@ -38,7 +38,7 @@ NOTHING = Remainder()
 class Rest(NamedTuple):
     """What a step leaves, as shares.
 
-    distance: Of the change that it was to save. behind: Of what was trained since the base.
+    distance: Share of the step's change. behind: Share of what was trained since the base.
     """
 
     distance: float
@@ -46,7 +46,7 @@ class Rest(NamedTuple):
 
 
 def ratio_of(left: float, whole: float) -> float:
-    """sqrt(left / whole); 0.0 where nothing is left, inf for a share of nothing."""
+    """sqrt(left / whole); 0.0 if nothing is left, inf if only ``whole`` is 0."""
     if not left > 0:
         return 0.0
     return math.sqrt(left / whole) if whole > 0 else math.inf

@@ -56,8 +56,8 @@ class Encoded:
         cached: Whether the table is the last one, reused.
         saved_bits: How many more bits a new table would have cost.
         levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
-            added one after the other; or (k, m, t) if each of its t tensors has levels of its own,
-            0.0 for a code that it has not. m is 1 then if it is a plain delta.
+            added one after the other. In a batch (k, m, t): each of the t tensors has levels of its
+            own, 0.0 for a code that it lacks; m is 1 for a plain delta.
         shape: That of the delta.
         bits: x of priority promotion, or None.
         coder: Its name.
@@ -379,7 +379,7 @@ def digest(array: NDArray[np.float32], first: int = 0) -> int:
     When elements change, it changes by a sum over those elements, so updating it costs no more than
     the delta.
 
-    first: the index of the array's first element, where it is the end of a longer one.
+    first: the index of the first element, if the array is the end of a longer one.
     """
     flat = array.reshape(-1)
     pieces = workers.pieces(flat.size, least=UNIT)

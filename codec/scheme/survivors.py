@@ -194,7 +194,7 @@ class Collected:
         if most is not None:
             found = s.keep_first(most, N_BINS)
             count = np.where(histogram.count > 0, found[noted], 0)
-            # Of each bin its mean mantissa: right, for where not all are kept they are all equal.
+            # The mean mantissa of a bin is exact: where only some members are kept, all are equal.
             mantissas = histogram.mantissas * count // np.maximum(histogram.count, 1)
             histogram = replace(histogram, count=count, mantissas=mantissas)
         return replace(self, histogram=histogram)

@@ -31,7 +31,7 @@ from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition
 
-HASHED = 2**16  # characters of a text that are encoded at a time: their copy stays in the cache
+HASHED = 2**16  # characters of a text that are encoded at once: their copy stays in the cache
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 
 
@@ -46,7 +46,7 @@ class Track:
             difference, so it costs no pass over the tensor.
         values: JSON texts of what is no tensor, see `codec.state.tree`.
         tables: Alphabet -> the code table sent last.
-        origin: The lossy weights of the base, as far as they are remembered.
+        origin: A sample of the base's lossy weights.
     """
 
     layout: Layout
@@ -55,7 +55,7 @@ class Track:
     values: tuple[str, ...] = ()
     tables: dict[str, CodeTable] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
-    # The last values, changes, and the values after them: a save asks for these three times.
+    # The last values, changes, and the values after them: a save needs these three times.
     _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
         default=((), {}, ()), init=False, repr=False, compare=False
     )
@@ -71,7 +71,7 @@ class Track:
         values: tuple[str, ...] = (),
         tables: Mapping[str, CodeTable] | None = None,
     ) -> Track:
-        """The track of a base of these arrays, which it takes over; digests are computed."""
+        """The track of a base. It takes the arrays over and computes their digests."""
         sums, origin = digest_sums(layout, arrays), Origin.of(layout, arrays)
         return cls(layout, arrays, sums, values, dict(tables or {}), origin)
 
@@ -115,9 +115,9 @@ class Track:
         self.sums, self.values, self.tables = after
 
     def moved(self, transition: Transition | None) -> Track:
-        """This track in another layout; itself if there is no transition.
+        """The track in the layout after a transition; this track if there is no transition.
 
-        Arrays that stay are shared. This track stays as it is.
+        Arrays that stay are shared. This track does not change.
         """
         if transition is None:
             return self
@@ -153,9 +153,9 @@ class Track:
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
-        """The arrays of these tensors for the kernels, to be changed in place.
+        """The arrays of an alphabet's tensors as the kernels take them, to be changed in place.
 
-        The newest ones of an alphabet are kept: to find an array's address takes a microsecond.
+        The result is kept for the next call: finding an array's address takes a microsecond.
         """
         arrays = [self.arrays[t.name] for t in tensors]
         known = self._segments.get(tensors[0].name)
@@ -236,7 +236,7 @@ def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:
 
 
 def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
-    """Whether both hold the same objects."""
+    """Whether two sequences hold the same objects in the same order."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 

@@ -252,7 +252,7 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In exponent buckets; or the names of tensors whose track might not stay finite."""
+        """Quantize in exponent buckets; or the names of tensors whose track might overflow."""
         coder, bits = coding.coder, coding.bits
         with collected(segments, n_promoted(bits)) as found:
             survivors, histogram = found.survivors, found.histogram
@@ -280,7 +280,7 @@ class Tracker:
                 yield Quantization(message, found.remainder(buckets, levels), buckets)
 
     def _overflowing(self, tensors: tuple[TensorSpec, ...], arrays: Arrays) -> set[str]:
-        """The names of tensors whose track might not stay finite, or is not."""
+        """The names of tensors whose track is not finite, or might not stay finite."""
         state = self.track.arrays
         return {t.name for t in tensors if not _stays(arrays[t.name], state[t.name])}
 
@@ -294,7 +294,7 @@ class Tracker:
         budget: Budget | None,  # batches are outside of it, and their table is chosen later
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In exponent buckets, each tensor in its own; else as `_in_buckets`."""
+        """Quantize in exponent buckets, each tensor in its own; else as `_in_buckets`."""
         found = batch.quantized(segments, n_promoted(coding.bits))
         state = self.track.arrays
         huge = [tensors[i].name for i in np.flatnonzero(found.is_huge)]
@@ -314,7 +314,7 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """In uniform steps; or the names of tensors whose changes no step can stand for."""
+        """Quantize in uniform steps; or the names of tensors that steps cannot express."""
         most = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
         offset = uniform.NEAREST if coding.budget is None else uniform.OFFSET
         with uniform.quantizer(segments, offset, most) as quantize:
@@ -336,7 +336,7 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
     ) -> Quantization | set[str]:
-        """The largest steps within a tolerance."""
+        """The largest steps within the tolerance; or as `_in_steps`."""
         assert coding.tolerance is not None
         largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
         highest = uniform.LARGEST_SIZE - coding.tolerance
@@ -354,7 +354,7 @@ class Tracker:
     def _leaving(
         self, coding: Coding, quantize: UniformQuantizer, tensors: tuple[TensorSpec, ...]
     ) -> Quantization | set[str]:
-        """The largest steps that leave no more than a distance."""
+        """The largest steps that leave at most the distance; or as `_in_steps`."""
         assert coding.distance is not None
         distance, segments = coding.distance, quantize.segments
         magnitudes = uniform.magnitudes_of(segments, sampled=True)
@@ -365,7 +365,7 @@ class Tracker:
             if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
                 return {tensors[i].name for i in beyond}
             steps = fit_distance(quantize, magnitudes, distance)
-        if steps is None:  # next to the largest change, no step is small enough for the others
+        if steps is None:  # steps for the largest change are too coarse for the other changes
             return {tensors[i].name for i in magnitudes.beyond(magnitudes.largest / 2)}
         return _quantization(steps, tensors, coding.coder)
 
@@ -377,7 +377,7 @@ class Tracker:
         budget: Budget,
         previous: CodeTable | None,
     ) -> Quantization | set[str]:
-        """The smallest steps that fit into a budget."""
+        """The smallest steps that fit into the budget; or as `_in_steps`."""
         magnitudes = uniform.magnitudes_of(quantize.segments, sampled=True)
         room, matrices = budget.room(tensors), matrices_of(tensors)
         try:
@@ -396,7 +396,7 @@ class Tracker:
 class Quantization:
     """An alphabet that is ready to be coded.
 
-    remainder: what its step leaves. buckets: None for uniform steps and batches.
+    remainder: what the step leaves. buckets: None for uniform steps and batches.
     """
 
     message: Message
@@ -405,7 +405,7 @@ class Quantization:
 
 
 def _quantization(steps: Steps, tensors: tuple[TensorSpec, ...], coder: str) -> Quantization:
-    """Steps, ready to be coded."""
+    """The quantization in steps that were chosen."""
     units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
     counts = Counts(steps.counts, tokens, uniform=True)
     message = Message(
@@ -443,8 +443,10 @@ def _described(spec: TensorSpec) -> str:
 
 
 def _stays(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
-    """Whether a track stays finite whatever level each change becomes: at most twice the change,
-    of the same sign."""
+    """Whether a track stays finite whatever level stands for each change.
+
+    A level has the sign of its change, and is at most twice as large.
+    """
     delta = difference(array, track)
     with np.errstate(all="ignore"):
         furthest = np.abs(array) + np.abs(delta)

@@ -1,14 +1,14 @@
-"""The way from one layout of the track to another, as the first part of a delta.
+"""The change from one layout of the track to another, as the first part of a delta.
 
     a tensor of the same dtype and shape    keeps its array
-    the same with more rows                 keeps its rows; the new ones are given
-    every other tensor of the new layout    is given whole
-    every other one of the old layout       goes
+    a tensor with more rows than before     keeps its rows; the delta holds the new rows
+    every other tensor of the new layout    is held whole by the delta
+    every other tensor of the old layout    is dropped
 
-Then the delta is applied to the track in its new layout, as to any other. A tensor that was given
-is where it was saved, so its part of the delta is zero.
+Then the track has the new layout, and the rest of the delta is applied as usual. A tensor that the
+delta holds whole already has its saved value, so its codes are all zero.
 
-Not done here: when a base is better (saving.recorder), its bytes (record.layouts).
+Not done here: when a base is better (saving.recorder), a transition's bytes (record.layouts).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .stream import digest
 
 @dataclass(frozen=True)
 class Transition:
-    """The way from one layout to another.
+    """The change from one layout to another.
 
     Attributes:
         before: The layout that the track has.
-        layout: The layout that it gets.
-        arrays: Name -> what the track lacks of a tensor of the new layout, in its track dtype: the
-            whole array, or the rows that come after those that the track has.
+        layout: The layout that the track gets.
+        arrays: Name -> what the track lacks of a tensor of the new layout, in the tensor's track
+            dtype: the whole array, or the rows after those that the track has.
     """
 
     before: Layout
@@ -48,17 +48,19 @@ class Transition:
             before: The track's layout.
             track: The track's arrays.
             layout: The state's layout.
-            state: The state's arrays, as `state.to_arrays` makes them. What is needed is copied.
+            state: The state's arrays, as `state.to_arrays` makes them. The transition copies what
+                it needs.
         """
-        old = {t.name: t for t in before.tensors}
+        old_specs = {t.name: t for t in before.tensors}
         given: Arrays = {}
         for t in layout.tensors:
-            was, array = old.get(t.name), state[t.name]
-            if was is not None and has_same_array(was, t):
+            old, array = old_specs.get(t.name), state[t.name]
+            if old is not None and has_same_array(old, t):
                 continue
-            if was is not None and has_more_rows(was, t):
-                n_rows = was.shape[0]
-                # Lossy rows that have changed are in the delta; of exact ones the whole is shorter.
+            if old is not None and has_more_rows(old, t):
+                n_rows = old.shape[0]
+                # The new rows are enough if codes change the old ones, which are lossy, or if the
+                # old ones are the same. Else the whole tensor takes fewer bytes.
                 if t.lossy or same_bits(array[:n_rows], track[t.name]):
                     array = array[n_rows:]
             given[t.name] = array.copy()
@@ -71,17 +73,17 @@ class Transition:
 
     @cached_property
     def origins(self) -> tuple[int | None, ...]:
-        """For each value of the new structure the number of the value that stood in its place
-        before; None where there was none.
+        """For each value of the new structure, the number of the old value in the same place.
 
-        Both structures have passed `tree.check_structure`.
+        None if the old structure has no value there. Both structures have passed
+        `tree.check_structure`.
         """
         return tree.value_origins(self.before.structure, self.layout.structure)
 
     def arrays_after(self, track: Arrays) -> Arrays:
         """Name -> array of the new layout. Arrays that stay are shared, all others are new.
 
-        track: name -> array of the layout before.
+        track: name -> array of the old layout.
         """
         after: Arrays = {}
         for t in self.layout.tensors:
@@ -95,30 +97,31 @@ class Transition:
         return after
 
     def sums_after(self, sums: Mapping[str, int], after: Arrays) -> dict[str, int]:
-        """The digests of the lossy tensors of the new layout; those of rows that stay are not
-        computed again.
+        """The digests of the lossy tensors of the new layout.
+
+        Rows that stay are not digested again.
 
         Args:
-            sums: Of the lossy tensors of the layout before.
+            sums: The digests of the lossy tensors of the old layout.
             after: From `arrays_after`.
         """
-        found: dict[str, int] = {}
+        new_sums: dict[str, int] = {}
         for t in self.layout.tensors:
             if not t.lossy:
                 continue
-            given, known = self.arrays.get(t.name), sums.get(t.name)
-            if known is None or (given is not None and given.shape == t.track_shape):
-                found[t.name] = digest(after[t.name])
+            given, old_sum = self.arrays.get(t.name), sums.get(t.name)
+            if old_sum is None or (given is not None and given.shape == t.track_shape):
+                new_sums[t.name] = digest(after[t.name])
             elif given is None:
-                found[t.name] = known
+                new_sums[t.name] = old_sum
             else:
-                found[t.name] = (known + digest(given, t.size - given.size)) % 2**64
-        return found
+                new_sums[t.name] = (old_sum + digest(given, t.size - given.size)) % 2**64
+        return new_sums
 
     def values_after(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        """The texts of the new layout's values: of a new one the empty text.
+        """The texts of the new layout's values; a new value has the empty text.
 
-        values: JSON texts of the layout before, see `codec.state.tree`.
+        values: JSON texts of the old layout, see `codec.state.tree`.
         """
         if self.before.structure == self.layout.structure:
             return values
@@ -126,13 +129,12 @@ class Transition:
 
 
 def has_same_array(before: TensorSpec, now: TensorSpec) -> bool:
-    """Whether a tensor can go on with the array that it had."""
+    """Whether a tensor has the dtypes and the shape that it had, and so keeps its array."""
     return _has_same_elements(before, now) and before.shape == now.shape
 
 
 def has_more_rows(before: TensorSpec, now: TensorSpec) -> bool:
-    """Whether a tensor has the elements that it had and others after them: more rows, its first
-    dimension, of the same size."""
+    """Whether a tensor differs from before only by more rows: a longer first dimension."""
     return (
         _has_same_elements(before, now)
         and before.size > 0

@@ -30,9 +30,9 @@ from .remainder import Remainder
 from .survivors import Segments, Survivors, room_for
 
 OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
-# Of a tolerance: the smallest error for a step size. Of a distance: with a smaller offset all
-# weights lag behind in the direction of the training, which costs more loss than errors of either
-# sign.
+# Of a tolerance: it makes the largest error smallest. Of a distance: with a smaller offset all
+# weights lag behind in the direction of the training, which costs more loss than errors of both
+# signs.
 NEAREST = 0.5
 MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
 NARROW = 127  # q of the largest level whose code fits into a byte
@@ -40,9 +40,8 @@ SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magn
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
-OVERFLOWING = (
-    2.0**102
-)  # a level: half of it, its largest error, is half an ulp of the largest float32
+# From such a level on, its largest error, half of it, is half an ulp of the largest float32.
+OVERFLOWING = 2.0**102
 SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
 LARGEST_CHANGE = LARGEST_SIZE / 2  # a level may be larger than the change that it stands for
 LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
@@ -96,13 +95,13 @@ class Magnitudes:
         return float(high)
 
     def share_left(self, size: float, offset: float) -> float:
-        """About which share of the sum of squares steps of this size leave."""
+        """The estimated share of the sum of squares that steps of this size leave."""
         low, high, count = self._bins
         left = _area(high / size, offset) - _area(low / size, offset)
         return float((count * left / (high - low)).sum() * size**3) / max(self._energy, 1e-300)
 
     def size_leaving(self, share: float, offset: float, low: float, high: float) -> float:
-        """The step size between low and high that leaves about this share of the sum of squares."""
+        """The step size in [low, high] that leaves about this share of the sum of squares."""
         while high > low * 1.001:
             middle = np.sqrt(low) * np.sqrt(high)
             more = self.share_left(middle, offset) > share
@@ -117,7 +116,7 @@ class Magnitudes:
 
     @cached_property
     def _energy(self) -> float:
-        """About the sum of squares: in a bin, magnitudes are spread evenly."""
+        """The estimated sum of squares, with magnitudes spread evenly in each bin."""
         low, high, count = self._bins
         return float((count * (low * low + low * high + high * high) / 3).sum())
 
@@ -207,7 +206,7 @@ class UniformQuantizer:
         return size
 
     def fine(self, size: float, largest: float) -> Steps:
-        """In steps of this size, or of the smallest one for the largest change."""
+        """Quantize in steps of this size, or of the finest that can express the largest change."""
         return self(max(np.float32(size), self.finest(largest)), largest)
 
     def __call__(
@@ -295,7 +294,7 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
 
 
 def may_overflow(levels: NDArray[np.float32]) -> bool:
-    """Whether a level could lead a track beyond float32's range, though its change would not."""
+    """Whether a level may take a track out of float32's range where its change would not."""
     return bool(np.abs(levels).max() >= OVERFLOWING)
 
 

@@ -23,8 +23,8 @@ def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
     Otherwise the first save of a process takes those seconds. Only kernels for exponent buckets of
-    more than 128 exponents in one delta are left out. What most need comes first. It may be called
-    twice, and from several threads.
+    more than 128 exponents in one delta are left out. The most common kernels come first. It may be
+    called twice, and from several threads.
     """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     quantized = quantize(values, 2)
@@ -53,5 +53,5 @@ def warm_up() -> None:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """As the bytes of a record are read."""
+    """A read-only copy, as arrays from a record are."""
     return np.frombuffer(array.tobytes(), array.dtype)

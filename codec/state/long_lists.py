@@ -1,8 +1,8 @@
-"""JSON of long lists of plain values: only what is new since the last state is converted.
+"""JSON of long lists of plain values, of which only new elements are converted.
 
-A training appends a loss a step to a list of many. Elements that cannot change, and are the same
-objects in the same places as before, have the same text as before. Others may be equal and have
-another text: 1, 1.0 and True, or 0.0 and -0.0.
+A training may append a loss to a long list at every step. An immutable element that is the same
+object in the same place as before has the same text as before. Equality is not enough: 1, 1.0 and
+True are equal but have different texts, as have 0.0 and -0.0.
 
 Not done here: the JSON of one element (tree).
 """
@@ -18,25 +18,25 @@ from typing import Any
 from .tensors import NUMBERS
 
 LONG = 64  # elements; a shorter list is converted as a whole
-PIECE = 128  # elements of a text that is kept: so many old ones are converted again, at most
-_FROZEN = {type(None), bool, int, float, str, bytes, *NUMBERS}  # of which no object can change
+PIECE = 128  # elements of a text that is kept: at most so many old ones are converted again
+_FROZEN = {type(None), bool, int, float, str, bytes, *NUMBERS}  # types of immutable elements
 
 
 class LongList:
-    """The text of one list, from state to state.
+    """The JSON of one list, brought up to date with each state.
 
-    tag: how the key of its JSON object is called.
+    tag: the key of the list's JSON object.
     """
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
         self._elements: list[Any] = []
-        self._pieces: list[str] = []  # texts of PIECE elements each, the last one of the rest
+        self._pieces: list[str] = []  # texts of PIECE elements each; the last one may have fewer
         self._text = ""
-        self._seen: tuple[Sequence[Any], int] = (), 0  # the next list, elements that are the same
+        self._seen: tuple[Sequence[Any], int] = (), 0  # the next list; how many elements are old
 
     def look_at(self, elements: Sequence[Any]) -> bool:
-        """Whether all elements are objects that cannot change, and no containers.
+        """Note the next state's list, and return whether it holds only immutable plain values.
 
         elements: a list or tuple of LONG or more.
         """
@@ -48,18 +48,18 @@ class LongList:
         return _FROZEN.issuperset(map(type, elements[n:]))
 
     def text(self, convert: Callable[[Any, int], Any]) -> str:
-        """The JSON of the list that `look_at` saw last: {"l":[0.5,0.25]}.
+        """The JSON of the list that `look_at` noted last: {"l":[0.5,0.25]}.
 
-        convert: makes what JSON can hold of an element and its index: always the same of the same.
+        convert: turns an element and its index into a JSON value, the same for the same arguments.
         """
         elements, n = self._seen
         if n == len(elements) == len(self._elements):
             return self._text
-        before, self._elements = self._elements, []  # should what follows fail, all is made anew
+        before, self._elements = self._elements, []  # if the rest fails, the next call converts all
         pieces = self._pieces[: n // PIECE]
         for begin in range(n // PIECE * PIECE, len(elements), PIECE):
             piece, old = elements[begin : begin + PIECE], before[begin : begin + PIECE]
-            if len(piece) == len(old) and all(map(is_, piece, old)):  # after a change before it
+            if len(piece) == len(old) and all(map(is_, piece, old)):  # the change was further up
                 pieces.append(self._pieces[begin // PIECE])
             else:
                 made = [convert(element, i) for i, element in enumerate(piece, begin)]

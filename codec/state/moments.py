@@ -25,13 +25,13 @@ _SECOND = re.compile(r"(.*[/.])(?:max_)?exp_avg_sq(@[0-9,]*)?", re.DOTALL)
 FIRST = "exp_avg"
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
-LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track, in float32, may be beyond it
+LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track in float32 may exceed it
 UNKNOWN = 1000.0  # C of unknown betas: that of (0, 0.999), above that of all usual ones
 
 
 def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = None) -> Arrays:
-    """The arrays, with each lossy second moment at least what the first one says, and nothing
-    finite beyond what its own dtype holds.
+    """The arrays, with each lossy second moment at least what the first one implies, and finite
+    values limited to the range of their dtype.
 
     Args:
         arrays: Of a track; none of them changes. The first moment stands under the name of the

@@ -1,11 +1,11 @@
 """Which parts of a state are lossy (delta-coded), exact (stored as they are) or skipped.
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
-a target of its own, "distance=0.1" or "bits=4", whatever the others have. Tensors of one target
-are a family: they share an alphabet. Each of an optimizer's tensors with a target has levels of its
-own: their magnitudes differ from layer to layer, and shared levels would keep only the largest.
-Small ones of a kind are a family, "bits=3 exp_avg": they share a code table only, see
-`scheme.batch`. A large one is a family by itself, "bits=3 optimizer/state/0/exp_avg".
+a target of its own, "distance=0.1" or "bits=4". Tensors of one target are a family: they share an
+alphabet. But an optimizer's tensors with a target have levels of their own, because magnitudes
+differ from layer to layer, and shared levels would keep only the largest. Small tensors of one
+kind are a family, "bits=3 exp_avg", and share only a code table, see `scheme.batch`. A large tensor
+is a family by itself, "bits=3 optimizer/state/0/exp_avg".
 
 Running means of gradients and of their squares are lossy too, with the target MOMENT. They are
 recognised by name, see `moments_among`.
@@ -46,10 +46,10 @@ KNOWN = LOSSY_MOMENTS | {"step", "mu_product"}
 AVERAGES = {"ema", "swa", "average", "averaged", "shadow"}  # words in keys of averaged weights
 MOMENT = "bits=3"  # their target: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers
-MOST_NEAREST = 3  # names in a message about a pattern that matches none
+MOST_NEAREST = 3  # names in the message about a pattern without a match
 MOST_COMPARED = 10_000  # names that such a pattern is compared with, in about a second
-# Elements of an optimizer's tensor. An alphabet takes about 0.4 ms besides its elements; from here
-# on they take as long themselves.
+# Elements from which on an optimizer's tensor gets an alphabet of its own: coding so many takes as
+# long as the fixed part of an alphabet, about 0.4 ms.
 LARGE = 2**16
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
@@ -64,8 +64,8 @@ class Policy:
     have the target MOMENT. Averaged weights (see `is_average`) are lossy if ``ema`` is "lossy".
     Everything else is exact.
 
-    Every pattern has to match a name of the first state, see `check_matches`. A mark after the
-    kind says that its pattern need not: {"*/debug": "skip?"}.
+    Every pattern has to match a name of the first state, see `check_matches`, unless its kind ends
+    with the mark OPTIONAL: {"*/debug": "skip?"}.
     Raises SettingsError for another mapping, and for another ``ema``.
     """
 
@@ -102,14 +102,14 @@ class Policy:
     def check_matches(self, names: Iterable[str]) -> None:
         """Check that every pattern without a mark matches a name.
 
-        A pattern that matches, but only names that earlier patterns of another kind match first, is
-        no error: "the first match counts" says what it does. The log says that it does nothing.
+        If earlier patterns of another kind match all names of a pattern, it has no effect, because
+        the first match counts. That is no error, but a warning in the log.
 
         Args:
             names: Of all tensors, other values and containers of a state, skipped ones too.
 
         Raises:
-            SettingsError: A pattern matches nothing. The message has the names nearest to it.
+            SettingsError: A pattern matches nothing. The message has the nearest names.
         """
         idle, overruled, seen = dict(self._patterns), set[str](), list[str]()
         for name in names:
@@ -243,9 +243,9 @@ def family(name: str) -> str:
 
 
 def is_average(name: str) -> bool:
-    """Whether a key above a tensor says that it is an average of weights: "model_ema/0.weight".
+    """Whether a key above a tensor names an average of weights: "model_ema/0.weight".
 
-    Not in an optimizer, which may average anything.
+    Keys in an optimizer do not count: an optimizer may average anything.
     """
     *keys, _ = name.split("/")
     words = {word.lower() for key in keys for word in _WORD.findall(key)}
@@ -271,7 +271,7 @@ def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
         target: As "bits=3".
         name: Of the tensor, in a state's tree or in DCP.
         size: Its number of elements.
-        of_optimizer: Whether an optimizer keeps it of a parameter.
+        of_optimizer: Whether an optimizer keeps it for a parameter.
 
     Raises SettingsError for a tolerance or distance of an optimizer's tensor: a second moment with
     an error of either sign could become negative.
@@ -285,12 +285,12 @@ def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
 
 
 def _key(name: str) -> str:
-    """The name of a tensor that a chunk of DCP is a part of; other names stay."""
+    """The name of the tensor to which a chunk of DCP belongs; other names stay."""
     return name.rpartition("@")[0] or name
 
 
 def _kind_of(key: str) -> str:
-    """What an optimizer keeps: the last part of a tensor's name, in a state's tree or in DCP."""
+    """The kind of an optimizer's tensor, "exp_avg": the last part of its name, in a tree or DCP."""
     return re.split("[/.]", key)[-1]
 
 
@@ -330,7 +330,7 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _without_match(pattern: str, kind: str, names: Sequence[str]) -> str:
-    """The message about a pattern that matches none of these names."""
+    """The message about a pattern that matches none of the names."""
     literal = re.sub(r"[*?]|\[|\]", "", pattern)
     nearest = get_close_matches(literal, names, MOST_NEAREST, cutoff=0.0)
     return (

@@ -24,7 +24,7 @@ HEAD = 65536  # bytes that `check_torch_file` needs
 DAMAGED = (
     "the file is truncated or damaged: copy it again from where it was saved, or use another one"
 )
-# How torch and safetensors call a file that ends too early.
+# Words with which torch and safetensors report a file that ends too early.
 _CUT_OFF = re.compile("unexpected EOF|failed reading zip|header too small|header length|incomplete")
 _ZIP, _TAR = b"PK\3\4", b"ustar"
 _MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # how files of torch before 1.6 begin
@@ -166,7 +166,7 @@ def kind_of(path: Path) -> str:
 
 
 def _problem(exc: Exception) -> str:
-    """Why a file cannot be read, and what to do if it was cut off."""
+    """Why a file cannot be read; for a truncated file also what to do."""
     reason = _reason(exc)
     if isinstance(exc, zipfile.BadZipFile | EOFError) or _CUT_OFF.search(reason):
         return f"{DAMAGED} ({reason})"

@@ -66,7 +66,7 @@ _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) 
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 NUMBERS = frozenset(_SCALARS)  # numpy's scalars of a dtype that a tensor can have
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
-COPIED = 256  # bytes: up to here a copy takes less time than a view of other bytes
+COPIED = 256  # bytes: up to here a copy as bytes takes less time than a view as bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
 _ALONE = re.compile("bits=[^ ]+ .")
 
@@ -89,8 +89,10 @@ class TensorSpec:
 
     @cached_property
     def alone(self) -> bool:
-        """Whether it has a target and levels of its own, as an optimizer's moments have: something
-        follows the target in the name of its family."""
+        """Whether the tensor has a target and levels of its own, as an optimizer's moments have.
+
+        Then a name follows the target in the name of its family.
+        """
         return bool(_ALONE.match(self.family))
 
     @property
@@ -136,19 +138,19 @@ class Layout:
 
     @cached_property
     def by_family(self) -> tuple[tuple[TensorSpec, ...], ...]:
-        """The lossy tensors of each family, in the order of the first ones."""
+        """The lossy tensors of each family, in the order of their first tensors."""
         return _grouped((t, t.family) for t in self.tensors if t.lossy)
 
     @cached_property
     def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
-        """Each lossy tensor; those that are alone by family."""
+        """Each lossy tensor by itself, but those that are alone by family."""
         return _grouped(
             (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
         )
 
     @cached_property
     def digest_texts(self) -> tuple[bytes, ...]:
-        """What a track's digest says of each tensor before its content, see FORMAT.md."""
+        """What a track's digest covers of each tensor before its content, see FORMAT.md."""
         return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
 
     @cached_property
@@ -457,7 +459,7 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
             value = value.detach().to(torch.float32)
         elif spec.dtype in _BITS:
             value = value.detach().contiguous().view(getattr(torch, _BITS[spec.dtype]))
-        # From any device; gradients are left and conjugate bits resolved.
+        # Copies from any device, detaches, and resolves conjugate bits.
         value = value.contiguous().numpy(force=True)
     array = np.asarray(value)
     if spec.lossy:

@@ -45,7 +45,7 @@ MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
 MAX_INTEGER = 14_000  # bits: what Python reads from a text
 MAX_ALIKE = 100  # keys of one mapping with one hash: more are an attack on the time to read them
-FEW = 64  # items of a container with long lists whose text is put together from theirs
+FEW = 64  # items up to which the text of a container with long lists is joined from theirs
 HASH_BITS = 60  # at most two shorter integers have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
@@ -90,7 +90,7 @@ class Template:
         firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
         self._firsts = [firsts[number] for number in sorted(firsts)]
         self._fingerprints: list[tuple[Any, ...]] = []  # of the last state, ties too
-        self._firsts_found: tuple[tuple[Any, ...], ...] = ()  # the same without ties
+        self._firsts_found: tuple[tuple[Any, ...], ...] = ()  # the fingerprints without ties
         self._tensors: list[Any] = []
         self._values: list[str] = []
 
@@ -179,14 +179,14 @@ def flatten(
     """Split a nested state: mappings, lists, tuples, tensors, numbers, strings, bytes, None.
 
     Types are kept, with these exceptions. A Parameter, or another subclass of torch.Tensor that
-    can be stored, comes back as a plain tensor; every tensor comes back on the CPU and requires no
-    gradient. A memory map comes back as an array. Subclasses of OrderedDict, Counter, list and
-    tuple come back as these; all other mappings, a defaultdict for example, as dict.
+    can be stored, comes back as a plain tensor. Every tensor comes back on the CPU and requires no
+    gradient. A memory map comes back as an array. A subclass of OrderedDict, Counter, list or tuple
+    comes back as that type. All other mappings, a defaultdict for example, come back as dict.
 
     Args:
         state: The state.
         is_skipped: Says by name what to leave out; in a sequence, None takes its place.
-        lists: The long lists of the states before, with the same ``is_skipped``; filled on the way.
+        lists: The long lists of earlier states, with the same ``is_skipped``; updated.
 
     Raises:
         DTypeError: The state holds another object, a named tuple for example; subclasses of
@@ -249,10 +249,10 @@ def value_names(structure: str) -> list[str]:
 
 
 def value_origins(before: str, now: str) -> tuple[int | None, ...]:
-    """For each value of a structure, the number of the value that another one has in its place.
+    """For each value of a structure, the number of another structure's value in the same place.
 
-    The place of a value are the keys and indices on the way to it. Unlike a name it depends on no
-    rule for writing a key as text.
+    A value's place is the keys and indices on the way to it. Unlike its name, the place does not
+    depend on how keys are written as text.
 
     Args:
         before, now: Structures that `check_structure` accepts.
@@ -260,25 +260,27 @@ def value_origins(before: str, now: str) -> tuple[int | None, ...]:
     Returns:
         As many numbers as ``now`` has values; None where ``before`` has none.
     """
-    found: dict[int, int | None] = {}
+    origins: dict[int, int | None] = {}
 
     def visit(old: Any, new: Any) -> None:
         ((tag, content),) = new.items()
         if tag == "v":
-            found[content] = old.get("v") if old else None
+            origins[content] = old.get("v") if old else None
         elif tag != "t":
-            there = dict(_places(old)) if old else {}
+            old_children = dict(_places(old)) if old else {}
             for place, child in _places(new):
-                visit(there.get(place), child)
+                visit(old_children.get(place), child)
 
     if now:
         visit(_loaded(before) if before else None, _loaded(now))
-    return tuple(found[number] for number in range(len(found)))
+    return tuple(origins[number] for number in range(len(origins)))
 
 
 def check_structure(structure: str, n_tensors: int) -> None:
-    """Raise StructureError for a structure that `flatten` did not make; its values are not needed:
-    they are numbered from 0 on."""
+    """Raise StructureError for a structure that `flatten` cannot have made.
+
+    The values themselves are not needed, but their numbers are 0, 1, 2 and so on.
+    """
     if not structure:
         return
     reader = _Unflattener([None] * n_tensors, ["null"] * structure.count('"v"'), check_number)
@@ -288,7 +290,7 @@ def check_structure(structure: str, n_tensors: int) -> None:
 
 
 def _places(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The key of each child of a node, as JSON, or its index; and the child."""
+    """The key (as JSON) or index of each child of a node, and the child."""
     ((tag, content),) = node.items()
     if tag in _MAPPINGS:
         yield from ((dumped(key), child) for key, child in content)
@@ -307,10 +309,11 @@ def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
 
 
 def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ()) -> Iterator[str]:
-    """The name of everything in a state, containers and what a policy skips too.
+    """The names of everything in a state, including containers and what a policy skips.
 
-    above: ids of the containers around the value. What is skipped may hold itself, and keys that no
-    state can have; these are left out.
+    Skipped parts may contain themselves or have keys that no state can have; both are left out.
+
+    above: ids of the containers around the value.
     """
     tag = "" if is_tensor(value) else _tag(value)
     if not tag or len(above) > MAX_DEPTH or id(value) in above:
@@ -350,13 +353,13 @@ class _Flattener:
         return self._filled(value, tag, name, node)
 
     def begin(self) -> None:
-        """Begin another state; the lists that the last one did not have are forgotten."""
+        """Begin another state, and forget long lists that the last state did not have."""
         for gone in self._lists.keys() - self._looked_at:
             del self._lists[gone]
         self._looked_at.clear()
 
     def holds_tensors(self, value: Any, name: str | None, depth: int) -> bool:
-        """Whether a tensor of the layout is anywhere in a container. Notes long lists on the way.
+        """Whether a tensor of the layout is anywhere in a value. Notes long lists on the way.
 
         Raises StateMismatchError for too many containers inside each other.
         """
@@ -373,7 +376,7 @@ class _Flattener:
                 return True
             if depth == MAX_DEPTH:
                 raise _too_deep(name)
-            if type(child) not in _KEYS:  # which no container is
+            if type(child) not in _KEYS:  # plain values hold nothing
                 own = _joined(name, str(key)) if name is not None and _is_short(key) else None
                 if self.holds_tensors(child, own, depth + 1):
                     return True
@@ -389,7 +392,7 @@ class _Flattener:
         return self._text_of_lists(value, name, depth)
 
     def _is_long(self, value: Any, tag: str, name: str | None, depth: int) -> bool:
-        """Whether this is a long list of plain values, whose text `_text_of_lists` makes."""
+        """Whether a value is a long list of plain values, for `_text_of_lists`."""
         if len(value) < LONG or name is None or depth == MAX_DEPTH:
             return False
         if not self._lists.setdefault((tag, name), LongList(tag)).look_at(value):
@@ -507,7 +510,7 @@ def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str
 
 
 def _is_short(key: Any) -> bool:
-    """Whether this can be a key, and has a text."""
+    """Whether a value can be a key and can be written as text."""
     return type(key) in _KEYS and not (type(key) is int and key.bit_length() > MAX_INTEGER)
 
 

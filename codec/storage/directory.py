@@ -64,8 +64,11 @@ class Store(ABC):
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Those of these records that somebody has removed or renamed, as far as a cheap look
-        tells. It costs the same for any number of records, unless something was removed."""
+        """Which of these records somebody has removed or renamed, by a cheap check.
+
+        The check may miss a removal, see each store. Its cost does not depend on the number of
+        records, unless the directory has changed.
+        """
 
     @abstractmethod
     def set_aside(self, name: str) -> None:
@@ -152,7 +155,7 @@ class Directory(Store):
         if self._seal.is_whole():
             return []
         try:
-            self._seal.put_on()  # before the listing: what changes later breaks it
+            self._seal.put_on()  # before the listing: later changes break the seal
             there = set(os.listdir(self.path))
         except OSError:  # unknown: the seal is off, so the next look tries again
             self._seal.take_off()
@@ -227,12 +230,12 @@ class Directory(Store):
 
 
 class Seal:
-    """Tells whether anybody else has put something into a directory or taken something out.
+    """Tells whether anybody else has added files to a directory or removed files from it.
 
-    Whoever does that sets the directory's time of change. After each change of our own we set this
-    time back by one nanosecond, or by the file system's unit if that is larger. What anybody else
-    does then sets another time, even in the same tick of the clock. Unnoticed is only a change
-    in the microseconds between our own one and the new seal.
+    Such a change sets the directory's modification time. After each change of our own we set this
+    time back by one nanosecond, or by the file system's unit if that is larger. A change by anybody
+    else then leads to another time, even in the same tick of the clock. Only a change in the
+    microseconds between our own change and the new seal stays unnoticed.
 
     Without permission to set the time, the seal is never whole.
 
@@ -241,10 +244,10 @@ class Seal:
 
     def __init__(self, place: Path | int) -> None:
         self._place = place
-        self._time: int | None = None  # of the last change, ns; None: the seal is off
+        self._time: int | None = None  # modification time, ns; None: the seal is off
 
     def is_whole(self) -> bool:
-        """Whether nobody else has changed the directory since the seal was put on."""
+        """Whether the seal is on and nobody else has changed the directory since."""
         try:
             return self._time is not None and os.stat(self._place).st_mtime_ns == self._time
         except OSError:
@@ -254,10 +257,10 @@ class Seal:
         """Put the seal on, or put it on anew."""
         self.take_off()
         with contextlib.suppress(OSError):  # the directory belongs to somebody else
-            found = os.stat(self._place)
-            os.utime(self._place, ns=(found.st_atime_ns, found.st_mtime_ns - 1))
+            before = os.stat(self._place)
+            os.utime(self._place, ns=(before.st_atime_ns, before.st_mtime_ns - 1))
             sealed = os.stat(self._place).st_mtime_ns
-            if sealed < found.st_mtime_ns:  # else somebody has changed it meanwhile
+            if sealed < before.st_mtime_ns:  # else somebody has changed it meanwhile
                 self._time = sealed
 
     def take_off(self) -> None:
@@ -306,7 +309,7 @@ def publish(
         overwrite: Replace a file of that name.
         nameless: Descriptor of the directory if files without a name can be made in it. That takes
             fewer calls, and a kill leaves nothing behind.
-        changing: Makes a context for each change of the directory, see `Seal.opened`.
+        changing: Returns a context for each change of the directory, see `Seal.opened`.
 
     Returns:
         When its bytes had been fsynced, by `time.perf_counter`. Only its name comes after that.
@@ -394,7 +397,7 @@ def why_unusable(exc: OSError) -> str:
     if exc.errno == errno.EROFS:
         return "is on a read-only file system, where a chain can only be read; choose another place"
     if isinstance(exc, PermissionError):
-        return "this user may not write there; change its permissions, or choose another place"
+        return "this user may not write there; change the permissions, or choose another place"
     if isinstance(exc, FileExistsError | NotADirectoryError):
         return "is no directory and cannot become one"
     return "cannot be made, or nothing can be written there"

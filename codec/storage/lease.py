@@ -42,7 +42,7 @@ from .source import entry_of
 
 WRITER = ".writer"
 MAX_TOKEN = 4096  # bytes: it is a line
-LOOK = 60.0  # seconds between two listings for missing records: a save takes three requests anyway
+LOOK = 60.0  # seconds between two listings for missing records: each is one more request
 LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
 
@@ -57,7 +57,7 @@ class LeasedStore(Store):
         self._remote = remote
         self._doubtful = self._unsettled = False
         self._contested_until = 0.0
-        self._looked = time.monotonic()  # for missing records
+        self._looked = time.monotonic()  # when missing records were last looked for
         self._known: set[str] = set()  # names that belong here, once something is published
         self._first: int | None = None  # the first step that was published
         self._closed = False
@@ -126,8 +126,7 @@ class LeasedStore(Store):
         return synced or time.perf_counter()
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """The records that are gone, see `Store.missing`: by a listing, at most one every LOOK
-        seconds."""
+        """The records that are gone, see `Store.missing`. Lists at most once in LOOK seconds."""
         if time.monotonic() < self._looked + LOOK:
             return []
         self._looked = time.monotonic()
@@ -141,8 +140,7 @@ class LeasedStore(Store):
         return gone if gone and self._is_gone(gone[0]) else []
 
     def _is_gone(self, name: str) -> bool:
-        """Whether the store, asked for this record alone, says that there is none: a listing may
-        be older."""
+        """Whether the store says that this record does not exist. A listing may be out of date."""
         try:
             self._remote.nbytes(name)
         except FileNotFoundError:

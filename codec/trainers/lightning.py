@@ -150,8 +150,8 @@ class ChainCheckpointIO(CheckpointIO):
     The weights and the optimizers' moments come back as the track, everything else exactly;
     policy={"optimizer_states/*": "exact"} keeps the moments exact. Something that a chain cannot
     hold (such as an object in the hyper-parameters) raises DTypeError, which names the policy that
-    skips it. A checkpoint's step is `global_step`. Of a state that was just saved, another file
-    names the record that is there. Another state of the same global_step takes the next free step.
+    skips it. A checkpoint's step is `global_step`. If a file has the same state as the file before,
+    both name one record. Another state of the same global_step takes the next free step.
 
     With gradients_of, records hold the gradients of every step, from which weights, moments and all
     else come back to the last bit, see `codec.rerun`. Checkpoints have to come every few steps:
@@ -176,9 +176,8 @@ class ChainCheckpointIO(CheckpointIO):
             if settings.get(name):
                 raise SettingsError(f"{name} is not for ChainCheckpointIO: {reason}")
         self._model = gradients_of
-        self._newest: tuple[str, Pointer] | None = (
-            None  # digest of the newest state, and its record
-        )
+        # The digest of the newest state, and the pointer to its record.
+        self._newest: tuple[str, Pointer] | None = None
         self._run = ChainRun(path, True, settings, gradients=gradients_of is not None)
 
     def save_checkpoint(

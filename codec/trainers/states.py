@@ -92,9 +92,9 @@ def as_tensors(state: Any) -> Any:
 
 
 def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> str:
-    """xxh3-128, hex, over every bit of a state, but for what is skipped by its name.
+    """xxh3-128, hex, over every bit of a state, without what ``is_skipped`` says by its name.
 
-    Raises DTypeError, StateMismatchError for what a chain cannot hold.
+    Raises DTypeError or StateMismatchError for what a chain cannot hold.
     """
     parts = flatten(state, is_skipped)
     specs = (spec_of(name, tensor, lossy=False) for name, tensor in parts.tensors.items())

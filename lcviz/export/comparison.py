@@ -22,7 +22,7 @@ class TensorError:
 
     distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both norms are 0, infinite if only the denominator is.
     largest: max |restored − u|. stored: EXACTLY, LOSSY, or the target of an optimizer's moment, as
-    "bits=3". What is stored exactly has no error.
+    "bits=3". A tensor that is stored exactly has no error.
     """
 
     name: str
@@ -37,9 +37,9 @@ class ComparedStep:
     """One step of a chain and its original.
 
     source: the file's name. kind, nbytes: of the record. full_nbytes: the state in float32.
-    file_nbytes: the file, or such a file of what is kept of it. zipped: that file deflated, None if
-    it was not tried. distance, largest: as in `TensorError`, over all weights: an optimizer's
-    moments are apart. tensors: each one of the state. track: xxh3-128 of what is restored.
+    file_nbytes: the file, without the parts that are left out. zipped: the same deflated, None if
+    it was not tried. distance, largest: as in `TensorError`, over all weights, without an
+    optimizer's moments. tensors: each one of the state. track: xxh3-128 of what is restored.
     """
 
     step: int
@@ -74,7 +74,7 @@ class Totals:
 def errors(
     layout: Layout, track: Arrays, live: Arrays, first: Arrays
 ) -> tuple[float, float, tuple[TensorError, ...]]:
-    """Distance and largest error over all weights, and of each tensor.
+    """The distance and the largest error over all weights, and the errors of each tensor.
 
     Args:
         layout: of the three states, each name -> array.
@@ -102,7 +102,7 @@ def errors(
 
 
 def zipped_nbytes(file: IO[bytes]) -> int:
-    """Bytes of a file, from where it is, deflated as zip programs do by default."""
+    """Bytes of the rest of a file, deflated as zip programs do by default."""
     packer, total = zlib.compressobj(6), 0
     while chunk := file.read(_CHUNK):
         total += len(packer.compress(chunk))

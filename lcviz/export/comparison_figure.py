@@ -77,7 +77,7 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
 
 
 def tensors_of_step(one: ComparedStep) -> Panel:
-    """Relative distance of every tensor of a step, the largest ones as bars; the table has all."""
+    """Relative distances of a step's tensors: the largest as bars, all in the table."""
 
     def size(t: TensorError) -> float:
         return t.distance if math.isfinite(t.distance) else math.inf

@@ -36,7 +36,7 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """What a visitor chooses. left_out: outermost keys of the files that the chain lacks."""
+    """What a visitor chooses. left_out: outermost keys of the files that are left out."""
 
     coding: Coding = field(default_factory=Coding)
     base_every: int | None = 1000
@@ -44,7 +44,7 @@ class ChainSettings:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those of a Checkpointer, by their names."""
+        """The arguments of a Checkpointer, by their names."""
         return self.coding.header() | {"base_every": self.base_every}
 
 
@@ -162,7 +162,7 @@ def _save(
 def _file_sizes(
     file: OwnFile, state: Mapping[Any, Any], left_out: Collection[str], deflates: bool
 ) -> tuple[int, int | None]:
-    """Bytes of a file, and deflated; where something is left out, of such a file without it."""
+    """Bytes of a file, and deflated (None if not tried), without the parts that are left out."""
     if not file.left_out and not any(key in left_out for key in file.parts):
         with file.source.open("rb") as whole:
             return file.nbytes, zipped_nbytes(whole) if deflates else None

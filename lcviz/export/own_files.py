@@ -1,8 +1,8 @@
 """A visitor's own checkpoints: files or a chain, checked one by one and put in order.
 
 Files that cannot be used are refused, each with a sentence; the others are taken. A .pt is read by
-a separate process (lcviz.server.unpickle) and kept in the visitor's place, with all that it holds,
-as .safetensors.
+a separate process (lcviz.server.unpickle). All that it holds is kept in the visitor's place, as
+.safetensors.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ Tell = Callable[[int, int, str], None]  # files done, files in all, name of the 
 class OwnFile:
     """One checkpoint.
 
-    source: the file as it came; nbytes and sha256 are its. converted: the .safetensors to read, the
-    source itself if it is one. tensors: name -> (dtype, shape). parts: outermost key -> bytes of
-    the tensors below it; {} of a flat state. left_out: outermost keys that no chain can hold, with
-    the reason. step: its step.
+    source: the file as it came; nbytes and sha256 belong to it. converted: the .safetensors to
+    read, which may be the source itself. tensors: name -> (dtype, shape). parts: outermost key ->
+    bytes of the tensors below it; {} of a flat state. left_out: outermost keys that no chain can
+    hold, with the reason. step: its step.
     """
 
     name: str
@@ -96,7 +96,7 @@ class OwnFile:
             structure, values, names = json.loads(header["__metadata__"][METADATA])
             parts = Parts(structure, {name: found[name] for name in names}, tuple(values))
             found = unflatten(parts)
-        if all(map(is_tensor, found.values())):  # alike, whatever kind of file has them
+        if all(map(is_tensor, found.values())):  # the same order from each kind of file
             return {name: found[name] for name in sorted(found, key=str)}
         return found
 
@@ -263,7 +263,7 @@ def _open_file(
         check_torch_zip(file, nbytes)
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
     place.remove(target)  # of an attempt that was given up
-    most = 2 * nbytes + MAX_JSON  # that it may become: its tensors and its header
+    most = 2 * nbytes + MAX_JSON  # bytes of the target at most: its tensors and its header
     place.take(most)
     try:
         answer = reader.convert(path, target, waiting)

@@ -68,8 +68,8 @@ def _cards(made: Compressed) -> None:
             f"As files{alike}",
             nbytes_text(t.files) if t.files else "a chain",
             f"chain: {percent_text(t.chain / t.files)} of it" if t.files else None,
-            "The bytes of the files that were opened, and what share of them the chain takes. "
-            "Where something is left out, of such files without it.",
+            "The bytes of the files that were opened, without parts that were left out, and the "
+            "share of them that the chain takes.",
         ),
         (
             f"Zipped{alike}" if left_out else "As zipped files",
@@ -94,13 +94,14 @@ def _cards(made: Compressed) -> None:
     ]
     widgets.cards(cards, "export-cards", 6)
     kept = describe(made.receipt)["Kept"]
-    told = [f"{kept[0].upper()}{kept[1:]}."]
+    sentences = [f"{kept[0].upper()}{kept[1:]}."]
     last = made.steps[-1].tensors
     if moments := sorted({e.stored for e in last if e.stored not in (LOSSY, EXACTLY)}):
-        told.append(f"Of an optimizer's moments, {' or '.join(map(stored_text, moments))} each.")
+        bits = " or ".join(map(stored_text, moments))
+        sentences.append(f"Of an optimizer's moments, {bits} each.")
     if left_out:
-        told.append(f"Left out, of the files too: {plain(', '.join(left_out))}.")
-    st.caption(" ".join(told))
+        sentences.append(f"Left out, of the files too: {plain(', '.join(left_out))}.")
+    st.caption(" ".join(sentences))
 
 
 def _loaded(made: Compressed) -> Package:

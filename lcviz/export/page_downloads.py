@@ -142,7 +142,7 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
     if restored.left_out:
         others = plural(restored.left_out, "value")
-        text += f" Such a file holds tensors alone, without {others} of the chain."
+        text += f" Such a file holds only tensors, and lacks {others} of the chain."
     st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
     label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"

@@ -34,7 +34,7 @@ from .page_upload import opened_files
 from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session, the newest
-MOST_ROWS = 5  # of the table of files, then it scrolls: the button below is on the first screen
+MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button stays in view
 MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
@@ -134,10 +134,10 @@ def _contents(own: OwnFiles) -> None:
         st.warning(plain(sentence), icon=":material/difference:")
     if reasons := {name: why for file in own.files for name, why in file.left_out.items()}:
         few = list(reasons.items())[:MOST_SENTENCES]
-        told = ", ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
+        parts = ", ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
         more = ", and more" if len(reasons) > len(few) else ""
         st.warning(
-            f"Left out on both sides, because a chain cannot hold it: {told}{more}.",
+            f"Left out of files and chain, because a chain cannot hold it: {parts}{more}.",
             icon=":material/remove_selection:",
         )
     rows = pd.DataFrame(list(map(_row, own.files)))
@@ -194,7 +194,7 @@ def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
 
 
 def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
-    """What of the files is left out: nothing until the visitor says so."""
+    """The parts of the files that the visitor leaves out: none at first."""
     if len(parts) < 2:
         return frozenset()
     chosen = st.session_state.get(_LEFT_OUT, [])
@@ -209,9 +209,9 @@ def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
             format_func=lambda name: plain(_part_text(name, parts[name])),
             bind="query-params",
             persist_state="session",
-            help="Everything in the files is kept until you click a part here: weights as you set "
-            "above, an optimizer's moments with 3 bits each, all else exactly. What you leave out "
-            "is left out of the files too, when sizes are compared.",
+            help="Click a part to leave it out; at first everything is kept: weights as you set "
+            "above, an optimizer's moments with 3 bits each, all else exactly. When sizes are "
+            "compared, the part does not count in the files either.",
         )
     )
 

@@ -29,8 +29,8 @@ def opened_files() -> OwnFiles | None:
         grid = st.grid(2, min_column_width=320, key="export-places")
         turn = st.session_state.setdefault(_TURN, 0)
         with grid.cell():
-            # A new widget for every upload: the server drops its copy of the one before. It takes
-            # any kind of file: for a wrong one Streamlit shows a red name, and not what to do.
+            # A new widget for every upload, so that the server drops its copy of the one before. It
+            # takes any kind of file: of a wrong one Streamlit would not say what to do.
             st.file_uploader(
                 f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
                 accept_multiple_files=True,
@@ -38,8 +38,8 @@ def opened_files() -> OwnFiles | None:
                 on_change=_received,
                 args=(turn,),
                 max_upload_size=UPLOAD_MIB,
-                help="Files with numbers in their names; or the chain that Download chain or "
-                f"Download everything gave. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
+                help="Files with numbers in their names; or a chain from Download chain or "
+                f"Download everything. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
                 "They are kept for this browser tab alone, and deleted with it.",
             )
         with grid.cell():

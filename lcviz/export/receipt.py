@@ -49,7 +49,7 @@ _SETTINGS = {
     "scope": (str,),
     "coder": (str,),
 }
-# What receipts did not say at first.
+# Settings that old receipts lack.
 _OLDER = {"tolerance": None, "distance": None, "quantizer": "exponent"}
 _SIZES = {
     "float32": "its steps in float32 take",
@@ -121,7 +121,7 @@ def of_files(
         package: the verified archive.
         what: the files in words.
         settings: of the Checkpointer.
-        files: name, step, bytes, sha256 of each, and the outermost keys that were left out of it.
+        files: name, step, bytes, sha256 and left-out outermost keys of each.
     """
     return _receipt("files", package) | {
         "what": what,
@@ -133,7 +133,7 @@ def of_files(
 
 
 def names_left_out(receipt: Receipt) -> list[str]:
-    """Outermost keys that were left out of some file."""
+    """The outermost keys that were left out of at least one file."""
     files = receipt.get("files", [])
     return list(dict.fromkeys(name for file in files for name in file.get("left_out", [])))
 

@@ -140,7 +140,7 @@ def states(found):
 
 
 def in_order(state):
-    """Tensors alone by their names; anything else as it is."""
+    """A state of tensors alone sorted by their names; any other state as it is."""
     if all(isinstance(value, torch.Tensor) for value in state.values()):
         return {key: state[key] for key in sorted(state, key=str)}
     return state
@@ -264,7 +264,7 @@ if __name__ == "__main__":
 '''
 
 
-# One line installs all: the project's own packages, and what they need in tried versions.
+# One line installs everything: the project's packages and tested versions of what they need.
 _FOLDER_COMMAND = "pip install FOLDER-OF-LCVIZ"
 _MISSING = f"""except ModuleNotFoundError as exc:
     sys.exit(

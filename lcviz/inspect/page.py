@@ -206,16 +206,16 @@ def _cards(summary: Summary) -> None:
             else f"{plural(others, 'other setting')} before"
             if others
             else f"{CODER_NAMES[keep.coder].split(' ')[0]}, {SCOPES[keep.scope]}",
-            "How much of a change the newest record keeps: its largest 2ˣ − 1 buckets with x bits, "
-            "what fits into a budget, or all but a share, its distance. Then its coder, and what "
-            "shares one set of levels.",
+            "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
+            "buckets. With a budget: what fits into it. With a distance: all but this share. Then "
+            "its coder, and what shares one set of levels.",
         ),
         (
             "Behind",
             "unknown" if summary.behind is None else percent_text(summary.behind),
             None,
-            "How far a restart from the newest record would be behind: what it leaves of the "
-            "weights, as a share of how far they were trained since the base.",
+            "How far a restart from the newest record would be behind: what the record leaves of "
+            "the change of the weights, as a share of how far they were trained since the base.",
         ),
         (
             "Complete",

@@ -102,9 +102,9 @@ class Findings:
 class Upload:
     """An uploaded archive, in a file without a name on the visitors' shelf of this server.
 
-    Of what Export's *Download everything* gave, it is the chain inside. It is gone once it is
-    closed, at the latest with the session. Raises OSError if the disk does not take it, FullError
-    if the shelf does not, SourceError if it must not be opened.
+    Of a zip from Export's *Download everything*, only the chain inside is kept. The file is gone
+    once it is closed, at the latest with the session. Raises OSError if the disk refuses it,
+    FullError if the shelf is full, SourceError if it must not be opened.
     """
 
     def __init__(self, name: str, content: memoryview) -> None:
@@ -135,7 +135,7 @@ class Upload:
 def _check_not_inside(target: object) -> None:
     """Raise SourceError for the path of a zip that holds a chain beside other files."""
     inside = None
-    with suppress(OSError, ValueError):  # no such file: why it is no chain is said already
+    with suppress(OSError, ValueError):  # no such file: the caller says why it is no chain
         if isinstance(target, Path) and target.is_file():
             with target.open("rb") as file:
                 inside = chain_inside(file, target.stat().st_size)
@@ -214,7 +214,7 @@ def _elsewhere(otherwise: str) -> str:
             on_change=_received,
             args=(turn,),
             max_upload_size=UPLOAD_MIB,
-            help="Of Export's Download chain or Download everything. It is kept for this browser "
+            help="From Export's Download chain or Download everything. It is kept for this browser "
             "tab alone, and deleted with it.",
         )
     return path

@@ -47,9 +47,9 @@ class Alphabet:
     energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
-    encoded: as the record has it; of code words with only the FIRST_WORDS of the payload, an
-    arithmetic code is read as a whole. runlength_nbytes: bytes of the same symbols with run-length
-    Huffman, or an arithmetic code if that is shorter, and a new table.
+    encoded: as in the record, but of code words only the FIRST_WORDS of the payload; an arithmetic
+    code is whole, because it can only be read as a whole. runlength_nbytes: bytes of the same
+    symbols with run-length Huffman, or an arithmetic code if that is shorter, and a new table.
     """
 
     names: tuple[str, ...]
@@ -140,8 +140,8 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         step: the step.
 
     Returns:
-        Its alphabets, and their codes of the exponent stage alone, each (n,). A batch counts as
-        an alphabet for each tensor, coded alone.
+        Its alphabets, and their codes of the exponent stage alone, each (n,). Each tensor of a
+        batch counts as an alphabet that is coded alone.
     """
     alphabets, codes = [], []
     for group in (g for together in step.groups for g in apart(together)):

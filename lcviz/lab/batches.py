@@ -1,4 +1,4 @@
-"""Batches of an optimizer's moments, taken apart: one code table, but levels for each tensor."""
+"""Takes apart batches of an optimizer's moments: one code table, but levels for each tensor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Levels = NDArray[np.float32]
 def by_levels(
     group: Group, column: int | None = None
 ) -> Iterator[tuple[tuple[TensorSpec, ...], Codes, Levels]]:
-    """Tensors that share levels, their codes (n,) and these levels (k,).
+    """The tensors that share levels, their codes (n,) and their levels (k,).
 
-    That are all tensors of an alphabet, and each one of a batch.
+    The tensors of a batch come one by one, those of another alphabet all together.
 
     Args:
         group: The alphabet.
-        column: Which step's levels, of merged deltas; None for a plain delta.
+        column: The step whose levels are wanted, in merged deltas; None for a plain delta.
     """
     e = group.encoded
     codes = codec.decode(e).codes.reshape(-1)
@@ -38,19 +38,19 @@ def by_levels(
 
 
 def apart(group: Group) -> list[Group]:
-    """The alphabet; of a batch each tensor as it would be coded alone, with a table of its own."""
+    """The alphabet itself, or each tensor of a batch as it would be coded alone."""
     if not group.encoded.is_batch:
         return [group]
-    found = []
+    groups = []
     for (spec,), codes, levels in by_levels(group):
-        own = levels[: int(np.flatnonzero(levels).max(initial=0)) + 1]
-        alone = codec.Quantized(codes, own, spec.shape, group.encoded.bits, None)
-        found.append(Group((spec,), codec.encode(alone, group.encoded.coder), None))
-    return found
+        used = levels[: int(np.flatnonzero(levels).max(initial=0)) + 1]
+        alone = codec.Quantized(codes, used, spec.shape, group.encoded.bits, None)
+        groups.append(Group((spec,), codec.encode(alone, group.encoded.coder), None))
+    return groups
 
 
 def meaning_of(group: Group, code: int, column: int | None = None) -> float | str:
-    """The level of a code, or what it stands for in a batch. column: see `by_levels`."""
+    """The level of a code, or in a batch a text. column: see `by_levels`."""
     e = group.encoded
     if not e.is_batch:
         return float(e.levels[code] if column is None else e.levels[code, column])
@@ -58,7 +58,7 @@ def meaning_of(group: Group, code: int, column: int | None = None) -> float | st
 
 
 def alphabet_text(group: Group) -> str:
-    """What a page calls an alphabet: its one tensor, or how many share it and which."""
+    """What a page calls an alphabet: its tensor's name, or how many tensors and of which kind."""
     first, *others = group.tensors
     if not others:
         return first.name

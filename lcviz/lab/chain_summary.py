@@ -38,8 +38,8 @@ class Summary:
     seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
     the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
     delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
-    many steps. codings: the settings, the newest last. behind: see `RecordFacts`, of the newest
-    record; None if that is unknown. moments: see `RecordFacts`, of the newest
+    many steps. codings: the settings, the newest last. behind: see `RecordFacts`; of the newest
+    record, None if unknown. moments: see `RecordFacts`, of the newest
     base. tables, again: as in `RecordFacts`, summed.
     points: one for each record that leads further.
     """
@@ -98,7 +98,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         if f.problem or f.aside or is_past(e, step):
             continue
         step, behind = e.step, f.behind
-        if e.kind == "base" or f.full_nbytes:  # heads of deltas do not tell
+        if e.kind == "base" or f.full_nbytes:  # heads of deltas lack it
             full = f.full_nbytes
         here, share = full * len(f.steps), None
         full_nbytes += here

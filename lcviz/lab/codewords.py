@@ -1,6 +1,6 @@
-"""Code words: the first of a stream, and how often each occurs in all of it.
+"""Code words: the first ones of a stream, and how often each occurs in the whole stream.
 
-An arithmetic code has none: there, what each change takes of it.
+An arithmetic code has no words: instead, the bits that each change takes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class CodeWord:
 
     word: its bits, first bit first. rest: the bits after it: extra bits of a run; after an escape
     the class, the symbol and extra bits. run: zeros before the value. at: index of the value in the
-    alphabet. code: of the value; 0 only where every value has a word of its own. share: bits of an
-    arithmetic code that the value and the zeros before it take; its word and rest are empty.
+    alphabet. code: of the value; 0 only where every value has a word of its own. share: the bits
+    that the value and the zeros before it take of an arithmetic code, which has no word and rest.
     """
 
     word: str
@@ -37,9 +37,9 @@ class CodeWord:
 
 
 def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
-    """At most so many words from the start of the first stream; none if no bits are needed.
+    """The first words of the first stream, at most ``most``; none if no bits are needed.
 
-    Of an arithmetic code, whose payload must be whole, the first shares. Raises StreamError if the
+    Of an arithmetic code the first shares; its payload must be whole. Raises StreamError if the
     bits end within a word or are no words.
     """
     if e.arithmetic:

@@ -61,6 +61,5 @@ class DryRun:
 
 
 def record_nbytes(step: int, delta: Delta, layout: Layout) -> int:
-    """Bytes of a delta's record on disk: digests are as long whatever they say. layout: its
-    track's."""
+    """Bytes of a delta's record on disk; all digests are equally long. layout: of its track."""
     return len(dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta, layout))

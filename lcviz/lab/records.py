@@ -78,10 +78,10 @@ class RecordFacts:
 
     stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. coding:
     None of a base. behind: what the last step leaves of the lossy weights, as a share of what was
-    trained since the base; None of a base, or if its record does not say. full_nbytes: of the state
-    of one step, float32 where lossy; of heads only a base has it, and a step is then as large as in
-    the base before it. problem: a sentence, "" if all is
-    well. passing: a disk or network failed, so that reading again may help.
+    trained since the base; None of a base, and if the record does not say it. full_nbytes: of the
+    state of one step, float32 where lossy. If only heads are read, bases alone have it, and a step
+    counts as large as in the base before it. problem: a sentence, "" if all is well. passing: a
+    disk or network failed, so that reading again may help.
 
     Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
     read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;

@@ -118,8 +118,7 @@ def rebuild_step(
 
 
 def _given(delta: codec.Delta) -> Arrays:
-    """What a step stores of tensors that the step before did not have; without the new rows of a
-    tensor with codes."""
+    """The arrays that a step's transition stores, without the new rows of tensors with codes."""
     if delta.transition is None:
         return {}
     given, layout = delta.transition.arrays, delta.transition.layout

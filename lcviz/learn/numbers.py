@@ -36,7 +36,7 @@ def read_numbers(text: str) -> list[float]:
 
 
 def check_pairs(track: Sequence[float], trained: Sequence[float]) -> None:
-    """Raise ValueError, as `read_numbers` does, unless each weight has its partner in the track."""
+    """Raise ValueError unless both have the same number of weights, 2 to MOST."""
     if len(trained) != len(track):
         raise ValueError(
             f"there are {len(trained)} trained weights, but {len(track)} in the track; "

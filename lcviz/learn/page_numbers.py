@@ -18,7 +18,7 @@ from .numbers import MOST, TRACK, TRAINED, check_pairs, read_numbers, write_numb
 from .pictures import LETTERS
 
 SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
-_USABLE = "learn-usable"  # in the session: the reader's last numbers that could be used
+_USABLE = "learn-usable"  # in the session: the last usable numbers of the reader
 _HELD = "learn-run"  # in the session: the run's id and the checkpoint that is shown
 _STEP = "learn_step"  # in the URL: that checkpoint's step
 
@@ -59,7 +59,7 @@ def keep_numbers(live: list[float] | None, chosen: Numbers) -> None:
 
 
 def _of_reader() -> Numbers:
-    """The reader's numbers; while they cannot be used, the last that could."""
+    """The reader's numbers; while these cannot be used, the last usable ones."""
     grid = st.grid(2, min_column_width=320, key="fields")
     with grid.cell():
         trained = st.text_input(
@@ -94,7 +94,7 @@ def _of_reader() -> Numbers:
 
 
 def _read(text: str) -> list[float] | None:
-    """The numbers in the field above; None, and why below it, if they are none."""
+    """The numbers in the field above; returns None and shows the reason if it has none."""
     try:
         return read_numbers(text)
     except ValueError as exc:

@@ -132,7 +132,7 @@ def _arithmetic(shown: ShownStep) -> bool:
 
 
 def _words_are(shown: ShownStep) -> str:
-    """What stands where code words do, if these are none."""
+    """The text above the code words, if they are no code words or there are none."""
     if not shown.words:
         return "No bits are needed: all values are alike."
     return "" if shown.words[0].share is None else "Bits of each change and the zeros before it:"
@@ -149,7 +149,7 @@ def _plain(shown: ShownStep) -> str:
 
 
 def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
-    """A code word, or a share, and what it means. sign: 0 up, 1 down, 2 no change."""
+    """A code word or a share, with its meaning. sign: 0 up, 1 down, 2 no change."""
     bits = word.word + word.rest if word.share is None else f"{word.share:.1f}"
     if word.code == 0:
         return {"bits": bits, "sign": 2, "title": "no change"}

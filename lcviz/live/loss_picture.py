@@ -51,7 +51,7 @@ def loss_picture(
         _line("live", "down", "solid", x, [live[i] for i in shown]),
         _line("restored", "up", "dash", x, [restored[i] for i in shown]),
     ]
-    at = max(bisect_right(steps, viewed) - 1, 0)  # the newest step may not be measured yet
+    at = max(bisect_right(steps, viewed) - 1, 0)  # the newest loss may not be known yet
     text = (
         f"At step {steps[at]}: live {short_loss_text(live[at])}, restored "
         f"{short_loss_text(restored[at])}{_gap(live[at], restored[at])}."

@@ -31,9 +31,9 @@ class ShownStep:
     alphabets, codes: of the exponent stage; codes are None if they are no longer kept. kept:
     buckets of each alphabet; all of these are the weights'. header_nbytes, table_nbytes,
     word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
-    that the record holds. sizes: of the same symbols with each coder. words: the first of the
-    payload, of the alphabet with the index worded. states: before it and live; None if no longer
-    kept. trial: whether the record is only tried.
+    that the record holds. sizes: of the same symbols with each coder. worded: the index of the
+    first alphabet that needs bits. words: the first code words of its payload. states: before it
+    and live; None if no longer kept. trial: whether the record is only tried.
     """
 
     checkpoint: Checkpoint
@@ -178,7 +178,7 @@ def _of_record(
 
 
 def _first_words(every: Sequence[codec.Encoded]) -> tuple[int, tuple[CodeWord, ...]]:
-    """The first alphabet that needs bits, and the first of them."""
+    """The index of the first alphabet that needs bits, and its first code words."""
     for i, e in enumerate(every):
         if words := first_words(e, WORDS):
             return i, words

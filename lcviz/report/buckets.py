@@ -20,7 +20,7 @@ class KeptBucket:
     """One bucket of a step.
 
     count: its values. moved: ‖the step with it − the step without it‖, as a share of ‖ũ − the base
-    before the step‖ over the tensors that both have; None if that is 0.
+    before the step‖, over the tensors of both; None if the latter is 0.
     """
 
     exponent: int
@@ -52,7 +52,7 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
     counts: dict[tuple[int, int], int] = defaultdict(int)
     energy: dict[tuple[int, int], float] = defaultdict(float)
     zeros = n = 0
-    for _, codes, levels in (own for g in facts.groups for own in by_levels(g, facts.column)):
+    for _, codes, levels in (part for g in facts.groups for part in by_levels(g, facts.column)):
         for code, count in enumerate(np.bincount(codes, minlength=levels.size).tolist()):
             n += count
             level = float(levels[code])

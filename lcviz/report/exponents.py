@@ -52,7 +52,7 @@ def _counted(groups: Sequence[Group], steps: list[int]) -> tuple[StepExponents, 
     n = sum(group.n for group in groups)
     for i, of_step in enumerate(found):
         column = i if len(steps) > 1 else None
-        for _, codes, levels in (own for g in groups for own in by_levels(g, column)):
+        for _, codes, levels in (part for g in groups for part in by_levels(g, column)):
             counts = np.bincount(codes, minlength=levels.size)
             levels = np.ascontiguousarray(levels).reshape(-1)
             exponents = (levels.view(np.uint32) >> 23 & 0xFF).astype(np.int64) - BIAS

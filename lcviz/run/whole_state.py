@@ -61,8 +61,10 @@ def moments_of(delta: codec.Delta, parameters: Sequence[str]) -> tuple[Moment, .
 
 
 def _nbytes_each(group: Group) -> list[int]:
-    """What each tensor takes: its code words, and its share of what they have in common by its
-    number of elements. They add up to all bytes of the alphabet."""
+    """The bytes of each tensor; their sum is the alphabet's size.
+
+    A tensor takes its code words and, by its number of elements, a share of the common bytes.
+    """
     e, sizes = group.encoded, [t.size for t in group.tensors]
     words = word_bits(e, codec.decode(e).codes.reshape(-1), sizes)
     common = 8 * e.nbytes - int(words.sum())

@@ -34,7 +34,7 @@ MAX_DIMENSIONS = 64  # of a numpy array
 MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: one for each tensor or step, and a few more
 MAX_PICKLE = 16 * 2**20  # bytes that 100,000 tensors take
 MAX_NAME = 1000  # characters
-CHAIN = ".lcc.zip"  # ends the name of a chain's archive
+CHAIN = ".lcc.zip"  # the end of the name of a chain's archive
 # What zipfile raises for a damaged file.
 _DAMAGED = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError)
 _CHUNK, _MEMBER = 2**20, b"PK\1\2"
@@ -131,14 +131,14 @@ def chain_inside(file: IO[bytes], nbytes: int) -> zipfile.ZipInfo | None:
     """The chain in a zip beside other files, as Export's *Download everything* packs it.
 
     Args:
-        file: At its start, where it is left.
+        file: At its start; afterwards it is there again.
         nbytes: The file's size.
 
     Returns:
-        The member; None if there is none, or if this is no zip: opening it as a chain says why.
+        The member; None if the zip has no chain, or the file is no zip.
 
     Raises:
-        SourceError: Too many members, several chains, or one that may unpack to more than the file.
+        SourceError: There are too many members or several chains, or the chain is compressed.
         OSError: The file cannot be read.
     """
     check_members(file)

@@ -18,7 +18,7 @@ SECONDS = 20.0  # for a file, and more for a large one:
 SECONDS_A_BYTE = 1 / 10e6
 LOOK_SECONDS = 0.2
 AT_ONCE = 2  # files of this server that are read at a time: each may take several times its size
-# Isolated from its user's paths and variables, so it is told where this project is.
+# -I isolates the process from the user's paths and variables, so it needs this project's path.
 _PROGRAM = (
     f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r}); "
     "from lcviz.server.unpickle import main; main()"

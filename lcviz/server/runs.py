@@ -23,8 +23,8 @@ IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room 
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
-# seconds after the example until kernels that it does not need are compiled: pages that waited for
-# it are drawn first.
+# Seconds from the end of the example's training until the other kernels are compiled, so that pages
+# that waited for the example are drawn first.
 CALM_SECONDS = 3.0
 EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
@@ -47,8 +47,8 @@ class Runs:
     def prepare(self) -> None:
         """Train the example in the background, then compile the kernels that it does not need.
 
-        After an installation those that it needs are compiled while it trains, half of all; later
-        they come from numba's cache.
+        On the first start after an installation, the kernels that the example needs, half of all,
+        are compiled while it trains. Later all of them come from numba's cache.
         """
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         heap.give_back_regularly()

@@ -1,12 +1,12 @@
-"""A process of its own that reads torch's .pt files and writes all that they hold as .safetensors.
+"""A separate process that reads torch's .pt files and writes their content as .safetensors.
 
 torch.load with weights_only=True runs no code of the file, but a file may still ask for any amount
 of memory or time. This process has a memory limit, and its parent ends it after some time.
 
 It writes {} once it is ready. Then it reads one JSON object a line, {"source": …, "target": …},
 and writes one: {"parts": {…}, "left_out": {…}} or {"error": "a sentence that does not name the
-file"}. Parts are the bytes of tensors below each outermost key, {} of a flat state; left out are
-the outermost keys that no chain can hold, with the reason.
+file"}. "parts" has the bytes of the tensors below each outermost key, {} of a flat state.
+"left_out" has each outermost key that no chain can hold, with the reason.
 
 The target has the tensors by their names in the tree, and in its metadata, as JSON, the structure
 and the values of `codec.inspect.Parts` and the tensors' names in their order.
@@ -27,10 +27,10 @@ from codec.inspect import Parts, flatten, is_tensor, leaves
 METADATA = "state"  # the key under which the structure stands
 RESERVED = "__metadata__"  # not a tensor in a .safetensors file
 MOST_KEYS = 100_000
-MOST_PARTS = 50  # outermost keys that somebody may choose among
+MOST_PARTS = 50  # outermost keys to choose from; with more there is no choice
 MOST_NAME = 1000  # characters of a tensor's name
 MOST_TEXT = 8 * 2**20  # characters of structure, values and names: half of what a header may have
-MOST_LEFT_OUT = 100  # outermost keys; the receipt names each
+MOST_LEFT_OUT = 100  # outermost keys, all of which the receipt names
 TIES = 2  # tensors may take so many times the file, which stores one with two names once
 MEMORY = 6  # times the file: as read, as copied, as written
 SPARE = 512 * 2**20  # bytes of memory beyond that
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def read(torch: Any, source: str, nbytes: int) -> tuple[Parts, dict[str, Any]]:
-    """All that a chain can hold of a file, and what to answer."""
+    """Everything in a file that a chain can hold, and the answer to the parent process."""
     state = torch.load(source, map_location="cpu", weights_only=True)
     if not isinstance(state, Mapping):
         raise Refused(f"holds a {type(state).__name__}, where weights have names")

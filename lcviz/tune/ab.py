@@ -91,10 +91,12 @@ class Side:
 
 
 def as_saved(side: Side, saved: Sequence[Checkpoint]) -> Side:
-    """A side of the run's own setting, with what the run saved: a step has one size on all pages.
+    """A side that has the run's own setting, with the sizes and distances that the run measured.
 
-    The run's chain may be older than the base of the replay, so that its track and tables differ.
-    Seconds stay those of the replay. saved: the checkpoints of the side's saves.
+    So a step has one size on all pages. The replay alone would differ: its base may be younger than
+    the run's, and so its track and tables are others. Seconds stay those of the replay.
+
+    saved: the run's checkpoints, one for each save of the side.
     """
     saves = [
         replace(s, nbytes=c.nbytes, distance=c.distance)

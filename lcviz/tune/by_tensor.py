@@ -84,8 +84,8 @@ def _cells(group: Group, deltas: Arrays, norms: Mapping[str, float]) -> Iterator
     codes = codec.decode(e).codes
     words = word_bits(e, codes, [t.size for t in group.tensors])
     shared = (8 * e.nbytes - int(words.sum())) / group.n
-    levels = [own[found] for _, found, own in by_levels(group)]
-    moves, begin = np.concatenate(levels), 0
+    moves = np.concatenate([levels[codes] for _, codes, levels in by_levels(group)])
+    begin = 0
     for t, own in zip(group.tensors, words.tolist(), strict=True):
         mine = moves[begin : begin + t.size]
         begin += t.size

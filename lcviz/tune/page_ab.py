@@ -88,14 +88,14 @@ def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
         st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
         return None
     basis = _basis(seen[0].step, run.steps_held()[0], sides[0])
-    if not run.settings.optimizer_state:  # else its records hold more than is compared
-        own = [choice == run.settings.coding for choice in choices]
+    if not run.settings.optimizer_state:  # else the run's records hold more than is compared
+        are_own = [choice == run.settings.coding for choice in choices]
         sides = [
             ab.as_saved(side, [snapshot.at(s.step) for s in side.saves]) if is_own else side
-            for side, is_own in zip(sides, own)
+            for side, is_own in zip(sides, are_own)
         ]
-        if any(own) and seen[0].step:
-            whose = " and ".join(who for who, is_own in zip("AB", own) if is_own)
+        if any(are_own) and seen[0].step:
+            whose = " and ".join(who for who, is_own in zip("AB", are_own) if is_own)
             basis += f" {whose}: as the run saved them."
     a, b = sides
     return Compared(asked, a, b, live_loss(run, snapshot), basis)

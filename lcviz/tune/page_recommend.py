@@ -41,8 +41,8 @@ LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step,
 QUESTION = "which setting should I use?"
 MEASURED = (
     "Bytes: shares of float32, without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the "
-    f"state before the failure and u₀ the first one. From {FAILURES} failures or fewer, each just "
-    "before the next checkpoint: 95 of 100 others stay below the limit, and below what is drawn."
+    f"state before the failure and u₀ the first one. Measured at up to {FAILURES} failures, each "
+    "just before the next checkpoint. 95 of 100 other failures stay below the values drawn here."
 )
 Candidates = tuple[Candidate, ...]
 
@@ -104,7 +104,7 @@ def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
 
 
 def headline(best: Candidate | None) -> str:
-    """The answer: what to use, what it writes, what a crash loses at most, in 95 of 100 cases."""
+    """The answer: what to use, what it writes, and the most that 95 of 100 crashes lose."""
     if best is None:
         return "no tested setting meets this limit"
     setting = best.setting

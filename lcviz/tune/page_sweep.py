@@ -120,8 +120,8 @@ def _own(run: Run | None, *, wide: bool) -> Asked:
         bind="query-params",
         placeholder="/path/to/checkpoints",
         help=f"{LEAST_STATES} or more .safetensors or .pt files with their steps in their names. "
-        "A series too short for an interval leaves that interval out. A chain holds what a restart "
-        "would load: what it left out is not judged.",
+        "Intervals that are too long for the series are left out. A chain holds what a restart "
+        "would load; what its saves left out is not judged.",
     ).strip()
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either

@@ -24,7 +24,7 @@ _FRONTIER = {
 }
 _BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
-SURE = "95 of 100 below"  # what a bound means, in words
+SURE = "95 of 100 below"  # the meaning of a bound, in words
 MEASURES = {
     "distance": f"distance, {SURE}",
     "rework": f"iterations lost, {SURE}",
@@ -34,8 +34,8 @@ MEASURES = {
 def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     """Bytes against distance or rework, and the limit.
 
-    What is lost, and for a limit of size the bytes, are the bounds that 95 of 100 others keep: a
-    limit is compared with these.
+    The drawn losses are bounds that 95 of 100 other failures stay below; so are the bytes if the
+    limit is one of size. The limit is compared with these bounds.
 
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
     """
@@ -92,7 +92,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
 def _limit_line(
     tuned: Tuned, drawn: Sequence[Candidate], nbytes: Value, value: Value
 ) -> go.Scatter:
-    """Across the picture at what was asked for."""
+    """A line across the picture at the limit."""
     along = list(map(value if tuned.target == "size" else nbytes, drawn))
     ends, at = [min(along), max(along)], [100 * tuned.most] * 2
     x, y = (at, ends) if tuned.target == "size" else (ends, [tuned.most] * 2)
@@ -100,8 +100,10 @@ def _limit_line(
 
 
 def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
-    """The Pareto frontier of bytes, distance and rework, and the recommended setting: means, and
-    what another one stays below in 95 of 100 cases."""
+    """The Pareto frontier of bytes, distance and rework, and the recommended setting.
+
+    Columns are means, and bounds that 95 of 100 other checkpoints or failures stay below.
+    """
     rows = [c for c in tuned.candidates if c in tuned.frontier or c is tuned.recommended]
     knows_loss = any(c.rework is not None for c in rows)
     table = pd.DataFrame(

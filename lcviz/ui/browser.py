@@ -1,4 +1,4 @@
-"""Back, Forward and the menu of a narrow window: what Streamlit's own page does otherwise."""
+"""Corrects how Streamlit's page handles Back, Forward and the menu of a narrow window."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 
 def keep_settings() -> None:
-    """Keep what this session has set when a visitor goes back or forward.
+    """Keep the session's settings when a visitor goes back or forward.
 
-    For Streamlit the address then decides, and a setting that it does not name is reset. Call it
+    Otherwise Streamlit resets every setting that the address does not name. Call this function
     before the first widget.
     """
     context = get_script_run_ctx()
@@ -21,7 +21,7 @@ def keep_settings() -> None:
 
 
 def listen() -> None:
-    """Draw nothing; the browser does what `_MODULE` says."""
+    """Run `_MODULE` in the browser; nothing is drawn."""
     _component()(key="browser")
 
 
@@ -30,11 +30,11 @@ def _component() -> Any:
     return st.components.v2.component("lcviz.browser", js=_MODULE)
 
 
-# Streamlit opens a menu again on the next page, because it remembers that a visitor has opened it:
-# its own button makes it forget that. A change of the address within a page is no page to go back
-# to.
+# Streamlit remembers that a visitor has opened the menu, and opens it again on the next page. A
+# click on the menu's own close button makes Streamlit forget that. A change of the address within a
+# page makes no new entry in the history: Back leads to the page before.
 _MODULE = """
-const NARROW = 768; // pixels, as Streamlit: there the menu covers the page
+const NARROW = 768; // pixels, as in Streamlit: in a narrower window the menu covers the page
 
 export default function () {
   document.addEventListener("click", closeMenu, true);

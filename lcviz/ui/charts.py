@@ -26,7 +26,7 @@ CIVIDIS = (
 POINTER = "▶"  # in front of what is highlighted, in texts
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
-# Behind a text that lies on lines: the page, nearly opaque.
+# The background of a text that crosses lines: the page's color, nearly opaque.
 BEHIND = {"light": "rgba(255,255,255,0.85)", "dark": "rgba(23,22,20,0.85)"}
 
 GRID = "rgba(128,128,128,0.25)"

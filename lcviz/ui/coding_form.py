@@ -59,7 +59,7 @@ def coding_form(
         key=f"{prefix}keep",
         persist_state="session",
         help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Distance: at most this share of "
-        "a change is left for the next checkpoint; what saves take by default outside this page. "
+        "a change is left for the next checkpoint; the default of codec.Checkpointer. "
         "Budget: what fits into so many bytes. Tolerance: no restored value is further off.",
     )
     with number or nullcontext():
@@ -84,8 +84,9 @@ def coding_form(
                 DEFAULT_DISTANCE,
                 0.05,
                 key=f"{prefix}distance",
-                text="What a checkpoint may leave for the next one, of all weights together. The "
-                "size follows from how much they have changed.",
+                text="The share of a change that a checkpoint may leave for the next one: over all "
+                "weights, or over each tensor if each has its own levels. The size follows from "
+                "how much the weights have changed.",
                 persist_state="session",
             )
         else:

@@ -113,7 +113,7 @@ def await_example(name: str = "") -> None:
     else:
         st.info(
             "The example is being trained, which takes a few seconds. On the first start after an "
-            "installation a part of the codec is compiled as well, which takes some more.",
+            "installation a part of the codec is compiled as well, which takes longer.",
             icon=":material/hourglass_top:",
         )
     rerun_with_example()

@@ -47,7 +47,7 @@ _WORDS = {  # of a training: field -> what it is
 }
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
-# A setting stays as it is on other pages, and when a visitor comes back.
+# Such a setting stays when a visitor opens another page and comes back.
 _IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 
 
@@ -177,7 +177,7 @@ def speed_slider(run: Run, steering: Steering) -> None:
         label_visibility="collapsed",
         width=200,
         help="Iterations per second. Full: as fast as this server trains.",
-        persist_state="session",  # the run has it, not the address
+        persist_state="session",  # not in the address: the run has it
     )
     if chosen != now:
         steering.of(run).set_speed(SPEEDS[chosen])

@@ -88,8 +88,9 @@ class Tune(Experiment):
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
         o = options
-        kept = o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers, o.distances
-        tried = settings(*kept)
+        tried = settings(
+            o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers, o.distances
+        )
         series, parts = series_of(options, model, seed), 1 + options.check
         found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}

@@ -110,7 +110,7 @@ class _Chain:
 
     def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
-        # Marked: plain SGD has no optimizer state to match.
+        # "?": plain SGD has no optimizer state for the pattern to match.
         policy = None if moments == DEFAULT else {"optimizer/*": f"{moments}?"}
         self._checkpointer = codec.Checkpointer(
             self._path, **coding.header(), policy=policy, base_every=None

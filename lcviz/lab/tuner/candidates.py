@@ -30,8 +30,7 @@ class Setting:
 
     @property
     def restores(self) -> Setting:
-        """Settings that are equal here restore the same: with bits the coder decides about bytes
-        alone."""
+        """A setting that restores the same; with bits, the coder changes only the size."""
         if not self.coding.by_bits:
             return self
         return replace(self, coding=replace(self.coding, coder=Coding.coder))
@@ -89,7 +88,10 @@ def settings(
     quantizers: Sequence[str] = QUANTIZERS,
     distances: Sequence[float] = DISTANCES,
 ) -> list[Setting]:
-    """Every combination; a budget, with each quantizer, or a distance stands instead of bits."""
+    """Every combination of one target with a scope, coder and interval.
+
+    A target is bits, a distance, or a budget with each quantizer.
+    """
     targets = [Coding(x) for x in bits]
     targets += [Coding(budget=b, quantizer=q) for b, q in product(budgets, quantizers)]
     targets += [Coding(distance=d) for d in distances]

@@ -30,7 +30,7 @@ from .candidates import Candidate, Setting
 FAILURES = 10  # that every setting is tried on
 SMOOTH = 5  # iterations on either side, as in recovery
 ROOM = 2**30  # bytes of tracks that are followed at once
-LEAST_STATES = 3  # of a series without a loss: two saves, and a failure after each
+LEAST_STATES = 3  # of a series without a loss: a base, and two failures after it
 
 
 def try_out(
@@ -38,11 +38,11 @@ def try_out(
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 
-    Settings whose budget is too small for one of the checkpoints are left out, and intervals that
-    the series is too short for.
+    Settings whose budget is too small for one of the checkpoints are left out. So are intervals
+    that are too long for the series.
 
     Raises:
-        SettingsError: the series is too short for every interval, or not finite where it fails.
+        SettingsError: the series is too short for every interval, or not finite at a failure.
         BudgetError: every budget is too small.
         LccError: a state cannot be encoded.
     """
@@ -61,8 +61,10 @@ def just_before_a_checkpoint(step: int, interval: int) -> int:
 
 
 def _failures(n: int, interval: int) -> set[int]:
-    """After which of n states a run is made to fail, to see how long it takes to recover; none if
-    they are too few for that."""
+    """The states, of n, after which a run is made to fail, to measure how long it takes to recover.
+
+    None if n is too small.
+    """
     fails = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)}
     enough = min(fails) >= 1 and n - SMOOTH - max(fails) >= 2  # of the trend, from the failure on
     return fails if enough else set()
@@ -72,8 +74,7 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
     """The same where only distances are measured, so that nothing has to come after a failure.
 
     Two failures after something was saved are needed: without a second one, nobody knows what
-    another one costs. A series that is too short to leave out its beginning and its end has them
-    anywhere.
+    another one costs. In a short series, they may also be at its beginning and its end.
     """
     possible = range(2 * interval - 1, n, interval)
     if len(possible) < 2:
@@ -83,9 +84,9 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
 
 
 def _failures_by_interval(n: int, intervals: set[int], knows_loss: bool) -> dict[int, set[int]]:
-    """The failures of each interval that n states are enough for.
+    """The failures of each interval, without intervals that are too long for n states.
 
-    Raises SettingsError if they are too few for all.
+    Raises SettingsError if all intervals are too long.
     """
     find = _failures if knows_loss else _failures_without_loss
     fails = {interval: find(n, interval) for interval in sorted(intervals, reverse=True)}

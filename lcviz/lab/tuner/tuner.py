@@ -20,7 +20,7 @@ TARGETS = ("size", "distance", "rework")
 class Tuned:
     """The answer.
 
-    target, most: what was asked for, see `choose`. frontier: the Pareto frontier of size, distance
+    target, most: as for `choose`. frontier: the Pareto frontier of size, distance
     and rework, by rising rate; of candidates that are equal in all three, one. recommended: None if
     no setting meets the target. because: why, in a sentence or two. left_out: which settings could
     not be tried, and why, in sentences; "" if all were.
@@ -67,7 +67,7 @@ def choose(
             setting with the least rework (distance, where no loss is known) is recommended. For
             "distance" and "rework", the limit on `Candidate`'s bound; the setting with the fewest
             bytes an iteration is recommended.
-        tried: the settings, if they are more than the candidates.
+        tried: all settings, if some were left out of the candidates.
 
     Raises:
         SettingsError: an unknown target, or rework without a loss.

@@ -35,7 +35,7 @@ function drawAll(svg, body, data, width, send) {
   const scale = Math.log10(data.largest + 1) || 1;
   const long = (count) => (count ? Math.max(2, (HALF * Math.log10(count + 1)) / scale) : 0);
   const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
-  const [line, bars, axis, cut] = svg.children; // a number that the line meets stands on it
+  const [line, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
   each(
     bars,
     data.buckets,

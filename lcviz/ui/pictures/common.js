@@ -2,7 +2,7 @@
 // change: a picture keeps its elements and changes them in place.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;"; // of a text on a line
+const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;"; // around a text that crosses a line
 
 /** Make an element. attributes: as in HTML; children: elements or text. */
 function make(tag, attributes = {}, ...children) {

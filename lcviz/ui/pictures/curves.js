@@ -4,7 +4,7 @@ const LEFT = 44;
 const RIGHT = 74; // of names beside the lines' ends, where the data do not say otherwise
 const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
-const ABOVE = 20; // pixels above the curves, where words of marks stand there
+const ABOVE = 20; // pixels above the curves, if words of marks stand there
 const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
@@ -104,7 +104,7 @@ function drawAll(svg, data, width, send) {
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
 }
 
-/** Where the words of marks stand, below the curves or above them; null where there is no room. */
+/** Places for the words of marks, below or above the curves; null if there is no room. */
 function placedMarks(marks, x, width) {
   const taken = [];
   return marks.map((mark) => {

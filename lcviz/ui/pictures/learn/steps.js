@@ -86,7 +86,7 @@ function drawSteps(page, body, controls) {
   });
 }
 
-// The distance: what these levels leave of all numbers together, as a share of them.
+// The distance: the norm of what these levels leave, as a share of the norm of all numbers.
 function left(deltas, landed) {
   return Math.hypot(...deltas.map((delta, i) => delta - landed[i])) / (Math.hypot(...deltas) || 1);
 }
