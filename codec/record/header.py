@@ -64,7 +64,7 @@ def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
         words = [form, kind, step, _brief(parent), _brief(track), _keep(metadata)]
     elif "scope" in metadata:
         words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
-    if rest := metadata.get(REST):
+    if isinstance(rest := metadata.get(REST), Rest):
         words.append(",".join(f"{min(round(_THOUSAND * s), _MOST)}" for s in _bounded(rest)))
     more = {name: value for name, value in metadata.items() if name not in OWN}
     text = json.dumps(more, separators=(",", ":")).encode()

@@ -143,7 +143,9 @@ def line_of(metadata: dict[str, Any]) -> str:
 def _rest(metadata: dict[str, Any]) -> list[str]:
     """The word of what is left, in thousandths; none if that is unknown."""
     rest = metadata.get("rest")
-    return [",".join(f"{round(1000 * share)}" for share in rest)] if rest else []
+    if not isinstance(rest, tuple):
+        return [] if rest is None else [f"{rest}"]
+    return [",".join(f"{round(1000 * share)}" for share in rest)]
 
 
 def _base64(digest: Any) -> str:

@@ -79,7 +79,7 @@ def save_all(path: Path) -> None:
                 state["ids"] = np.arange(5) + step
             checkpoints.save(step, state)
     kinds = [entry.kind[0] for entry in codec.Chain(path).entries]
-    assert kinds == ["b", "d", "d", "d", "b", "d"], kinds
+    assert kinds == ["b", "d", "d", "d", "d", "d"], kinds
 
 
 def content(state: Any) -> Any:

@@ -307,7 +307,7 @@ laid(
 @named
 def as_many_families_as_tensors(path: Path) -> None:
     n = 8000
-    with codec.Checkpointer(path, policy={"*": "lossy"}) as checkpoints:
+    with codec.Checkpointer(path, 2, policy={"*": "lossy"}) as checkpoints:
         checkpoints.save(0, {"o": {str(i): np.zeros(9, np.float32) for i in range(n)}})
         checkpoints.save(1, {"o": {str(i): np.ones(9, np.float32) for i in range(n)}})
 

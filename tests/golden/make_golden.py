@@ -202,7 +202,7 @@ def write_tokens(path: Path) -> None:
 
 def write_edits(path: Path) -> None:
     """Lists that grow, or of which the oldest goes, and numpy's numbers."""
-    with codec.Checkpointer(path) as checkpoints:
+    with codec.Checkpointer(path, bits=2) as checkpoints:
         for step, state in enumerate(growing_states()):
             checkpoints.save(step, state)
 
@@ -218,7 +218,7 @@ def write_short(path: Path) -> None:
             for step, state in itertools.islice(told, n):
                 checkpoints.save(step, state)
 
-    save(3)
+    save(3, bits=2)
     codec.merge(path, 2)
     save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
     codec.compact(path, base=True)
@@ -236,7 +236,7 @@ def write_exact(path: Path) -> None:
     told = enumerate(exact_states())
     policy = {"model/*": "exact"}
     for n in (3, 2, 1):
-        with codec.Checkpointer(path, policy=policy, resume=True) as checkpoints:
+        with codec.Checkpointer(path, 2, policy=policy, resume=True) as checkpoints:
             for step, state in itertools.islice(told, n):
                 checkpoints.save(step, state)
         if n == 3:
