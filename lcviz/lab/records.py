@@ -335,7 +335,7 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
     facts = replace(facts, full_nbytes=state_nbytes(before.layout) if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
         encoded, tables, layout = _alphabets(record, before.layout, before.tables)
-        facts = replace(_counted(facts, encoded), reached=True, full_nbytes=layout.nbytes)
+        facts = replace(_counted(facts, encoded), reached=True, full_nbytes=state_nbytes(layout))
         return facts, replace(here, tables=tables, layout=layout)
     if not before.failed and record.parent != before.last:
         missing = f"{name}: the record before it, digest {record.parent}, is missing"

@@ -124,7 +124,8 @@ def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, 
 
 def chain_of(path: Path, steps: int, **settings: Any) -> dict[int, str]:
     """A new chain; its steps and the digests of their tracks."""
-    with codec.Checkpointer(path, **{"bits": 2} | settings) as checkpoints:
+    target = {} if "tolerance" in settings else {"bits": 2}
+    with codec.Checkpointer(path, **target | settings) as checkpoints:
         return dict(saves(checkpoints, range(steps)))
 
 

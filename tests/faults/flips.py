@@ -61,7 +61,7 @@ def save_all(path: Path) -> None:
     rng = np.random.default_rng(0)
     w, b = rng.normal(size=(30, 12)).astype(np.float32), np.zeros(12, np.float32)
     moments = {"step": np.array(0, np.float32), "exp_avg": rng.normal(size=40).astype(np.float32)}
-    with codec.Checkpointer(path, bits=3) as checkpoints:
+    with codec.Checkpointer(path, bits=3, base_every=3) as checkpoints:
         for step in range(NEWEST + 1):
             w = w + (rng.normal(size=w.shape) * 0.01).astype(np.float32)
             b = b + (rng.normal(size=12) * 0.1).astype(np.float32)
@@ -75,11 +75,11 @@ def save_all(path: Path) -> None:
                 "big": 2**70 + step,
                 "log": [np.float32(i / 3) for i in range(6 + step)],
             }
-            if step > 3:
+            if step > 2:
                 state["ids"] = np.arange(5) + step
             checkpoints.save(step, state)
     kinds = [entry.kind[0] for entry in codec.Chain(path).entries]
-    assert kinds == ["b", "d", "d", "d", "d", "d"], kinds
+    assert kinds == ["b", "d", "d", "d", "b", "d"], kinds
 
 
 def content(state: Any) -> Any:

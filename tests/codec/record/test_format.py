@@ -908,7 +908,7 @@ def test_example_says_what_stands_there() -> None:
     assert plain(Bits(coded.bytes(4), 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     coded.finish()
     notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
-    assert notes[0] == "length of the header: 280"
+    assert notes[0] == "length of the header: 288"
     assert notes[-8] == "t/n = 8, exact"
     assert (
         notes[-7] == "row: 4 levels, zero included; 1 class, a plain code; 1 unit; 2 bytes of table"
