@@ -842,7 +842,7 @@ def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
     assert page.charts == PANELS | {"moments"}
     newest = run.snapshot().newest
     bits, headline = (page.picture(name) for name in ("bits", "headline"))
-    parts = {part["label"]: part["nbytes"] for part in bits["parts"]}
+    parts = {part.get("label", part["name"]): part["nbytes"] for part in bits["parts"]}
     assert sum(parts.values()) == newest.nbytes
     of = {kind: sum(m.nbytes for m in newest.moments if m.kind == kind) for kind in "mv"}
     assert (parts["m"], parts["v"]) == (of["m"], of["v"])

@@ -160,7 +160,7 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["tune", "--own", ".", "--policy", "w"], 2, "PATTERN=lossy"),
         (["tune", *MF, "--target", "size=5"], 2, "got 'size=5'"),
         (["tune", *MF, "--target", "size=inf"], 2, "got 'size=inf'"),
-        (["tune", *MF, "--iterations", "20", "--intervals", "10"], 2, "give it 80 or more"),
+        (["tune", *MF, "--iterations", "20", "--intervals", "10"], 2, "80 or more are needed"),
         (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
         (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
         (["tune", *MF, "--coders", "huffman,zip"], 2, "got 'zip'"),
