@@ -59,8 +59,8 @@ class Checkpointer:
     Args:
         path: The directory, made if it is missing, or its URL.
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
-            pays for the record's header. Without any target the distance is 0.3, which makes a
-            restart nearly as good as one from exact weights (docs/explanation/results.md).
+            pays for the record's header. Without any target the distance is 0.3, which keeps a
+            restart close to one from exact weights (docs/explanation/results.md).
         ema: How averaged weights are stored, which have a key such as ema, model_ema, swa,
             averaged or shadow: "lossy" as the model's, or "exact". None is exact too, and the first
             save logs it. A pattern of the policy comes first.

@@ -18,8 +18,6 @@ SCOPES = ("model", "tensor")
 EXPONENT, UNIFORM = QUANTIZERS = ("exponent", "uniform")
 KEYS = ("bits", "budget", "tolerance", "distance", "quantizer", "scope", "coder")  # of a header
 TARGETS = ("budget", "tolerance", "distance")  # instead of bits
-
-
 DEFAULT_DISTANCE = 0.3  # of saves without a target: see docs/explanation/results.md
 
 

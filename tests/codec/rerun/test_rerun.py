@@ -453,10 +453,7 @@ def test_after_a_failed_save_what_was_changed_is_stored(
             training.step(step)
             if step == 1:
                 overwrite(training)
-                with monkeypatch.context() as patch:
-                    patch.setattr(os, "fsync", full_disk)
-                    with pytest.raises(WriteError):
-                        checkpoints.save(step, training.state)
+                save_on_a_full_disk(monkeypatch, checkpoints, step, training.state)
             else:
                 checkpoints.save(step, training.state)
                 state = restore(tmp_path / "c", adamw().optimizer)
@@ -520,10 +517,7 @@ def test_a_failed_save_loses_no_step(
         for step in range(6):
             training.step(step)
             if step in (2, 3):
-                with monkeypatch.context() as patch:
-                    patch.setattr(os, "fsync", full_disk)
-                    with pytest.raises(WriteError):
-                        checkpoints.save(step, training.state)
+                save_on_a_full_disk(monkeypatch, checkpoints, step, training.state)
             else:
                 checkpoints.save(step, training.state)
         state = restore(tmp_path / "c", adamw().optimizer)
@@ -532,8 +526,18 @@ def test_a_failed_save_loses_no_step(
     assert "do not lead" not in caplog.text
 
 
-def full_disk(_: int) -> None:
-    raise OSError(28, "No space left on device")
+def save_on_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch, checkpoints: GradientCheckpointer, step: int, state: Any
+) -> None:
+    """A save that must fail."""
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(WriteError):
+            checkpoints.save(step, state)
 
 
 def test_restore_of_the_codec_gives_bases_and_says_what_the_others_need(tmp_path: Path) -> None:
