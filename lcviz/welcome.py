@@ -33,6 +33,7 @@ def load() -> None:
     """Import what pages need, and have the server prepare its example."""
     try:
         with recording.DRAWING:
+            import_module("lcviz.server.compilation").begin()  # a process of its own: torch is next
             import_module("pandas")
         import_module("lcviz.ui.session").all_runs()  # its example takes longest
         import_module("lcviz.dashboard")

@@ -15,9 +15,8 @@ import socket
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
-from codec import errors
+from codec import child, errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from codec.scheme.coding import Coding
 from codec.scheme.warmup import warm_up
@@ -37,7 +36,7 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole
 # they keep the training's priority: the next iteration may be waiting, and other work is about.
 LARGE = 2**26  # bytes of a state
 LOWEST = 19  # niceness
-_START = "import sys; sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
+_SERVE = "from codec.saving.process import serve; serve()"
 
 
 def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
@@ -55,14 +54,10 @@ def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
     """
     if os.name != "posix":
         raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
-    # It imports what this process does: nothing from the directory where the training was started
-    # ("" is the current one), and the standard library's modules before others of their names.
-    known = [place for place in sys.path if place and isinstance(place, str)]
-    code = _START.format(path=[*known, str(Path(__file__).parents[2])])
     try:
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
+            command = child.command(_SERVE, str(theirs.fileno()), str(os.getpid()))
             try:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]

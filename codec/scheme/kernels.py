@@ -288,8 +288,18 @@ def _highest(_context, _word):
 
 @_inlined
 def _segment_of(starts, position):
-    """The tensor that holds a position."""
-    return np.searchsorted(starts, position, side="right") - 1
+    """The tensor that holds a position: the last one that starts there or before.
+
+    numba's own search takes a second to compile.
+    """
+    low, high = 0, starts.size
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= position:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
 
 
 @_compiled
@@ -2047,6 +2057,22 @@ def _bits_of(counts, row):
     return total * np.log2(total) - own if total > 0 else 0.0
 
 
+@_inlined
+def _add_row(counts, row, other, sign):
+    """counts[row] += sign * counts[other]. numba compiles whole rows for seconds."""
+    for i in range(counts.shape[1]):
+        counts[row, i] += sign * counts[other, i]
+
+
+@_inlined
+def _added_bits(counts, bits, row):
+    """The bits that the rows ``row`` and ``row + 1`` take more in one row than in two."""
+    _add_row(counts, row, row + 1, 1)
+    together = _bits_of(counts, row)
+    _add_row(counts, row, row + 1, -1)
+    return together - bits[row] - bits[row + 1]
+
+
 @_compiled
 def join_rows(counts, most, cost, firsts):
     """Add up neighbouring rows until each that is left saves ``cost`` bits, and ``most`` are left.
@@ -2057,31 +2083,34 @@ def join_rows(counts, most, cost, firsts):
     n = 0
     bits = np.zeros(FIELDS + 1)
     for row in range(FIELDS):
-        if counts[row].any():
-            counts[n] = counts[row]
+        total = 0
+        for i in range(counts.shape[1]):
+            total += counts[row, i]
+            counts[n, i] = counts[row, i]
+        if total > 0:
             firsts[n] = row
             bits[n] = _bits_of(counts, n)
             n += 1
     more = np.zeros(FIELDS)
     for row in range(n - 1):
-        counts[row] += counts[row + 1]
-        more[row] = _bits_of(counts, row) - bits[row] - bits[row + 1]
-        counts[row] -= counts[row + 1]
+        more[row] = _added_bits(counts, bits, row)
     while n > 1:
-        best = np.argmin(more[: n - 1])
+        best = 0
+        for row in range(1, n - 1):
+            if more[row] < more[best]:
+                best = row
         if n <= most and more[best] >= cost:
             break
-        counts[best] += counts[best + 1]
+        _add_row(counts, best, best + 1, 1)
         bits[best] += bits[best + 1] + more[best]
         for row in range(best + 1, n - 1):
-            counts[row] = counts[row + 1]
+            for i in range(counts.shape[1]):
+                counts[row, i] = counts[row + 1, i]
             firsts[row], bits[row] = firsts[row + 1], bits[row + 1]
             more[row - 1] = more[row]
         n -= 1
         for row in range(max(best - 1, 0), min(best + 1, n - 1)):
-            counts[row] += counts[row + 1]
-            more[row] = _bits_of(counts, row) - bits[row] - bits[row + 1]
-            counts[row] -= counts[row + 1]
+            more[row] = _added_bits(counts, bits, row)
     return n
 
 

@@ -296,4 +296,5 @@ def _most(numbers: NDArray[np.int32]) -> bool:
 
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
-    return np.array([kernels.address(a.reshape(-1)) for a in arrays], np.uint64)
+    flat = [a if a.ndim == 1 else a.reshape(-1) for a in arrays]
+    return np.array(list(map(kernels.address, flat)), np.uint64)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codec import child
 from codec.state.tensors import TensorSpec
 
-from . import batch, huffman
+from . import batch, huffman, kernels
 from .coders import CODERS
 from .kernels import UNIT
 from .quantize import quantize
 from .residual import residual_of
-from .stream import decode, encode
+from .stream import LOOK, Encoded, advance, decode, encode
 from .survivors import PROBED, Segments
+from .tables import CodeTable
 from .tracker import Tracker
+
+_COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
 
 
 def warm_up() -> None:
@@ -55,3 +62,56 @@ def warm_up() -> None:
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only copy, as arrays from a record are."""
     return np.frombuffer(array.tobytes(), array.dtype)
+
+
+def warm_up_beside() -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles the kernels into numba's cache, decoders first.
+
+    Compiling takes one processor, and this process can do its own part meanwhile: whatever it needs
+    first, it compiles itself. A save needs encoders before decoders.
+
+    Returns:
+        The process, which ends by itself; None if there is nothing to compile, numba has no place
+        for a cache, or no process can be started.
+    """
+    if is_compiled():
+        return None
+    with suppress(OSError):
+        return subprocess.Popen(
+            child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+    return None
+
+
+def is_compiled() -> bool:
+    """Whether numba's cache has a kernel of this version, or has no place.
+
+    An entry of the cache that is older than the kernels' source is of another version.
+    """
+    place = kernels.read.stats.cache_path
+    if place is None:
+        return True
+    entries = Path(place).glob(f"{Path(kernels.__file__).stem}.{kernels.read.__name__}-*.nbi")
+    changed = Path(kernels.__file__).stat().st_mtime
+    return any(entry.stat().st_mtime >= changed for entry in entries)
+
+
+def compile_all() -> None:
+    """Compile what decoders need, then everything else."""
+    track = np.zeros(300, np.float32)
+    table = huffman.unpack_lengths(_read_only(huffman.pack_lengths(_LENGTHS)), _LENGTHS.size)
+    advance(made_by_hand(CodeTable(table, classes=1)), Segments([track]), LOOK)
+    warm_up()
+
+
+# The code of 300 values: 0.5 at 3 and 120, -0.25 at 50, 1 at 121, 0.5 at 290, and 0 elsewhere.
+_LENGTHS = np.array([1, 3, 2, 3], np.uint8)
+_PAYLOAD = np.array([8, 3_670_016, 0, 1_744_830_464, 0, 0, 0, 0, 0, 256], np.uint32)
+_PAYLOAD_BITS = 307
+
+
+def made_by_hand(table: CodeTable) -> Encoded:
+    """An encoding that no encoder has to be compiled for."""
+    levels = np.array([0, 1, 0.5, -0.25], np.float32)
+    bits = np.array([_PAYLOAD_BITS], np.uint32)
+    return Encoded(_PAYLOAD, bits, UNIT, table, False, 0, levels, (300,), bits=2, coder="huffman")

@@ -277,7 +277,9 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     for t in layout.tensors:
         value = state[t.name]
         if type(value) in plain and t.dtype in _SAME:  # the usual case, decided fast
-            array = value.numpy(force=True)
+            # force=True makes one more tensor: thousands of them make a garbage collection due
+            needs_force = value.requires_grad or not value.is_cpu or value.is_neg()
+            array = value.numpy(force=needs_force or value.is_conj())
             if array.flags.c_contiguous and array.dtype == t.track_dtype:
                 arrays[t.name] = array
                 continue

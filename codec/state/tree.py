@@ -100,8 +100,9 @@ class Template:
         self._flattener.begin()
         if not self._follow(self._plan, state):
             return None
-        found = list(map(fingerprint, self._tensors))
-        if found != self._fingerprints:  # elsewhere in memory: are the ties the same?
+        # Comparing one by one allocates nothing that lasts, so that no garbage collection is due.
+        if not _have(self._tensors, self._fingerprints):  # elsewhere: are the ties the same?
+            found = list(map(fingerprint, self._tensors))
             first: dict[Hashable, int] = {}
             n = 0
             for place, own in zip(self._places, found):
@@ -165,6 +166,13 @@ class Template:
             elif not self._follow(own, child):
                 return False
         return True
+
+
+def _have(tensors: Sequence[Any], fingerprints: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether tensors have these fingerprints."""
+    return len(tensors) == len(fingerprints) and all(
+        fingerprint(tensor) == expected for tensor, expected in zip(tensors, fingerprints)
+    )
 
 
 class StructureError(ValueError):

@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Iterable
 
-import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, RunSettings
 
-from . import heap
+from . import compilation, heap
 from .temp_folders import TempFolder
 
 MAX_RUNS = 12  # each may hold a model, 5 MB of codes and states, and 80 MB of them on disk
@@ -45,11 +44,13 @@ class Runs:
         atexit.register(self.close_all)
 
     def prepare(self) -> None:
-        """Train the example in the background, then compile the kernels that it does not need.
+        """Train the example in the background, then load the kernels that it does not need.
 
-        On the first start after an installation, the kernels that the example needs, half of all,
-        are compiled while it trains. Later all of them come from numba's cache.
+        On the first start after an installation, two processes share the compilation: this one
+        compiles what the example asks for, the other one begins with decoders. Later all kernels
+        come from numba's cache.
         """
+        compilation.begin()
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         heap.give_back_regularly()
 
@@ -65,7 +66,7 @@ class Runs:
             return
         self._prepared.set()
         time.sleep(CALM_SECONDS)
-        codec.warm_up()  # nobody's first click has to wait
+        compilation.finish()  # nobody's first click has to wait
 
     def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one is there.

@@ -132,12 +132,12 @@ def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.Monke
         assert may_train.wait(300)
         return make(*args)
 
-    def warm_up() -> None:
+    def finish() -> None:
         compiling.set()
         may_compile.wait(300)
 
     monkeypatch.setattr(manager, "_new", held)
-    monkeypatch.setattr(runs.codec, "warm_up", warm_up)
+    monkeypatch.setattr(runs.compilation, "finish", finish)
     monkeypatch.setattr(runs, "CALM_SECONDS", 0.0)
     manager.prepare()
     assert not manager.prepared()

@@ -1,0 +1,105 @@
+"""Kernels are compiled beside, unless they are there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codec import child
+from codec.scheme import warmup
+from codec.scheme.quantize import quantize
+from codec.scheme.stream import decode, encode
+from codec.scheme.tables import CodeTable
+
+
+def test_the_encoding_made_by_hand_is_what_the_encoder_makes() -> None:
+    """Else a decoder might be compiled for other types, or read nonsense."""
+    values = np.zeros(300, np.float32)
+    values[[3, 50, 120, 121, 290]] = 0.5, -0.25, 0.5, 1, 0.5
+    encoded = encode(quantize(values, 2))
+    assert encoded.table is not None
+    by_hand = warmup.made_by_hand(CodeTable(encoded.table.lengths, classes=1))
+    for name, value in vars(encoded).items():
+        if name != "table":
+            np.testing.assert_array_equal(getattr(by_hand, name), value, err_msg=name)
+    np.testing.assert_array_equal(warmup._LENGTHS, encoded.table.lengths)
+    np.testing.assert_array_equal(decode(by_hand).codes, decode(encoded).codes)
+
+
+def run(code: str, **environment: str) -> str:
+    """What a new process prints."""
+    done = subprocess.run(
+        child.command(code), env=os.environ | environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+DECODERS = """
+import numpy as np
+from codec import Tracker
+from codec.scheme import kernels, warmup
+warmup.warm_up = lambda: None
+warmup.compile_all()
+before = list(kernels.read.signatures)
+tracker = Tracker({"w": np.zeros(70_000, np.float32)}, coder="huffman")
+delta = tracker.prepare({"w": np.linspace(-1, 1, 70_000, dtype=np.float32)})
+tracker.track.preview(delta)
+print(len(before), kernels.read.signatures == before)
+"""
+
+
+def test_the_decoder_is_compiled_for_what_a_save_calls_it_with() -> None:
+    """A save after it compiles no other one."""
+    assert run(DECODERS) == "1 True"
+
+
+LOOK = """
+import os
+from pathlib import Path
+from codec.scheme import kernels, warmup
+print(warmup.is_compiled())
+entry = Path(kernels.read.stats.cache_path, "kernels.read-1.py311.nbi")
+entry.parent.mkdir(parents=True, exist_ok=True)
+entry.touch()
+print(warmup.is_compiled())
+os.utime(entry, (1, 1))
+print(warmup.is_compiled())
+"""
+
+
+def test_an_older_entry_of_the_cache_does_not_count(tmp_path: Path) -> None:
+    """It is of another version of the kernels."""
+    assert run(LOOK, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["False", "True", "False"]
+
+
+def test_a_process_starts_only_where_something_is_to_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And no process is no error: what is needed is compiled here."""
+    commands: list[list[str]] = []
+
+    def popen(command: list[str], **_: Any) -> str:
+        commands.append(command)
+        return "process"
+
+    monkeypatch.setattr(warmup.subprocess, "Popen", popen)
+    monkeypatch.setattr(warmup, "is_compiled", lambda: True)
+    assert warmup.warm_up_beside() is None
+    assert not commands
+    monkeypatch.setattr(warmup, "is_compiled", lambda: False)
+    assert warmup.warm_up_beside() == "process"
+    assert commands[0][0] == sys.executable
+    assert commands[0][-1].endswith("compile_all()")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(warmup.subprocess, "Popen", refused)
+    assert warmup.warm_up_beside() is None
