@@ -6,6 +6,7 @@ loaded data are cached for the next task.
 """
 
 import functools
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -71,11 +72,9 @@ def to_pixels(images: NDArray[np.generic], full: float, side: int) -> Tensor:
 
 @functools.lru_cache(maxsize=4)
 def _digits(side: int) -> Dataset:
-    from sklearn.datasets import load_digits  # its import takes a second
-
-    bunch = load_digits()
-    x = to_pixels(bunch.images, 16.0, side)
-    y = torch.from_numpy(bunch.target.astype(np.int64))
+    table = _table_of_digits()
+    x = to_pixels(table[:, :-1].reshape(-1, 8, 8), 16.0, side)
+    y = torch.from_numpy(table[:, -1].astype(np.int64))
     order = torch.from_numpy(np.random.default_rng(DIGITS_SPLIT_SEED).permutation(len(y)))
     train, held_out = order[:DIGITS_TRAIN], order[DIGITS_TRAIN:]
     return Dataset(
@@ -85,6 +84,17 @@ def _digits(side: int) -> Dataset:
         held_out=(x[held_out], y[held_out]),
         n_classes=N_CLASSES,
     )
+
+
+def _table_of_digits() -> NDArray[np.float64]:
+    """(1797, 65): the 64 pixels of each digit, from 0 to 16, and which digit it is.
+
+    Read from scikit-learn's file. Its import, which is not needed, would take more than a second.
+    """
+    package = find_spec("sklearn")
+    assert package is not None, "requirements.txt has scikit-learn"
+    assert package.origin is not None
+    return np.loadtxt(Path(package.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
 
 
 def _find_idx(name: str, folder: Path) -> tuple[FileStamp, ...]:
