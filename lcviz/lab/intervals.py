@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def mean(values: Sequence[float]) -> Mean:
     if n == 1 or not math.isfinite(centre):
         return Mean(centre, math.inf, n)
     variance = math.fsum((v - centre) ** 2 for v in values) / (n - 1)
-    return Mean(centre, float(student.ppf(0.975, n - 1)) * math.sqrt(variance / n), n)
+    return Mean(centre, _student(0.975, n - 1) * math.sqrt(variance / n), n)
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
@@ -65,7 +65,11 @@ def upper_bound(values: Sequence[float]) -> float:
     found = mean(values)
     if not math.isfinite(found.half):
         return found.half if found.n == 1 else found.value
-    deviation = found.half * math.sqrt(found.n) / float(student.ppf(0.975, found.n - 1))
-    return found.value + float(student.ppf(0.95, found.n - 1)) * deviation * math.sqrt(
-        1 + 1 / found.n
-    )
+    deviation = found.half * math.sqrt(found.n) / _student(0.975, found.n - 1)
+    return found.value + _student(0.95, found.n - 1) * deviation * math.sqrt(1 + 1 / found.n)
+
+
+def _student(p: float, degrees: int) -> float:
+    """Student's t: the value that p of all stay below."""
+    # scipy.stats has it too, but takes a second to import.
+    return float(stdtrit(degrees, p))
