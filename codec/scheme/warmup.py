@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +71,24 @@ def warm_up_beside() -> subprocess.Popen[bytes] | None:
     first, it compiles itself. A save needs encoders before decoders.
 
     Returns:
-        The process, which ends by itself; None if there is nothing to compile, numba has no place
-        for a cache, or no process can be started.
+        The process, which ends by itself, or with this one; None if there is nothing to compile,
+        numba has no place for a cache, or no process can be started.
     """
     if is_compiled():
         return None
-    with suppress(OSError):
-        return subprocess.Popen(
+    try:
+        process = subprocess.Popen(
             child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
-    return None
+    except OSError:
+        return None
+    atexit.register(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()
 
 
 def is_compiled() -> bool:

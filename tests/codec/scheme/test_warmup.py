@@ -89,12 +89,15 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
         commands.append(command)
         return "process"
 
+    ends: list[Any] = []
     monkeypatch.setattr(warmup.subprocess, "Popen", popen)
+    monkeypatch.setattr(warmup.atexit, "register", lambda *call: ends.append(call))
     monkeypatch.setattr(warmup, "is_compiled", lambda: True)
     assert warmup.warm_up_beside() is None
     assert not commands
     monkeypatch.setattr(warmup, "is_compiled", lambda: False)
     assert warmup.warm_up_beside() == "process"
+    assert ends == [(warmup._end, "process")]
     assert commands[0][0] == sys.executable
     assert commands[0][-1].endswith("compile_all()")
 
@@ -103,3 +106,11 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
 
     monkeypatch.setattr(warmup.subprocess, "Popen", refused)
     assert warmup.warm_up_beside() is None
+
+
+def test_the_process_ends_with_this_one(tmp_path: Path) -> None:
+    """It does not go on compiling for a server that was stopped."""
+    code = "from codec import warm_up_beside; print(warm_up_beside().pid)"
+    pid = int(run(code, NUMBA_CACHE_DIR=str(tmp_path)))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
