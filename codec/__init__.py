@@ -30,7 +30,7 @@ from codec.scheme.delta import Delta, apply
 from codec.scheme.quantize import Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode
 from codec.scheme.tracker import Tracker
-from codec.scheme.warmup import warm_up, warm_up_beside
+from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
 __version__ = "0.1.0"
@@ -68,5 +68,4 @@ __all__ = [
     "unpack",
     "verify",
     "warm_up",
-    "warm_up_beside",
 ]

@@ -32,6 +32,7 @@ from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
+from codec.scheme.warmup import warm_up_beside
 from codec.state import edits, file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
 from codec.state.policy import MOMENT, Policy, describe_moments, rules
@@ -145,4 +146,5 @@ __all__ = [
     "to_safetensors",
     "typed",
     "unflatten",
+    "warm_up_beside",
 ]

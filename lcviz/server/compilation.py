@@ -6,12 +6,13 @@ import subprocess
 from functools import cache
 
 import codec
+import codec.inspect
 
 
 @cache
 def begin() -> subprocess.Popen[bytes] | None:
     """Start the process. Returns None if the kernels are compiled already."""
-    return codec.warm_up_beside()
+    return codec.inspect.warm_up_beside()
 
 
 def finish() -> None:
