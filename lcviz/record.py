@@ -10,7 +10,7 @@ from typing import Any
 from lcviz.lab.recovery.rework import costs
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
-from lcviz.live.page_pictures import pictures
+from lcviz.live.page_pictures import Shown, pictures
 from lcviz.live.shown_step import as_saved
 from lcviz.recover import page_rework
 from lcviz.recover import recorded as recover
@@ -35,7 +35,7 @@ def recorded() -> dict[str, Any]:
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        found = dict(pictures(run, snapshot, as_saved(run, snapshot.newest)))
+        found = dict(pictures(run, snapshot, Shown(as_saved(run, snapshot.newest))))
         chain = figures_of(run.path).panels
         run.close()
     track, live = read_numbers(TRACK), read_numbers(TRAINED)

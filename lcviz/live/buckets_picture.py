@@ -78,12 +78,14 @@ def _sentence(shown: ShownStep, whole: bool) -> str:
     if not buckets:
         return "Nothing has changed in this step."
     of = "" if whole else " in all tensors"
-    slots = plural(kept, "slot")
+    slots, bits = plural(kept, "slot"), bits_that_keep(shown)
+    if isinstance(bits, int) and len(shown.alphabets) == 1 and kept == 2**bits - 1:
+        slots = f"{exponent_text(bits)} − 1 = {slots}"
     if kept == buckets:
         return f"All {buckets} buckets{of} are kept: {shown.values:,} values change."
     return (
         f"{slots} for {buckets} buckets{of}, largest first: {shown.values:,} of {shown.n:,} values "
-        "are kept. Paler ones stay in the next δ. Log scale."
+        f"are kept. Paler ones {shown.left_out()}. Log scale."
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import pandas as pd
@@ -30,7 +31,12 @@ SMOOTHED = 5  # checkpoints whose mean loss says what a crash costs
 
 
 def headline(
-    shown: ShownStep, saved: Sequence[Checkpoint], status: str, crash: str, own: str
+    shown: ShownStep,
+    saved: Sequence[Checkpoint],
+    status: str,
+    crash: str,
+    own: str,
+    tried: Mapping[int, int] | None = None,
 ) -> Picture:
     """A step's size, to scale, and that of the run up to it.
 
@@ -40,12 +46,13 @@ def headline(
         status: what the run does, in words.
         crash: what a crash would cost, in words.
         own: what the run does instead of what is tried, in words.
+        tried: step -> bytes of its record if the whole run were saved as tried; None if it is not.
     """
     full, nbytes = shown.checkpoint.full_nbytes, shown.nbytes
     times = times_text(full / nbytes)
     sentence = f"{nbytes_text(full)} becomes {nbytes_text(nbytes)}, {times} times smaller."
     rows = {"float32": full, "record": nbytes}
-    apart, so_far = _apart(shown), _so_far(shown, saved)
+    apart, so_far = _apart(shown), _so_far(shown, saved, tried)
     if apart:
         sentence += f" {'; '.join(f'{name}: {text}' for name, text in apart.items())}."
         for name, of_float32, coded in _rows_apart(shown):
@@ -63,7 +70,7 @@ def headline(
             "so_far": so_far,
             "status": status,
             "crash": crash,
-            "kept": f"only a try: {own}" if shown.trial else None,
+            "kept": f"a try from the first checkpoint on; {own}" if shown.trial else None,
         }
         | ({"apart": list(map(list, apart.items()))} if apart else {}),
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),
@@ -87,11 +94,12 @@ def _apart(shown: ShownStep) -> dict[str, str]:
     return {name: _smaller(*two) for name, two in {"weights": weights, "m and v": both}.items()}
 
 
-def _so_far(shown: ShownStep, saved: Sequence[Checkpoint]) -> str:
-    """What all records up to a step take, the base among them, as they were saved."""
+def _so_far(shown: ShownStep, saved: Sequence[Checkpoint], tried: Mapping[int, int] | None) -> str:
+    """What all records up to a step take, the base among them, as saved or as tried."""
     own = saved[: bisect_right(saved, shown.step, key=attrgetter("step"))]
-    full, nbytes = (sum(map(attrgetter(name), own)) for name in ("full_nbytes", "nbytes"))
-    return f"run so far: {_smaller(full, nbytes)}"
+    full = sum(c.full_nbytes for c in own)
+    nbytes = sum((tried or {}).get(c.step, c.nbytes) for c in own)
+    return f"{'whole run' if tried else 'run so far'}: {_smaller(full, nbytes)}"
 
 
 def _smaller(full: int, nbytes: int) -> str:
@@ -115,11 +123,20 @@ def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) ->
     return text + end.get(snapshot.status, "")
 
 
-def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
+def describe_crash(
+    snapshot: Snapshot,
+    raced: Outcome | None = None,
+    tried: Mapping[int, float] | None = None,
+) -> str:
     """What a crash now would cost, or has cost, as a sentence without a full stop.
 
-    raced: how LC did in the race back from the newest crash, if it is over.
+    Args:
+        snapshot: Of the run.
+        raced: How LC did in the race back from the newest crash, if it is over.
+        tried: Step -> restored loss if the whole run were saved as tried; None if it is not.
     """
+    if tried is not None:
+        return f"saved like this, a crash now {describe_lost_work(snapshot, tried)}"
     if snapshot.status not in DEAD:
         return f"a crash now {describe_lost_work(snapshot)}"
     if raced is None:
@@ -129,9 +146,15 @@ def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
     return f"the race: {more}{text} iteration{'' if text == '1' else 's'} lost"
 
 
-def describe_lost_work(snapshot: Snapshot) -> str:
-    """What a crash now would cost, in words."""
+def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> str:
+    """What a crash now would cost, in words. tried: see `describe_crash`."""
     every = snapshot.measured
+    if tried is not None:
+        every = tuple(
+            replace(c, restored_loss=tried.get(c.step, c.restored_loss))
+            for c in every
+            if c.step in tried or c.kind == "base"
+        )
     last = every[-1]
     # Losses lag behind where there is no time to measure them. The newest known loss stands for
     # what a checkpoint loses; iterations since the newest checkpoint come on top.

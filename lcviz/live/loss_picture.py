@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ from lcviz.text import percent_text, short_loss_text
 from lcviz.ui.picture import Picture
 
 HEIGHT = 118  # CSS pixels
-EXPLODED = 1e4  # from this ratio of losses on the axis is logarithmic
+FLAT = 8  # from this ratio of losses on, the end of a curve is flat, and the axis logarithmic
 NEAR = 0.15  # of the axis: marks so near have their texts at different heights
 MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 
@@ -26,7 +26,7 @@ def loss_picture(
     viewed: int,
     last: int,
     killed: Sequence[int] = (),
-    tried: float | None = None,
+    tried: Mapping[int, float] | None = None,
 ) -> Picture:
     """Both losses by step.
 
@@ -36,7 +36,7 @@ def loss_picture(
         viewed: the step that the other pictures show.
         last: where the axis ends at least.
         killed: iterations at which the run was killed.
-        tried: the loss of what a visitor's setting would restore of the viewed step.
+        tried: step -> restored loss if the whole run were saved as a visitor tries; None if not.
     """
     shown = thinned(range(len(steps)), MAX_POINTS)
     x = [steps[i] for i in shown]
@@ -56,9 +56,12 @@ def loss_picture(
         f"At step {steps[at]}: live {short_loss_text(live[at])}, restored "
         f"{short_loss_text(restored[at])}{_gap(live[at], restored[at])}."
     )
-    if tried is not None:
-        lines.append(_line("your try", "good", "solid", [viewed], [tried]) | {"ends": True})
-        text += f" Your try changes step {viewed} alone: restored {short_loss_text(tried)}."
+    if tried:
+        y = list(tried.values())
+        lines.append(_line("your try", "good", "solid", list(tried), y))
+        seen += [v for v in y if math.isfinite(v)]
+        known = max((step for step in tried if step <= viewed), default=min(tried))
+        text += f" Saved as you try: restored {short_loss_text(tried[known])} at step {known}."
     return Picture(
         "curves",
         "Loss",
@@ -68,7 +71,7 @@ def loss_picture(
             "lines": lines,
             "marks": marks,
             "range": [0, end],
-            "log": bool(seen) and min(seen) > 0 and max(seen) > EXPLODED * min(seen),
+            "log": bool(seen) and min(seen) > 0 and max(seen) > FLAT * min(seen),
             "unit": "step",
             "height": HEIGHT,
             "clickable": True,

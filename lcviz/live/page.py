@@ -43,10 +43,12 @@ from lcviz.ui.steering import Steering, keep_in_browser
 from .details.page import show_details
 from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds
-from .page_pictures import CHANGED, show_pictures
+from .page_pictures import CARRIES, CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
+TRY_POLL_SECONDS = 0.4
+_TRYING = "live-trying"  # in the session: whether a whole run is still being saved once more
 _PROBLEM = "live-problem"  # in the session: when, and why a button could not do what it should
 Moment = tuple[RunSettings | None, Status | None]  # of the form, and of one's own run
 
@@ -75,7 +77,7 @@ def page() -> None:
     now = form.settings, None if session.is_example(run) else snapshot.status
     _keep(now, _controls(run, snapshot, form))
     _show_problem(now)
-    poll = poll_seconds(run)
+    poll = _pace(run)
     # A wrong field tries nothing on the step shown.
     settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
     rest: list[object] = []
@@ -102,7 +104,7 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
     run.watch()
     started = time.perf_counter()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != poll_seconds(run) or _is_old(rest, snapshot):
+    if snapshot.status == CLOSED or poll != _pace(run) or _is_old(rest, snapshot):
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
     _say_how_it_is(run, snapshot, settings)
     if snapshot.newest.kind == "base":
@@ -117,12 +119,17 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
             f"{first}"
         )
         return
-    show_pictures(run, snapshot, settings)
+    st.session_state[_TRYING] = show_pictures(run, snapshot, settings)
     if snapshot.status == PLAYING:
         session.time_look(run, time.perf_counter() - started)
     # The pictures come first. Then the rest of the page shows what was moved or set in them.
-    if CHANGED in st.session_state or _is_old(rest, snapshot):
+    if CHANGED in st.session_state or _is_old(rest, snapshot) or poll != _pace(run):
         st.rerun()
+
+
+def _pace(run: Run) -> float | None:
+    """Seconds between looks at a run, and at a whole run that is saved once more."""
+    return TRY_POLL_SECONDS if st.session_state.get(_TRYING) else poll_seconds(run)
 
 
 def _is_old(rest: list[object], snapshot: Snapshot) -> bool:
@@ -142,13 +149,27 @@ def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if session.is_example(run):
             problem = _start_button(form)
-            st.markdown(f"An example: {run.task.title}, trained on this server.", width="content")
+            st.markdown(
+                f"**Saved every {run.settings.interval} iterations: what can you throw away and "
+                "still restart?**  \n"
+                f":small[An example: {run.task.title}, trained on this server.]",
+                width="content",
+            )
         elif session.steered().allows(run):
             problem = _steering(run, snapshot, form)
         else:
             st.markdown("You are watching. Only who began this run steers it.", width="content")
             problem = _start_button(form, "Start your own")
             share.popover(run)
+        st.toggle(
+            "Keep what is dropped for next time",
+            value=True,
+            key=CARRIES,
+            bind="query-params",
+            help="On, as in the paper: what a checkpoint leaves out is still in the next δ. Off: "
+            "each δ is the change since the last checkpoint, and what is left out is lost. The "
+            "whole run is saved once more like this.",
+        )
         if snapshot.kills:  # in this row it moves no picture
             polled(poll_seconds(run), kill_report, run)
     return problem

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
-import codec
 from codec import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, Checkpoint, RunSettings, Snapshot
+from lcviz.run.whole_run import Trial
+from lcviz.server.jobs import CrowdedError
+from lcviz.server.replays import Retried
 from lcviz.text import kept_text
-from lcviz.ui import follow_weight, layout, picture
+from lcviz.ui import follow_weight, layout, picture, session
 from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
@@ -26,7 +29,7 @@ from .loss_picture import loss_picture
 from .page_kill import RaceBack, race_back, show_problems
 from .page_step_slider import look_into, step_slider
 from .race_picture import TITLE as RACE
-from .shown_step import ShownStep, as_saved, cut, tried
+from .shown_step import ShownStep, as_saved, retried
 from .steps_picture import steps_picture
 from .weights_picture import drawable, weights_picture
 
@@ -35,12 +38,35 @@ Era = tuple[str, int, bool]
 _CUT = "live-cut"  # in the session: (era, how many buckets of each step a visitor keeps)
 CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
 _FORM = "live-form"  # in the session: (era, the form's coding as that began, if not tried since)
-_METRIC = "live-metric"  # in the session: (run, step, buckets kept), loss and metric of that
+CARRIES = "carries"  # of the switch: whether what a checkpoint leaves out stays in the next δ
+PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
+_WHO = "live-who"  # in the session: an id that nobody else has
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 
-def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
-    """Everything on the first screen below the controls."""
+@dataclass(frozen=True)
+class Shown:
+    """What the pictures show.
+
+    Attributes:
+        step: The step, as the run saved it, or as it would be if the whole run were saved as tried.
+        retried: The whole run as tried, as far as it is; None if nothing is tried.
+    """
+
+    step: ShownStep
+    retried: Retried | None = None
+
+    @property
+    def trial(self) -> Retried | None:
+        """The whole run as tried, once it has come to this step."""
+        return self.retried if self.step.trial else None
+
+
+def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
+    """Everything on the first screen below the controls.
+
+    Returns whether a whole run is still being saved once more.
+    """
     changed: Coding | None = st.session_state.get(CHANGED)
     coding = changed or settings.coding
     places = layout.live()
@@ -54,7 +80,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         places["messages"].info(
             "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
         )
-        return
+        return False
     era = run.id, len(snapshot.kills), back is not None and back.begun
     shown, problem = _shown(run, viewed, coding, era)
     if problem:
@@ -74,26 +100,30 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             else:
                 # Another module must not draw in the place of the one before it.
                 key = "equal-steps" if found.name == "steps" else name
-                picture.show(found, key, _events(name, run, shown, coding, era))
+                picture.show(found, key, _events(name, run, shown.step, coding, era))
+    return shown.retried is not None and not shown.retried.is_over
 
 
 def pictures(
-    run: Run, snapshot: Snapshot, shown: ShownStep, back: RaceBack | None = None
+    run: Run, snapshot: Snapshot, every: Shown, back: RaceBack | None = None
 ) -> Iterator[tuple[str, Picture | str]]:
     """All pictures of a step by name; a sentence where one cannot be drawn any more.
 
     back: the race from the newest crash. Until the run goes on, it stands where the loss does.
     """
+    shown, trial = every.step, every.trial
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
     gone = f"The weights of step {shown.step} are no longer kept: choose a later step."
     measured = snapshot.measured
     side = image_side(run.task)
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
-    crash = describe_crash(snapshot, back.ours if back else None)
+    losses = trial.losses if trial else None
+    crash = describe_crash(snapshot, back.ours if back else None, losses)
     own = kept_text(run.settings.coding)
     own = f"the example has {own}" if is_example(run) else f"the run keeps {own} until Reset"
-    yield "headline", headline(shown, snapshot.checkpoints, status, crash, own)
+    nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
+    yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
     if any(a.uniform for a in shown.alphabets):
         yield "buckets", steps_picture(shown)
     else:
@@ -101,7 +131,6 @@ def pictures(
         yield "buckets", buckets_picture(shown, bits_that_keep(shown), marked)
     yield "bits", bits_picture(shown)
     yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
-    tried = _tried_metric(run, shown) if held and shown.trial else None
     yield (
         "loss",
         race
@@ -112,10 +141,10 @@ def pictures(
             shown.step,
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
-            tried and tried[0],
+            losses,
         ),
     )
-    yield "examples", _examples(run, shown, tried) if held else gone
+    yield "examples", _examples(run, shown, trial) if held else gone
 
 
 def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Events:
@@ -140,7 +169,7 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
         follow_weight.mark(None if now == tuple(key) else (key[0], key[1]))
 
     every: dict[str, Events] = {
-        "headline": {"back": lambda _: _try(run.settings.coding)},
+        "headline": {"back": lambda _: _try(run.settings.coding, **{CARRIES: True})},
         "weights": {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
         "buckets": {"cut": keep, "bits": choose, "mark": mark},
         "bits": {"coder": lambda coder: attempt(replace(form, coder=coder))},
@@ -149,26 +178,35 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
     return every.get(name, {})
 
 
-def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[ShownStep, str | None]:
-    """The step as it was saved, or as the form at the side would save it; and what went wrong."""
-    saved = as_saved(run, viewed)
+def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown, str | None]:
+    """The step as it was saved, or as it would be if the whole run were saved as tried.
+
+    Returns it, and why nothing can be tried, or how far that is.
+    """
+    saved = Shown(as_saved(run, viewed))
+    own = run.settings.coding
     held = st.session_state.get(_FORM)
+    if held is None and chosen(form).keys() & st.query_params.keys():
+        held = st.session_state[_FORM] = era, own  # what a link says is tried at once
     if held is None or held[0] != era:
         held = st.session_state[_FORM] = era, form
-    found, problem, most = saved, None, _cut_of(era)
+    coding = own if form == held[1] else form
+    trial = Trial(coding, _cut_of(era), bool(st.session_state.get(CARRIES, True)))
+    if trial == Trial(own):
+        return saved, None
+    who = st.session_state.setdefault(_WHO, secrets.token_hex(8))
     try:
-        if form not in (run.settings.coding, held[1]):
-            found = tried(run, viewed, form) or saved
-        if most is not None:
-            found = cut(found, most) or saved
-    except codec.LccError as exc:
-        problem = f"This setting cannot save step {viewed.step}. {exc}"
-    if saved.codes is None and (form not in (run.settings.coding, held[1]) or most):
-        problem = (
-            f"Step {viewed.step} is no longer kept, so it is shown as it was saved. Choose a "
-            "later one to try another setting."
-        )
-    return found, problem
+        whole = session.all_replays().look(run, trial, viewed.step, who, PATIENCE)
+    except CrowdedError as exc:
+        return saved, str(exc)
+    if whole.problem:
+        return saved, f"The run cannot be saved like this: {whole.problem}"
+    if own_delta := whole.replay.delta(viewed.step):
+        return Shown(retried(viewed, trial, own_delta), whole), None
+    done = f"{len(whole.found)} of {whole.n} checkpoints"
+    if not whole.is_over:
+        return replace(saved, retried=whole), f"The whole run is saved like this: {done}."
+    return saved, f"Step {viewed.step} is no longer kept. Choose a later one to try a setting."
 
 
 def _cut_of(era: Era) -> int | None:
@@ -177,10 +215,10 @@ def _cut_of(era: Era) -> int | None:
     return held[1] if held is not None and held[0] == era else None
 
 
-def _try(coding: Coding) -> None:
-    """Set the form at the side: what it says is tried on the step shown."""
+def _try(coding: Coding, **more: bool) -> None:
+    """Set the form at the side: what it says is tried. more: of other widgets, by key."""
     st.session_state.pop(_CUT, None)
-    set_widgets(chosen(coding))
+    set_widgets({**chosen(coding), **more})
     st.session_state[CHANGED] = coding
 
 
@@ -192,25 +230,12 @@ def _tensor(shown: ShownStep) -> str:
     return chosen if chosen in tensors else tensors[0]
 
 
-def _examples(run: Run, shown: ShownStep, tried: tuple[float, float] | None) -> Picture:
-    """tried: see `_tried_metric`; None for a step as it was saved."""
-    restored, states = shown.restored, shown.states
+def _examples(run: Run, shown: ShownStep, trial: Retried | None) -> Picture:
+    """trial: the whole run as it is tried; None for a step as it was saved."""
+    restored, states, c = shown.restored, shown.states, shown.checkpoint
     assert restored is not None
     assert states is not None
-    task, c = run.task, shown.checkpoint
-    live, again = (task.predictions(N, state) for state in (states.live, restored))
-    metric = tried[1] if tried else c.restored_metric
-    return examples_picture(task, live, again, c.live_metric, metric, trial=tried is not None)
-
-
-def _tried_metric(run: Run, shown: ShownStep) -> tuple[float, float]:
-    """The restored model's loss and metric.
-
-    They take longer than all pictures: polls do not measure them again.
-    """
-    sizes = tuple(a.encoded.stored_levels.tobytes() for a in shown.alphabets)
-    key = run.id, shown.step, shown.kept, shown.nbytes, sizes
-    held: tuple[object, tuple[float, float]] | None = st.session_state.get(_METRIC)
-    if held is None or held[0] != key:
-        held = st.session_state[_METRIC] = key, run.task.probe_metric(shown.restored)
-    return held[1]
+    saved = run.states(shown.step) if trial else None  # a trial's δ may have another end
+    live, again = (run.task.predictions(N, s) for s in ((saved or states).live, restored))
+    metric = trial.at(shown.step).metric if trial else c.restored_metric
+    return examples_picture(run.task, live, again, c.live_metric, metric, trial=trial is not None)

@@ -10,6 +10,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
 from lcviz.ui import session
 
+EXAMPLE_OPENS = 20  # a step at which a restart can still go wrong; at the end nothing does
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and its value
 _SLIDER = "step-slider"  # in the session: (run, step, token) of a slider that can be moved
@@ -18,9 +19,13 @@ _SLIDER = "step-slider"  # in the session: (run, step, token) of a slider that c
 def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to show: the newest, unless another step was chosen."""
     interval, newest = run.settings.interval, snapshot.newest.step
-    if _FOLLOW not in st.session_state and (asked := _step_of_link(snapshot)) is not None:
-        st.session_state[_FOLLOW] = 0, False
-        _put_slider(run, asked)
+    if _FOLLOW not in st.session_state:
+        asked = _step_of_link(snapshot)
+        if asked is None and session.is_example(run) and EXAMPLE_OPENS in snapshot.steps:
+            asked = EXAMPLE_OPENS
+        if asked is not None:
+            st.session_state[_FOLLOW] = 0, False
+            _put_slider(run, asked)
     follow = _follow_toggle()
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.

@@ -11,14 +11,15 @@ import numpy as np
 
 import codec
 from codec import Coding
-from codec.inspect import Arrays, Codes, layout_of
+from codec.inspect import Arrays, Codes
 from lcviz.lab.anatomy import Alphabet, changes, dissect, new_sizes, record_sizes
 from lcviz.lab.codewords import CodeWord, first_words
-from lcviz.lab.dry_run import DryRun, record_nbytes
+from lcviz.lab.cut import cut
 from lcviz.lab.removed_bucket import rebuilt
-from lcviz.lab.sizes import Sizes, coded_nbytes, runlength_nbytes
+from lcviz.lab.sizes import Sizes, runlength_nbytes
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Checkpoint, Moment, States, WholeStates
+from lcviz.run.snapshot import Checkpoint, Moment, States
+from lcviz.run.whole_run import RetriedDelta, Trial
 from lcviz.run.whole_state import delta_of_weights, moments_of
 
 WORDS = 24  # code words shown
@@ -33,7 +34,8 @@ class ShownStep:
     word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
     that the record holds. sizes: of the same symbols with each coder. worded: the index of the
     first alphabet that needs bits. words: the first code words of its payload. states: before it
-    and live; None if no longer kept. trial: whether the record is only tried.
+    and live; None if no longer kept. trial: whether the record is only tried. carries: whether what
+    it leaves out stays in the next δ.
     """
 
     checkpoint: Checkpoint
@@ -51,11 +53,17 @@ class ShownStep:
     worded: int
     states: States | None
     trial: bool = False
+    carries: bool = True
 
     @property
     def step(self) -> int:
         """Its number."""
         return self.checkpoint.step
+
+    def left_out(self, verb: str = "stay") -> str:
+        """What becomes of what it leaves out. verb: "stay", or "stays" for one thing."""
+        lost = {"stay": "are", "stays": "is"}[verb]
+        return f"{verb} in the next δ" if self.carries else f"{lost} lost"
 
     @property
     def nbytes(self) -> int:
@@ -101,49 +109,40 @@ def as_saved(run: Run, viewed: Checkpoint) -> ShownStep:
     return _of_record(viewed, viewed.alphabets, codes, moments, viewed.nbytes, coding, states)
 
 
-def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
-    """The same delta with other settings, and new code tables; None if it is no longer kept.
-
-    Raises codec.LccError for a budget that it cannot meet.
-    """
-    states = run.states(viewed.step)
-    if states is None or not states.before:
-        return None
-    whole = states.whole or WholeStates(layout_of(states.before), states.before, states.live)
-    dry = DryRun(coding, whole.layout, whole.before, whole.values[0])
-    delta = dry.prepare(viewed.step, whole.live, whole.values[1])
+def retried(viewed: Checkpoint, trial: Trial, own: RetriedDelta) -> ShownStep:
+    """The delta of a step of a run that is saved once more. own: of that step."""
+    states, delta = own.states, own.delta
     weights, moments = delta_of_weights(delta), moments_of(delta, list(states.live))
     alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
-    nbytes = record_nbytes(viewed.step, delta, whole.layout)
-    found = _of_record(viewed, alphabets, codes, moments, nbytes, coding, states)
-    return replace(found, trial=True)
+    found = _of_record(viewed, alphabets, codes, moments, own.nbytes, trial.coding, states)
+    found = replace(found, trial=True, carries=trial.carries)
+    return found if trial.most is None else _cut(found, trial.most)
 
 
-def cut(shown: ShownStep, most: int) -> ShownStep | None:
+def _cut(shown: ShownStep, most: int) -> ShownStep:
     """The same delta with the largest buckets alone, so many of each alphabet.
 
-    None if its codes are no longer kept, or if they are uniform steps.
+    Uniform steps are not cut.
     """
-    if shown.codes is None or any(a.uniform for a in shown.alphabets):
-        return None
+    assert shown.codes is not None, "a delta that is made now has them"
+    if any(a.uniform for a in shown.alphabets):
+        return shown
     alphabets, codes = shown.alphabets, shown.codes
-    kept = tuple(min(most, len(a.buckets)) for a in alphabets)
-    encoded = [_encoded(a, own, k, shown.coder) for a, own, k in zip(alphabets, codes, kept)]
-    words = sum((e.payload_bits + 7) // 8 for e in encoded)
+    left = cut(alphabets, codes, most, shown.coder)
+    words = sum((e.payload_bits + 7) // 8 for e in left.encoded)
     runlength = sum(
-        runlength_nbytes(own, a.buckets.keeping(k)) for a, own, k in zip(alphabets, codes, kept)
+        runlength_nbytes(own, a.buckets.keeping(k))
+        for a, own, k in zip(alphabets, codes, left.kept)
     )
-    coded = sum(coded_nbytes(e.payload_bits, e.table_nbytes, e.k - 1) for e in encoded)
-    worded, first = _first_words(encoded)
+    worded, first = _first_words(left.encoded)
     return replace(
         shown,
-        kept=kept,
-        table_nbytes=coded - words,
+        kept=left.kept,
+        table_nbytes=left.nbytes - words,
         word_nbytes=words,
-        sizes=new_sizes(alphabets, kept, runlength),
+        sizes=new_sizes(alphabets, left.kept, runlength),
         words=first,
         worded=worded,
-        trial=True,
     )
 
 
@@ -183,9 +182,3 @@ def _first_words(every: Sequence[codec.Encoded]) -> tuple[int, tuple[CodeWord, .
         if words := first_words(e, WORDS):
             return i, words
     return 0, ()
-
-
-def _encoded(alphabet: Alphabet, codes: Codes, kept: int, coder: str) -> codec.Encoded:
-    buckets = alphabet.buckets.keeping(kept)
-    own = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
-    return codec.encode(codec.Quantized(own, buckets.levels, codes.shape, None, buckets), coder)

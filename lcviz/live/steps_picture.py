@@ -68,12 +68,12 @@ def _octaves(size: float, each: int, reach: int) -> list[dict[str, Any]]:
 
 def _sentence(shown: ShownStep, alphabet: Alphabet, size: float, reach: int) -> str:
     if not size:
-        return "All changes lie in the dead zone: they stay in the next δ."
+        return f"All changes lie in the dead zone: they {shown.left_out()}."
     every = "" if len(shown.alphabets) == 1 else " of this tensor"
     changed = int(alphabet.buckets.count[: alphabet.kept].sum())
     return (
         f"Steps of {size:.3g}: {changed:,} of {alphabet.n:,} values{every} move by up to "
-        f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and stay in the next δ."
+        f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and {shown.left_out()}."
     )
 
 

@@ -42,7 +42,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
         "restored": _packed(tiled(after, side)),
         "missing": _packed(tiled(missing, side)),
     }
-    captions = _captions(f"{tensor} ({_shape(live, side)})", written, missing)
+    captions = _captions(shown, f"{tensor} ({_shape(live, side)})", written, missing)
     return Picture(
         "weights",
         "δ",
@@ -64,7 +64,7 @@ def weights_picture(shown: ShownStep, tensor: str, side: int | None) -> Picture:
 
 
 def _captions(
-    tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
+    shown: ShownStep, tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
 ) -> dict[str, str]:
     """What each map shows, of a tensor called so.
 
@@ -73,11 +73,11 @@ def _captions(
     moved, waiting = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
     return {
         "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. What is "
-        "left of δ waits in the next one.",
+        f"left of δ {shown.left_out('stays')}.",
         "live": f"{tensor} as it is trained.",
         "restored": f"{tensor} as a restart would load it: the [[track]].",
         "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
-        "from the [[track]], left out or rounded. That stays in the next δ.",
+        f"from the [[track]], left out or rounded. That {shown.left_out('stays')}.",
     }
 
 

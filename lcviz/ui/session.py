@@ -22,6 +22,7 @@ from lcviz.run.snapshot import BUSY, RunError
 from lcviz.server.allowed_paths import FOLDERS, check_within
 from lcviz.server.jobs import Jobs
 from lcviz.server.quota import Shelf
+from lcviz.server.replays import Replays
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
 from . import recording, steering
@@ -53,6 +54,12 @@ def all_runs() -> Runs:
 def all_jobs() -> Jobs[Any]:
     """The line of this server's experiments."""
     return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def all_replays() -> Replays:
+    """What visitors of this server try on whole runs."""
+    return Replays()
 
 
 @st.cache_resource(show_spinner=False)

@@ -27,7 +27,10 @@ from demo_models import FOLDER_VARIABLE, MODELS
 from lcviz import welcome
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Race
+from lcviz.live import page_pictures
+from lcviz.live.shown_step import ShownStep, retried
 from lcviz.run.run import Run, RunSettings, Snapshot
+from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
@@ -41,6 +44,25 @@ def _coded(changes: dict[str, Any]) -> dict[str, Any]:
     names = {field.name for field in fields(Coding)}
     coding = Coding(**{name: changes[name] for name in names & changes.keys()})
     return {k: v for k, v in changes.items() if k not in names} | {"coding": coding}
+
+
+@pytest.fixture
+def retry() -> Callable[..., ShownStep]:
+    """A function: the newest step of a run, or another, if the whole run were saved once more."""
+
+    def retry(
+        run: Run, coding: Coding, most: int | None = None, step: int | None = None, **changes: bool
+    ) -> ShownStep:
+        replay = Replay(run, Trial(coding, most, **changes))
+        wanted = run.snapshot().newest if step is None else run.snapshot().at(step)
+        replay.wanted = wanted.step
+        for each in replay.steps():
+            replay.save(each, measured=False)
+        delta = replay.delta(wanted.step)
+        assert delta is not None
+        return retried(wanted, replay.trial, delta)
+
+    return retry
 
 
 def _settings(model: str = "logistic-regression", **changes: Any) -> RunSettings:
@@ -469,11 +491,14 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 
 @pytest.fixture
-def live(server: None) -> Callable[..., Page]:
+def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
     """The Live page with its details at full speed: live(model="lenet5", bits="3").
+
+    What is tried is there at once, however slow the machine is.
 
     steers: whether the link to a run is the one of who began it.
     """
+    monkeypatch.setattr(page_pictures, "PATIENCE", SECONDS)
 
     def open_page(*, steers: bool = True, **parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)

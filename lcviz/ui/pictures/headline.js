@@ -31,8 +31,8 @@ export default function (component) {
     () => make("span"),
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
-  status.textContent = data.status;
-  crash.textContent = data.kept ?? data.crash; // the run's crash is not that of a try
+  status.textContent = data.kept ?? data.status;
+  crash.textContent = data.crash;
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
   set(back, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);

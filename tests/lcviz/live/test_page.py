@@ -604,8 +604,10 @@ def test_a_tolerance(live: Live) -> None:
     assert any("Enter a number from 1e-09 to 10." in t for t in page.texts("markdown"))
 
 
-def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not again at each poll, but for each setting."""
+def test_what_is_tried_is_tried_on_the_whole_run(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first checkpoint on, once for each setting, and not again at each poll."""
     measured: list[float] = []
 
     def probe_metric(task: Task, state: Any) -> tuple[float, float]:
@@ -615,20 +617,46 @@ def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPa
     metric = Task.probe_metric
     page = live()
     monkeypatch.setattr(Task, "probe_metric", probe_metric)
-    page.set("select_slider", "bits", 3)
-    page.at.run()
-    assert page.picture("examples")["scores"][1]["text"] == percent_text(measured[0])
     page.set("select_slider", "bits", 1)
+    page.at.run()
+    assert len(measured) == 3
     (score,) = (s for s in page.picture("examples")["scores"] if s["name"] == "your try")
-    assert score["text"] == percent_text(measured[1])
+    assert score["text"] == percent_text(measured[-1])
     loss = page.picture("loss")
-    assert loss["text"].endswith(" Your try changes step 6 alone: restored 2.50.")
+    assert loss["text"].endswith(" Saved as you try: restored 3.50 at step 6.")
     tried = loss["lines"][2]
-    assert (tried["name"], tried["x"], tried["y"]) == ("your try", [6], [2.5])
-    assert len(measured) == 2
+    assert (tried["name"], tried["x"]) == ("your try", [2, 4, 6])
+    assert tried["y"] == [1.5, 2.5, 3.5]
     page.set("select_slider", "bits", 2)
     assert "try" not in page.picture("loss")["text"] + page.picture("examples")["text"]
     assert len(page.picture("loss")["lines"]) == 2
+
+
+def test_without_the_track_what_is_left_out_is_lost(live: Live) -> None:
+    """The switch tries the same bits from the first checkpoint on, without carrying over."""
+    page = live(carries="false")
+    top = page.picture("headline")
+    assert top["kept"] == "a try from the first checkpoint on; the example has 2 bits"
+    assert top["crash"].startswith("saved like this, a crash now ")
+    assert page.picture("buckets")["text"].endswith("Paler ones are lost. Log scale.")
+    assert page.picture("weights")["captions"]["written"].endswith("left of δ is lost.")
+    lines = {line["name"]: line["y"] for line in page.picture("loss")["lines"]}
+    assert lines["your try"][0] == lines["restored"][1]  # the first δ is the same
+    assert lines["your try"][-1] > lines["restored"][-1]
+    page.set("toggle", "carries", True)
+    assert page.picture("headline")["kept"] is None
+
+
+def test_a_link_carries_what_is_tried(live: Live) -> None:
+    assert live(bits="1").picture("headline")["kept"] is not None
+    assert live().picture("headline")["kept"] is None
+
+
+def test_a_setting_that_cannot_save_the_run_says_why(live: Live) -> None:
+    page = live()
+    page.set("segmented_control", "keep", "budget").set("number_input", "budget", 0.2)
+    assert page.texts("warning")[0].startswith("The run cannot be saved like this: ")
+    assert page.picture("headline")["kept"] is None
 
 
 def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from codec.inspect import element_bits
 from demo_models import make_task
 from lcviz.lab.anatomy import totals
@@ -22,7 +23,7 @@ from lcviz.live.buckets_picture import bits_that_keep, buckets_picture
 from lcviz.live.examples_picture import N, examples_picture
 from lcviz.live.headline import headline, times_text
 from lcviz.live.loss_picture import loss_picture
-from lcviz.live.shown_step import as_saved, cut
+from lcviz.live.shown_step import ShownStep, as_saved
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import GAP, LEVELS, MOST_PIXELS, drawable, tiled, weights_picture
 from lcviz.run.run import Run
@@ -30,6 +31,7 @@ from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
 
 Finished = Callable[..., Run]
+Retry = Callable[..., ShownStep]
 MARK = re.compile(r"\[\[(.+?)\]\]")
 
 
@@ -95,8 +97,9 @@ def test_a_tensor_of_any_shape_is_an_image() -> None:
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("target", [{"budget": 0.1}, {"tolerance": 1e-5}])
-def test_steps(finished_runs: Finished, target: dict[str, float], scope: str) -> None:
-    shown = newest(finished_runs(scope=scope, **target))
+def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], scope: str) -> None:
+    run = finished_runs(scope=scope, **target)
+    shown = newest(run)
     data = check(steps_picture(shown))
     alphabet = max(shown.alphabets, key=lambda a: a.n)
     moved = int(alphabet.buckets.count[: alphabet.kept].sum())
@@ -111,7 +114,8 @@ def test_steps(finished_runs: Finished, target: dict[str, float], scope: str) ->
     assert f"{moved:,} of {alphabet.n:,} values" in data["text"]
     starts = [octave["at"] for octave in data["octaves"]]
     assert starts == sorted(starts)
-    assert cut(shown, 2) is None  # steps are no buckets to cut
+    again = retry(run, run.settings.coding, 2)  # steps are no buckets to cut
+    assert (again.kept, again.nbytes) == (shown.kept, shown.nbytes)
 
 
 def test_many_steps_share_bars(finished_runs: Finished) -> None:
@@ -128,25 +132,27 @@ def test_in_the_dead_zone(finished_runs: Finished) -> None:
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_buckets(finished_runs: Finished, scope: str) -> None:
-    shown = newest(finished_runs(scope=scope))
+def test_buckets(finished_runs: Finished, retry: Retry, scope: str) -> None:
+    run = finished_runs(scope=scope)
+    shown = newest(run)
     data = check(buckets_picture(shown, bits_that_keep(shown), (-5, 1)))
     bars = {(b["exponent"], b["sign"]): (b["kept"], b["rest"]) for b in data["buckets"]}
     assert bars == {(b.exponent, b.sign): (b.kept, b.dropped) for b in totals(shown.alphabets)}
     assert (data["cut"], data["bits"]) == (3 if scope == "model" else None, "2")
     assert data["marked"] == [-5, 1]
     if scope == "model":
-        other = cut(shown, 5)
+        other = retry(run, run.settings.coding, 5)
         data = check(buckets_picture(other, bits_that_keep(other)))
         assert (data["cut"], data["bits"]) == (5, "")
         assert sum(b["kept"] for b in data["buckets"]) == other.values
-        every = cut(shown, 500)
+        every = retry(run, run.settings.coding, 500)
         assert check(buckets_picture(every, bits_that_keep(every)))["bits"] == "all"
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
-def test_bits(finished_runs: Finished, coder: str) -> None:
-    shown = newest(finished_runs(coder=coder))
+def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
+    run = finished_runs(coder=coder)
+    shown = newest(run)
     data = check(bits_picture(shown))
     assert sum(part["nbytes"] for part in data["parts"]) == shown.checkpoint.nbytes
     sizes = {one["name"]: one["nbytes"] for one in data["compare"]}
@@ -158,7 +164,7 @@ def test_bits(finished_runs: Finished, coder: str) -> None:
         coder != "runlength",
         False,
     ]
-    every = check(bits_picture(cut(shown, 5)))  # and 0: six
+    every = check(bits_picture(retry(run, run.settings.coding, 5)))  # and 0: six
     assert every["compare"][0]["name"] == "3 bits each"
     bits = "".join(word["bits"] for word in data["words"])
     payload = shown.alphabets[0].encoded.payload.view(np.uint8)
@@ -274,7 +280,7 @@ def test_predictions_are_the_model_s(finished_runs: Finished) -> None:
     assert task.probe_metric(state) == (task.probe_loss(state), pytest.approx(right))
 
 
-def test_headline(finished_runs: Finished) -> None:
+def test_headline(finished_runs: Finished, retry: Retry) -> None:
     shown = newest(finished_runs())
     saved = finished_runs().snapshot().checkpoints
     crash = "a crash now repeats nothing"
@@ -287,9 +293,12 @@ def test_headline(finished_runs: Finished) -> None:
     assert data["so_far"] == f"run so far: {smaller}"
     base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
     assert base_and_one.data["so_far"].startswith("run so far: 62.8 kB → ")
-    other = headline(cut(shown, 1), saved, "", "a", "the run keeps 2 bits")
-    assert other.data["kept"] == "only a try: the run keeps 2 bits"
-    assert other.data["so_far"] == data["so_far"]
+    tried = retry(finished_runs(), Coding(1))
+    nbytes = {c.step: 100 for c in saved[1:]}
+    other = headline(tried, saved, "", "a", "the run keeps 2 bits", nbytes)
+    assert other.data["kept"] == "a try from the first checkpoint on; the run keeps 2 bits"
+    whole = saved[0].nbytes + 100 * len(nbytes)
+    assert other.data["so_far"].startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
 
 
 def test_every_module_is_drawn_by_a_picture() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 import codec
 from codec import Coding
-from lcviz.live.shown_step import as_saved, cut, tried
+from lcviz.live.shown_step import ShownStep, as_saved
 from lcviz.run.run import Run
 
 Finished = Callable[..., Run]
+Retry = Callable[..., ShownStep]
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -33,53 +34,38 @@ def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str)
         assert shown.values == changed
 
 
-def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished) -> None:
+def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished, retry: Retry) -> None:
     run = finished_runs("lenet5", stop_after=2)
     checkpoint = run.snapshot().newest
-    shown, again = as_saved(run, checkpoint), tried(run, checkpoint, Coding(1))
-    assert again is not None
+    shown, again = as_saved(run, checkpoint), retry(run, Coding(1))
     assert shown.exact_nbytes == again.exact_nbytes == checkpoint.exact_nbytes > 50
     assert 200 < again.header_nbytes < 300
     assert abs(shown.header_nbytes - again.header_nbytes) < 10
 
 
-def test_tried_with_its_own_setting_is_the_same(finished_runs: Finished) -> None:
-    """Only a table that the record could reuse is new."""
-    run = finished_runs()
-    checkpoint = run.snapshot().checkpoints[1]
-    saved, again = as_saved(run, checkpoint), tried(run, checkpoint, run.settings.coding)
-    assert again is not None
-    assert (again.nbytes, again.kept, again.words) == (saved.nbytes, saved.kept, saved.words)
-    assert again.trial
-
-
-@pytest.mark.parametrize("coding", [Coding(3), Coding(budget=0.1), Coding(None, "tensor")])
-def test_tried_is_what_a_chain_with_that_setting_would_hold(
-    finished_runs: Finished, coding: Coding
+def test_saved_once_more_with_its_own_setting_it_is_the_same(
+    finished_runs: Finished, retry: Retry
 ) -> None:
-    """Its first delta has the same base, so a run with that setting has the same record."""
-    names = {"bits": coding.bits, "scope": coding.scope, "budget": coding.budget}
-    other = finished_runs(**names).snapshot().checkpoints[1]
     run = finished_runs()
-    shown = tried(run, run.snapshot().checkpoints[1], coding)
-    assert shown is not None
-    assert shown.nbytes == other.nbytes
-    assert shown.kept == tuple(a.kept for a in other.alphabets)
+    for checkpoint in run.snapshot().checkpoints[1:]:
+        saved = as_saved(run, checkpoint)
+        again = retry(run, run.settings.coding, step=checkpoint.step)
+        assert (again.nbytes, again.kept, again.words) == (saved.nbytes, saved.kept, saved.words)
+        assert again.trial
+        assert not saved.trial
 
 
-def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished) -> None:
+def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) -> None:
     run = finished_runs()
-    checkpoint = run.snapshot().checkpoints[1]
-    saved = as_saved(run, checkpoint)
+    saved = as_saved(run, run.snapshot().checkpoints[1])
+    coding = run.settings.coding
     sizes = []
     for most in (0, 1, 2, 3, 7, 500):
-        shown = cut(saved, most)
-        assert shown is not None
+        shown = retry(run, coding, most, step=1)
         assert shown.kept == (min(most, len(saved.alphabets[0].buckets)),)
         sizes.append(shown.nbytes)
     assert sizes == sorted(sizes)
-    three = cut(saved, 3)
-    assert three is not None
+    three = retry(run, coding, 3, step=1)
     assert (three.nbytes, three.words) == (saved.nbytes, saved.words)  # 2 bits keep three
     assert all(np.array_equal(three.restored[n], a) for n, a in saved.restored.items())
 
@@ -91,8 +77,4 @@ def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: Finished) 
         run._codes.drop(step)
     saved = as_saved(run, checkpoint)
     assert saved.restored is None
-    assert cut(saved, 1) is None
     assert saved.nbytes == checkpoint.nbytes
-    for step in run._states.steps:
-        run._states.drop(step)
-    assert tried(run, checkpoint, Coding(3)) is None

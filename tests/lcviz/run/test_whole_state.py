@@ -16,7 +16,7 @@ from lcviz.lab.progress import unreported
 from lcviz.lab.recovery.kill import Crash, OnDisk
 from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
-from lcviz.live.shown_step import as_saved, cut, tried
+from lcviz.live.shown_step import ShownStep, as_saved
 from lcviz.run.run import Run, RunError
 
 Finished = Callable[..., Run]
@@ -79,15 +79,15 @@ def test_the_parts_of_a_record_are_all_of_it(
             assert c.nbytes - c.exact_nbytes - c.moment_nbytes <= 0.02 * c.lossy_nbytes
 
 
-def test_tried_is_what_a_run_with_that_setting_holds(finished_runs: Finished) -> None:
-    """Of the whole state, to the last byte."""
+def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
+    finished_runs: Finished, retry: Callable[..., ShownStep]
+) -> None:
+    """Of the whole state, to the last byte, with moments and all."""
     run, other = finished_runs(**WHOLE), finished_runs(**WHOLE, bits=3)
-    shown = tried(run, run.snapshot().checkpoints[1], Coding(3))
-    assert shown is not None
-    first = other.snapshot().checkpoints[1]
-    assert (shown.nbytes, shown.moments) == (first.nbytes, first.moments)
-    less = cut(shown, 1)
-    assert less is not None
+    for first in other.snapshot().checkpoints[1:]:
+        shown = retry(run, Coding(3), step=first.step)
+        assert (shown.nbytes, shown.moments) == (first.nbytes, first.moments)
+    shown, less = retry(run, Coding(3), step=1), retry(run, Coding(3), 1, step=1)
     assert less.moments == shown.moments
     assert less.nbytes < shown.nbytes
 

@@ -1,0 +1,187 @@
+"""A whole run saved once more: what every checkpoint so far would be with another setting.
+
+One other setting at one step changes little. Used from the beginning, it decides what a restart
+would load: each delta begins where the one before it has led. The states that the run recorded go
+through the codec again, without a disk; no training is repeated.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codec import Coding, Delta
+from codec.inspect import Arrays, copy_arrays, layout_of
+from lcviz.lab.anatomy import changes, dissect
+from lcviz.lab.cut import cut
+from lcviz.lab.dry_run import DryRun, record_nbytes
+from lcviz.lab.removed_bucket import rebuilt
+
+from .run import Run
+from .snapshot import RunError, States, WholeStates
+from .whole_state import delta_of_weights, is_weight, own_name, weights_of
+
+STATES_BUDGET = 8 * 2**20  # bytes of the states that one replay keeps
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a whole run is saved once more.
+
+    Attributes:
+        coding: The codec's settings.
+        most: Buckets of each alphabet that are kept, whatever the bits; None for all that the
+            coding keeps.
+        carries: Whether what a checkpoint leaves out stays in the next δ, as in the paper. If not,
+            each δ is the change since the last checkpoint, and what is left out is lost.
+    """
+
+    coding: Coding
+    most: int | None = None
+    carries: bool = True
+
+
+@dataclass(frozen=True)
+class RetriedStep:
+    """One checkpoint of a run that is saved once more.
+
+    Attributes:
+        step: Its number.
+        nbytes: Of its record.
+        loss, metric: Of the restored model on the probe, see `Task.probe_metric`; None where they
+            were not measured.
+    """
+
+    step: int
+    nbytes: int
+    loss: float | None
+    metric: float | None
+
+
+@dataclass(frozen=True)
+class RetriedDelta:
+    """The delta of a checkpoint that is saved once more.
+
+    Attributes:
+        states: The track before it, and what it was made of: the model that was saved or, if the
+            trial carries nothing over, the track plus what was trained since the last checkpoint.
+        delta: As it would be written, before any cut.
+        nbytes: Of its record, before any cut.
+    """
+
+    states: States
+    delta: Delta
+    nbytes: int
+
+
+class Replay:
+    """The checkpoints of a run, saved once more one after another. Thread-safe.
+
+    Args:
+        run: Whose states are saved.
+        trial: How.
+
+    Attributes:
+        trial: As given.
+        wanted: A step whose delta is kept whatever it takes; -1 for none.
+    """
+
+    def __init__(self, run: Run, trial: Trial) -> None:
+        self.trial, self.wanted = trial, -1
+        self._run = run
+        self._lock = threading.Lock()
+        self._done: list[int] = []
+        self._dry: DryRun | None = None
+        self._last: Arrays = {}  # the state that was saved last, name -> array
+        self._deltas: dict[int, RetriedDelta] = {}
+
+    def steps(self) -> list[int]:
+        """The run's steps that are done or can be saved, rising.
+
+        If the run no longer keeps the states of its first steps, the others begin at its own track.
+        """
+        with self._lock:
+            last = self._done[-1] if self._done else 0
+            return [*self._done, *(step for step in self._run.steps_held() if step > last)]
+
+    def delta(self, step: int) -> RetriedDelta | None:
+        """A step's delta; None if it is not done yet, or is no longer kept."""
+        with self._lock:
+            return self._deltas.get(step)
+
+    def save(self, step: int, *, measured: bool) -> RetriedStep:
+        """Save the step that comes after the last one that is done.
+
+        Args:
+            step: Its number.
+            measured: Whether its loss is wanted.
+
+        Raises:
+            codec.LccError: The setting cannot save it.
+            RunError: The run no longer keeps its states.
+        """
+        held = self._run.states(step)
+        if held is None or not held.before:
+            raise RunError(f"The weights of step {step} are no longer kept.")
+        whole = held.whole or WholeStates(layout_of(held.before), held.before, held.live)
+        with self._lock:
+            if self._dry is None:
+                self._dry = DryRun(self.trial.coding, whole.layout, whole.before, whole.values[0])
+                self._last = whole.before
+            nbytes = self._save(step, whole, self._dry)
+            restored = copy_arrays(weights_of(self._dry.track))
+        loss, metric = self._run.task.probe_metric(restored) if measured else (None, None)
+        return RetriedStep(step, nbytes, loss, metric)
+
+    def _save(self, step: int, whole: WholeStates, dry: DryRun) -> int:
+        """Advance the track by one step; returns the bytes of its record."""
+        before = copy_arrays(dry.track)
+        live = whole.live if self.trial.carries else self._since_last(whole, before)
+        delta = dry.prepare(step, live, whole.values[1])
+        nbytes = record_nbytes(step, delta, whole.layout)
+        states = _states(step, replace(whole, before=before, live=live))
+        self._keep(step, RetriedDelta(states, delta, nbytes))
+        dry.commit(delta)
+        self._last = whole.live
+        self._done.append(step)
+        if self.trial.most is None:
+            return nbytes
+        weights = delta_of_weights(delta)
+        alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
+        if any(a.uniform for a in alphabets):
+            return nbytes
+        left = cut(alphabets, codes, self.trial.most, self.trial.coding.coder)
+        kept = [np.arange(len(a.buckets)) < k for a, k in zip(alphabets, left.kept)]
+        base = states.live | {name: states.before[name] for a in alphabets for name in a.names}
+        weights_after = rebuilt(base, alphabets, codes, kept)
+        after = {
+            name: weights_after[own_name(name)] if is_weight(name) else array
+            for name, array in dry.track.items()
+        }
+        self._dry = DryRun(self.trial.coding, whole.layout, after, whole.values[1])
+        return nbytes - sum(a.nbytes for a in alphabets) + left.nbytes
+
+    def _since_last(self, whole: WholeStates, track: Arrays) -> Arrays:
+        """The track plus what was trained since the last checkpoint; exact tensors as they are."""
+        lossy = {t.name for t in whole.layout.tensors if t.lossy}
+        return {
+            name: track[name] + (array - self._last[name]) if name in lossy else array
+            for name, array in whole.live.items()
+        }
+
+    def _keep(self, step: int, delta: RetriedDelta) -> None:
+        self._deltas[step] = delta
+        total = sum(d.states.nbytes for d in self._deltas.values())
+        for old in [s for s in self._deltas if s not in (step, self.wanted)]:
+            if total <= STATES_BUDGET:
+                break
+            total -= self._deltas.pop(old).states.nbytes
+
+
+def _states(step: int, whole: WholeStates) -> States:
+    """As a run keeps them."""
+    before, live = weights_of(whole.before), weights_of(whole.live)
+    has_more = len(before) < len(whole.before)
+    return States(step, before, live, whole if has_more else None)
