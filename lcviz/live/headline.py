@@ -70,7 +70,7 @@ def headline(
             "so_far": so_far,
             "status": status,
             "crash": crash,
-            "kept": f"a try from the first checkpoint on; {own}" if shown.trial else None,
+            "kept": f"only a try: {own}" if shown.trial else None,
         }
         | ({"apart": list(map(list, apart.items()))} if apart else {}),
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),

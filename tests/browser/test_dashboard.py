@@ -186,7 +186,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     page = visitor.page
     start(page)
     # Neither the example's pictures, nor the base, which has none.
-    for step in (600, 0):
+    for step in (20, 0):
         expecting(heading_of(page, step)).to_have_count(0)
     expecting(heading(page)).to_have_count(1)
     expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
@@ -296,9 +296,10 @@ def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
     now = bar.bounding_box()
     assert (now["x"], now["width"], buckets.bounding_box()["y"]) == (box["x"], box["width"], top)
     expecting(picture(page, "headline")).to_contain_text("only a try: the example has 2 bits")
+    expecting(picture(page, "curves")).to_contain_text("Saved as you try")
     back.click()
     expecting(back).to_be_hidden()
-    expecting(picture(page, "curves")).not_to_contain_text("Your try")
+    expecting(picture(page, "curves")).not_to_contain_text("Saved as you try")
 
     weights = picture(page, "weights")
     weights.get_by_role("button", name="postponed").click()
@@ -310,7 +311,7 @@ def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
 
 
 def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
-    visitor = tab().open("/?details=true")
+    visitor = tab().open("/?details=true&step=600")
     page = visitor.page
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()

@@ -15,7 +15,7 @@ def rims(page: Any, key: str) -> Any:
 
 
 def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> None:
-    visitor = tab().open("/?details=true")
+    visitor = tab().open("/?details=true&step=600")
     page = visitor.page
     visitor.expecting(page.get_by_text("Error when one bucket of step 600")).to_be_visible()
     bars = page.locator("[data-picture=buckets] g.bars > g")

@@ -636,7 +636,7 @@ def test_without_the_track_what_is_left_out_is_lost(live: Live) -> None:
     """The switch tries the same bits from the first checkpoint on, without carrying over."""
     page = live(carries="false")
     top = page.picture("headline")
-    assert top["kept"] == "a try from the first checkpoint on; the example has 2 bits"
+    assert top["kept"] == "only a try: the example has 2 bits"
     assert top["crash"].startswith("saved like this, a crash now ")
     assert page.picture("buckets")["text"].endswith("Paler ones are lost. Log scale.")
     assert page.picture("weights")["captions"]["written"].endswith("left of δ is lost.")
@@ -654,7 +654,7 @@ def test_a_link_carries_what_is_tried(live: Live) -> None:
 
 def test_a_setting_that_cannot_save_the_run_says_why(live: Live) -> None:
     page = live()
-    page.set("segmented_control", "keep", "budget").set("number_input", "budget", 0.2)
+    page.set("segmented_control", "keep", "budget").set("number_input", "budget", 0.5)
     assert page.texts("warning")[0].startswith("The run cannot be saved like this: ")
     assert page.picture("headline")["kept"] is None
 

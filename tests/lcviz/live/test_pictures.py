@@ -296,7 +296,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     tried = retry(finished_runs(), Coding(1))
     nbytes = {c.step: 100 for c in saved[1:]}
     other = headline(tried, saved, "", "a", "the run keeps 2 bits", nbytes)
-    assert other.data["kept"] == "a try from the first checkpoint on; the run keeps 2 bits"
+    assert other.data["kept"] == "only a try: the run keeps 2 bits"
     whole = saved[0].nbytes + 100 * len(nbytes)
     assert other.data["so_far"].startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
 
