@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lcviz.inspect import page_watch
-from lcviz.ui import browser, follow_weight, navigation, session
+from lcviz.ui import browser, navigation, session
 
 
 def run(page: StreamlitPage) -> None:
@@ -15,8 +15,5 @@ def run(page: StreamlitPage) -> None:
     with st.container(key="unseen-browser"):
         browser.listen()
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
-    session.keep_run()
-    name = next(name for name, (title, _) in navigation.PAGES.items() if title == page.title)
-    own_toolbar = name in ("live", "learn") or page_watch.covers(name == "inspect")
-    follow_weight.toolbar(shown=not own_toolbar)
+    session.keep_in_url()
     page.run()

@@ -19,7 +19,7 @@ from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
 from lcviz.report.verdict import verdict
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plain, plural
-from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
 from lcviz.ui.polling import polled
@@ -287,9 +287,7 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
     left = [r for r in usable if r.key not in findings.exponents]
     steps = [one for r in usable for one in findings.exponents.get(r.key, ())]
     if any(one.counts for one in steps):
-        run = source.run
-        marked = None if run is None else follow_weight.marked(run, run.snapshot().newest)
-        widgets.show(exponents_over_steps(steps, marked), "exponents")
+        widgets.show(exponents_over_steps(steps), "exponents")
     else:
         st.info("No lossy value has changed in any step yet.")
     if left:

@@ -122,13 +122,6 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     return runs.get(name, name)
 
 
-def covers(inspect: bool) -> bool:
-    """Whether the page is not about the run on Live. inspect: it is Inspect."""
-    if not inspect or watch() is None:
-        return False
-    return st.session_state.get(CHOICE, st.query_params.get(CHOICE)) != LIVE
-
-
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
     """A button back to where the page begins. run: the watched run it shows, if it shows one."""
     found = watch()

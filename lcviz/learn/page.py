@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.ui import follow_weight, picture, recording, widgets
+from lcviz.ui import picture, recording, widgets
 from lcviz.ui.glossary import explained
 
 from .numbers import write_numbers
@@ -28,7 +28,6 @@ def page() -> None:
             )
         )
         widgets.tables_toggle()
-    follow_weight.toolbar()
     if chosen is None:
         return
 
