@@ -46,7 +46,6 @@ def recorded() -> dict[str, Any]:
         "pages": {
             **_experiments(),
             "inspect": _page("Inspect a chain", chain["sizes"], chain["exponents"]),
-            "export": _page("Open and export", chain["sizes"]),
         },
         "ink": INK,
     }

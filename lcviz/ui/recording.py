@@ -17,7 +17,7 @@ from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
 COMMAND = "python -m lcviz.record"
-WITH_FIGURES = ("tune", "recover", "inspect", "export")  # pages that open with Plotly
+WITH_FIGURES = ("tune", "recover", "inspect")  # pages that open with Plotly
 # Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
 DRAWING = threading.Lock()
 TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
