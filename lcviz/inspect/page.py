@@ -1,6 +1,6 @@
-"""Inspect: any chain or archive, record by record, also while somebody writes to it.
+"""Inspect: any chain or archive, opened on one step, also while somebody writes to it.
 
-What changes as records come is in one polling fragment; the rest is decoded only on request.
+What changes as records come is in polling fragments: the cards, and the sizes of the records.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def page() -> None:
         return
     head = st.container(horizontal=True, vertical_alignment="center", key="inspect-head")
     facts = st.container(key="inspect-facts")
+    step = st.container()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
     pace = _pace(source, findings)
     with grid.cell():  # sent first: the browser loads what draws it while the rest is computed
@@ -87,8 +88,8 @@ def page() -> None:
             source.watched is not None,
             key="inspect_follow",
             bind="query-params",
-            help="New records show up in the cards and sizes by themselves. With this, exponents "
-            "and the step below follow them too.",
+            help="New records show up in the cards and sizes by themselves. With this, the step "
+            "and the exponents follow them too.",
         )
         widgets.tables_toggle()
     with facts:
@@ -97,12 +98,13 @@ def page() -> None:
         known = len(findings.catalogue.records)
         polled(pace, _records, source, pace, known, follow)
     begun = time.monotonic()
-    with grid.cell():
-        _exponents(source, findings)
     summary = summarize(findings.catalogue.records)
     if summary.reached:
-        one_step(source, findings, summary, follow)
-        findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
+        with step.container(border=True, key="inspect-step"):
+            one_step(source, findings, summary, follow)
+    with grid.cell():
+        _exponents(source, findings)
+    findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
     if (box := widgets.opened("All records", "table_rows", "inspect-records")) is not None:
         with box:
             _table(findings)
