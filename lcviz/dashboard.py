@@ -1,4 +1,7 @@
-"""What every page begins with. Its imports bring the codec, torch and all that: see `welcome`."""
+"""What every page begins and ends with.
+
+Its imports bring the codec, torch and all that: see `welcome`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lcviz.inspect import page_watch
-from lcviz.ui import browser, navigation, session
+from lcviz.ui import browser, navigation, session, widgets
+
+# The Glossary has no pictures; each section of Tune has its own switch.
+WITHOUT_SWITCH = ("Glossary", "Tune")
 
 
 def run(page: StreamlitPage) -> None:
@@ -17,3 +23,5 @@ def run(page: StreamlitPage) -> None:
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
     session.keep_in_url()
     page.run()
+    if page.title not in WITHOUT_SWITCH:
+        widgets.tables_toggle()

@@ -22,7 +22,6 @@ HELD = (_LOADED, downloads.RESTORED)
 
 def comparison(made: Compressed) -> None:
     """Cards, pictures, downloads."""
-    widgets.tables_toggle()
     _cards(made)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():

@@ -91,7 +91,6 @@ def page() -> None:
             help="New records show up in the cards and sizes by themselves. With this, the step "
             "and the exponents follow them too.",
         )
-        widgets.tables_toggle()
     with facts:
         if verifying:
             _verify(source, findings)

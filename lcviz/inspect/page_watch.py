@@ -180,10 +180,8 @@ def side_by_side() -> None:
     found = watch()
     assert found is not None, "else nobody could choose this"
     names = tuple(run.name for run in found.runs())
-    with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
-        where = enumerated([f"**{plain(place)}**" for place in found.places])
-        st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
-        widgets.tables_toggle()
+    where = enumerated([f"**{plain(place)}**" for place in found.places])
+    st.markdown(f"{plural(len(names), 'run')} at {where}.")
     if len(names) >= MOST_RUNS:
         st.caption(
             f"Only the {MOST_RUNS} runs that changed last are shown. For others name a folder "
