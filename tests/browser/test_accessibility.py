@@ -17,7 +17,7 @@ PAGES = {
     "Tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
     "Recover": ".st-key-panel-race .js-plotly-plot .main-svg",
     "Inspect": ".st-key-verify button",
-    "Export": ".js-plotly-plot .main-svg",
+    "Export": ".st-key-download-all button",
     "Glossary": ".st-key-glossary-asked",
 }
 TUNE = {  # its other sections
