@@ -9,10 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lcviz.inspect import page_watch
-from lcviz.ui import browser, navigation, session, widgets
-
-# The Glossary has no pictures; each section of Tune has its own switch.
-WITHOUT_SWITCH = ("Glossary", "Tune")
+from lcviz.ui import browser, navigation, picture, session, widgets
 
 
 def run(page: StreamlitPage) -> None:
@@ -22,6 +19,8 @@ def run(page: StreamlitPage) -> None:
         browser.listen()
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
     session.keep_in_url()
+    st.session_state.pop(picture.HAS_TABLES, None)
     page.run()
-    if page.title not in WITHOUT_SWITCH:
+    # Each section of Tune has its own switch.
+    if picture.HAS_TABLES in st.session_state and page.title != navigation.PAGES["tune"][0]:
         widgets.tables_toggle()
