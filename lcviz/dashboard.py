@@ -1,4 +1,7 @@
-"""What every page begins with. Its imports bring the codec, torch and all that: see `welcome`."""
+"""What every page begins and ends with.
+
+Its imports bring the codec, torch and all that: see `welcome`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lcviz.inspect import page_watch
-from lcviz.ui import browser, follow_weight, navigation, session
+from lcviz.ui import browser, navigation, picture, session, widgets
 
 
 def run(page: StreamlitPage) -> None:
@@ -15,8 +18,9 @@ def run(page: StreamlitPage) -> None:
     with st.container(key="unseen-browser"):
         browser.listen()
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
-    session.keep_run()
-    name = next(name for name, (title, _) in navigation.PAGES.items() if title == page.title)
-    own_toolbar = name in ("live", "learn") or page_watch.covers(name == "inspect")
-    follow_weight.toolbar(shown=not own_toolbar)
+    session.keep_in_url()
+    st.session_state.pop(picture.HAS_TABLES, None)
     page.run()
+    # Each section of Tune has its own switch.
+    if picture.HAS_TABLES in st.session_state and page.title != navigation.PAGES["tune"][0]:
+        widgets.tables_toggle()

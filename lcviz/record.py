@@ -7,7 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import codec
 from lcviz.lab.recovery.rework import costs
+from lcviz.lab.step_tensors import rebuild_step
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.live.page_pictures import Shown, pictures
@@ -18,6 +20,7 @@ from lcviz.recover.race_figure import race_panel
 from lcviz.recover.rework_figure import rework_panel
 from lcviz.report.chain_figures import figures_of
 from lcviz.report.one_file import shown_text
+from lcviz.report.tensors_figure import tensor_bars
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
@@ -37,6 +40,7 @@ def recorded() -> dict[str, Any]:
             run.watch()
         found = dict(pictures(run, snapshot, Shown(as_saved(run, snapshot.newest))))
         chain = figures_of(run.path).panels
+        step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
         run.close()
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {
@@ -45,8 +49,9 @@ def recorded() -> dict[str, Any]:
         "learn": learn_picture(track, live, live, Start()).data,
         "pages": {
             **_experiments(),
-            "inspect": _page("Inspect a chain", chain["sizes"], chain["exponents"]),
-            "export": _page("Open and export", chain["sizes"]),
+            "inspect": _page(
+                "Inspect a chain", tensor_bars(step), chain["sizes"], chain["exponents"]
+            ),
         },
         "ink": INK,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from urllib.parse import parse_qs, quote, urlsplit
@@ -167,12 +168,13 @@ class Visitor:
         self._opened()
 
     def _take_along(self) -> None:
-        """Download the receipt of what Export offers: it tells of one's own run."""
+        """Download everything that Export offers: its receipt tells of one's own run."""
         # A button asks for its file as soon as it is drawn; who leaves earlier makes that fail.
         self.page.wait_for_load_state("networkidle")
         with self.page.expect_download() as waiting:
-            self.page.get_by_role("button", name="Receipt", exact=True).click()
-        receipt = json.loads(waiting.value.path().read_text())
+            self.page.get_by_role("button", name="Download everything").click()
+        with zipfile.ZipFile(waiting.value.path()) as archive:
+            receipt = json.loads(archive.read("receipt.json"))
         assert self.run is None or receipt["settings"]["seed"] == self.seed, receipt["settings"]
 
     def follow(self) -> None:

@@ -26,7 +26,7 @@ from .in_page import new_context
 from .serving import PATIENCE, ROOT, Server, server
 
 PICTURE = "[data-picture]:not([data-picture=headline]), .js-plotly-plot .main-svg"
-PAGES = ("live", "learn", "tune", "recover", "inspect", "export")
+PAGES = ("live", "learn", "tune", "recover", "inspect")  # that open with pictures
 BARE = "bare page"
 TRAINED_HERE = "trained on this server"  # what Live says of an example that answers
 SITUATIONS = ("fresh", "restart", "warm")

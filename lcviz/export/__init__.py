@@ -4,7 +4,7 @@ Read in this order:
     page                        the page: a run's downloads, or files of one's own
     archive                     a chain packed, and verified on the bytes that are offered
     receipt, scripts            what an archive is, its check, and scripts that make it again
-    page_downloads              the downloads: archive, one step, receipt, scripts
+    page_downloads              the downloads: the chain, everything in one zip, one step
     own_files, compress         a visitor's checkpoints opened, and compressed to a chain
     comparison, comparison_figure   the chain and the files it was made of
     page_own_files, page_upload, page_comparison    all that on the screen

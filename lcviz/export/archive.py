@@ -34,7 +34,6 @@ from codec.inspect import (
 )
 from demo_models import Task
 from lcviz.lab.progress import Progress
-from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
 from lcviz.run.whole_state import weights_of
@@ -47,30 +46,21 @@ MOST_NAME = 100  # characters of an archive's name: endings are added to it
 class Package:
     """A verified archive of a chain.
 
-    name: file name without ending. data: the .lcc.zip. records: what each says of itself. digests:
-    SHA-256 of each record. steps: every step, rebuilt from data. tracks: xxh3-128 of each step's
-    tensors. full_nbytes: of all steps in float32. at: time of the check, in seconds since the
-    epoch.
+    name: file name without ending. data: the .lcc.zip. entries: the files of its records. digests:
+    SHA-256 of each record. coding: that of the newest delta, None if there is none. steps: every
+    step, rebuilt from data. tracks: xxh3-128 of each step's tensors. full_nbytes: of all steps in
+    float32. at: time of the check, in seconds since the epoch.
     """
 
     name: str
     data: bytes
-    records: tuple[RecordFacts, ...]
+    entries: tuple[Entry, ...]
     digests: tuple[str, ...]
+    coding: Coding | None
     steps: tuple[int, ...]
     tracks: tuple[str, ...]
     full_nbytes: int
     at: float
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """The files of its records."""
-        return tuple(record.entry for record in self.records)
-
-    @property
-    def coding(self) -> Coding | None:
-        """That of the newest delta, None if there is none."""
-        return next((r.coding for r in reversed(self.records) if r.coding), None)
 
     @property
     def file(self) -> str:
@@ -138,7 +128,7 @@ def verify(
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, digests, full = [], [], 0
+    steps, digests, full, coding = [], [], 0, None
     try:
         chain = codec.Chain(io.BytesIO(data))
         hashes = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
@@ -149,16 +139,18 @@ def verify(
             steps.append(step)
             digests.append(digest)
             full += position.track.layout.nbytes
+            if position.entry.kind != "base":
+                coding = Coding.from_header(position.record.metadata)
             if progress:
                 progress(len(steps), len(chain.entries))
-        *_, found = read_contents(chain, list_records(chain, None), Catalogue())
     except codec.LccError as exc:
         raise RunError(f"The packed chain does not restore. {exc}") from exc
     return Package(
         name,
         data,
-        found.records,
+        chain.entries,
         hashes,
+        coding,
         tuple(steps),
         tuple(digests),
         full,

@@ -1,4 +1,4 @@
-"""Charts of a chain and the files it was made of: bytes and distance by step, and by tensor."""
+"""A chain and the files it was made of: bytes and distance by step as charts, tensors as rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from lcviz.report.figure_parts import MOST_MARKED, label, line, shortened, step_range
+from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
 from lcviz.text import nbytes_text, percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure, plotted
+from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
 
 from .comparison import EXACTLY, ComparedStep, TensorError, totals
 
-MOST_BARS = 16  # tensors in one picture; the table has all of them
-NAME_LENGTH = 26
 HEIGHT = 320  # pixels
 # name, look, attribute of ComparedStep, column of the table
 _SIZES: tuple[tuple[str, tuple[str, str, str | None], str, str], ...] = (
@@ -76,46 +74,24 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     return Panel(title, sentence, figure, alt, table)
 
 
-def tensors_of_step(one: ComparedStep) -> Panel:
-    """Relative distances of a step's tensors: the largest as bars, all in the table."""
+def tensors_of_step(one: ComparedStep) -> tuple[pd.DataFrame, str]:
+    """All tensors of a step with their distances, the largest first, and a sentence about them."""
 
     def size(t: TensorError) -> float:
         return t.distance if math.isfinite(t.distance) else math.inf
 
     tensors = sorted((t for t in one.tensors if t.stored != EXACTLY), key=size, reverse=True)
     exact = [t for t in one.tensors if t.stored == EXACTLY]
-    bars = tensors[:MOST_BARS]
-    height = max(150, 70 + 26 * len(bars))
-    figure = base_figure("relative distance", "", height, l=190, r=90, t=8)
-    figure.add_bar(
-        name="relative distance",
-        x=[plotted(t.distance) or 0 for t in bars],
-        y=list(range(len(bars))),  # two names may look alike once shortened
-        customdata=[label(t.name) for t in bars],
-        orientation="h",
-        marker={"color": GREEN},
-        text=[_number_text(t.distance) for t in bars],
-        textposition="outside",
-        cliponaxis=False,
-        hovertemplate="%{customdata}: %{text}<extra></extra>",
-    )
-    figure.update_layout(hovermode="closest", bargap=0.35)
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(range=[max(len(bars), 1) - 0.5, -0.5], showgrid=False, ticklabelstandoff=6)
-    figure.update_yaxes(
-        tickvals=list(range(len(bars))), ticktext=[label(t.name, NAME_LENGTH) for t in bars]
-    )
     if not tensors:
         sentence = "None of its tensors is delta-coded: all are stored exactly."
     elif one.kind == "base" or all(t.distance == 0 for t in tensors):
         sentence = f"Step {one.step} is stored exactly: every tensor restores to the last bit."
     else:
         first, last = tensors[0], tensors[-1]
-        more = f" The {MOST_BARS} furthest are drawn." if len(tensors) > MOST_BARS else ""
         sentence = (
             f"At step {one.step} {plain(shortened(first.name, 40))} is furthest from its original, "
             f"{_number_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
-            f"{_number_text(last.distance)}.{more}"
+            f"{_number_text(last.distance)}."
         )
         if exact:
             are = "tensor is" if len(exact) == 1 else "tensors are"
@@ -126,9 +102,7 @@ def tensors_of_step(one: ComparedStep) -> Panel:
         "values": [t.n for t in rows],
         "stored": [stored_text(t.stored) for t in rows],
     }
-    table = pd.DataFrame(columns | _error_columns(rows))
-    alt = "Relative distance of each tensor of a step from its original, as bars."
-    return Panel(f"Tensors of step {one.step}", sentence, figure, alt, table)
+    return pd.DataFrame(columns | _error_columns(rows)), sentence
 
 
 def stored_text(stored: str) -> str:

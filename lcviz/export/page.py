@@ -28,21 +28,16 @@ def page() -> None:
     """The whole page."""
     with st.container(key="answer"):
         st.title("Open and export", anchor=False)
-        with st.container(horizontal=True, vertical_alignment="center", key="export-head"):
-            source = widgets.choice(
-                "What to export",
-                list(SOURCES),
-                default="run",
-                key="export_source",
-                format_func=SOURCES.__getitem__,
-                bind="query-params",
-                persist_state="session",
-                label_visibility="collapsed",
-                help="The run on the Live page, or checkpoints that you open here: they are "
-                "compressed, compared with the originals, and exported.",
-            )
-            if source == "run":
-                widgets.tables_toggle()
+        source = widgets.choice(
+            "What to export",
+            SOURCES,
+            default="run",
+            key="export_source",
+            persist_state="session",
+            label_visibility="collapsed",
+            help="The run on the Live page, or checkpoints that you open here: they are "
+            "compressed, compared with the originals, and exported.",
+        )
     if source == "own":
         own_files()
     else:
@@ -53,7 +48,7 @@ def _run_on_live() -> None:
     """The run of the URL: its records, the downloads, and the code that loads them."""
     run = session.current_run()
     if run is None:
-        session.await_example("export")
+        session.await_example()
         return
     whose = "the example run, " if session.is_example(run) else ""
     st.markdown(f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}.]")

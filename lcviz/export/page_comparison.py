@@ -22,7 +22,6 @@ HELD = (_LOADED, downloads.RESTORED)
 
 def comparison(made: Compressed) -> None:
     """Cards, pictures, downloads."""
-    widgets.tables_toggle()
     _cards(made)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
@@ -31,14 +30,15 @@ def comparison(made: Compressed) -> None:
         widgets.show(distance_by_step(made.steps), "distances")
     try:
         package = _loaded(made)
-        restored = downloads.offer(package, made.receipt, "as they were saved here", picture=False)
+        restored = downloads.offer(package, made.receipt, "as they were saved here")
     except (RunError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
-    panel = tensors_of_step(next(c for c in made.steps if c.step == restored.step))
+    table, sentence = tensors_of_step(next(c for c in made.steps if c.step == restored.step))
     with st.container(border=True, key="export-tensors"):
-        widgets.picture(panel, "tensors")
-        widgets.show_table(panel.table, "tensors")
+        st.markdown(f"**Tensors of step {restored.step}**")
+        widgets.show_table(table, "tensors")
+        st.markdown(f":small[{sentence}]")
     st.caption(
         "u is the original, u₀ the first of the series. Tensors that shared memory are stored "
         "once for each of their names."

@@ -1,4 +1,4 @@
-"""The downloads of a verified archive: all of it, one step, the receipt, and the scripts."""
+"""The downloads of a verified archive: the chain, a zip with receipt and scripts, one step."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from typing import Any
 import streamlit as st
 
 from demo_models import Task
-from lcviz.report.records_figure import sizes_over_steps
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import widgets
 
 from .archive import Package, RestoredFile, restore
-from .receipt import Receipt, describe, dumped
-from .scripts import (
-    RECEIPT,
-    REPRODUCE,
-    everything,
-    install_command,
-    reproduce_command,
-    reproduce_script,
-)
+from .receipt import Receipt, describe
+from .scripts import RECEIPT, everything, install_command, reproduce_command
 
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
 RESTORED = "export-restored"  # in the session: a step as a plain file
@@ -42,16 +34,13 @@ def offer(
     equal_to: str,
     task: Task | None = None,
     live_loss: Callable[[int], float | None] = lambda _step: None,
-    *,
-    picture: bool = True,
 ) -> RestoredFile:
-    """All downloads of a verified archive, beside the picture of its records.
+    """All downloads of a verified archive.
 
     Args:
         package: The archive; receipt: of it.
         equal_to: What every restored step was compared with.
         task: Of the run, for the loss of the restored step. live_loss: step -> that of the run.
-        picture: Whether the records are drawn.
 
     Returns:
         The chosen step.
@@ -59,23 +48,17 @@ def offer(
     Raises:
         codec.LccError, RunError: The chosen step does not restore.
     """
-    if not picture:
-        with st.container(border=True, key="export-downloads"):
-            return _downloads(package, receipt, equal_to, task, live_loss)
-    grid = st.grid(2, min_column_width=420, border=True, key="export-chain")
+    grid = st.grid(2, min_column_width=420, border=True, key="export-downloads")
     with grid.cell():
-        widgets.show(sizes_over_steps(package.records), "records")
+        _chain(package, receipt, equal_to)
     with grid.cell():
-        return _downloads(package, receipt, equal_to, task, live_loss)
+        restored = _one_step(package, task)
+        _step_file(restored, live_loss(restored.step))
+        return restored
 
 
-def _downloads(
-    package: Package,
-    receipt: Receipt,
-    equal_to: str,
-    task: Task | None,
-    live_loss: Callable[[int], float | None],
-) -> RestoredFile:
+def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
+    """The chain alone, and everything in one zip."""
     nbytes, first, last = len(package.data), package.steps[0], package.steps[-1]
     st.success(
         f"Verified: {plural(len(package.steps), 'step')}, {first} to {last}, rebuilt from these "
@@ -93,10 +76,17 @@ def _downloads(
         help=f"{plain(package.file)}. In full float32 its steps take "
         f"{nbytes_text(package.full_nbytes)}.",
     )
-    restored = _one_step(package, task)
-    _step_file(restored, live_loss(restored.step))
-    _receipt_and_scripts(package, receipt)
-    return restored
+    again = "" if receipt["of"] == "archive" else " the script that makes the chain again,"
+    _download(
+        "Download everything",
+        lambda: everything(package, receipt),
+        f"{package.name}.zip",
+        "application/zip",
+        "download-all",
+        "folder_zip",
+        help=f"One zip: the chain, its receipt,{again} and the script that restores a step. The "
+        "receipt is no signature: whoever changes the chain can write another receipt.",
+    )
 
 
 def _one_step(package: Package, task: Task | None) -> RestoredFile:
@@ -157,41 +147,6 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
     )
 
 
-def _receipt_and_scripts(package: Package, receipt: Receipt) -> None:
-    """Everything in one zip, the receipt, the script that makes the archive again."""
-    with st.container(horizontal=True, key="export-papers"):
-        _download(
-            "Download everything",
-            lambda: everything(package, receipt),
-            f"{package.name}.zip",
-            "application/zip",
-            "download-all",
-            "folder_zip",
-            help="One zip: the archive, its receipt, the script that makes it again, and the "
-            "script that restores a step.",
-        )
-        _download(
-            "Receipt",
-            dumped(receipt),
-            RECEIPT,
-            "application/json",
-            "download-receipt",
-            "receipt_long",
-            help="What the archive is, what it was made from, and what was checked. It is no "
-            "signature: whoever changes the archive can write another receipt.",
-        )
-        if receipt["of"] != "archive":
-            _download(
-                "Script",
-                reproduce_script(receipt),
-                REPRODUCE,
-                "text/x-python",
-                "download-script",
-                "code",
-                help="Makes the archive again and compares it with the receipt, byte for byte.",
-            )
-
-
 def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
     """What the receipt says, and commands for what was downloaded, an installation first.
 
@@ -232,7 +187,7 @@ def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> No
             "bash",
         )
     with check:
-        st.markdown("In this project's folder, beside the archive and the receipt:")
+        st.markdown("In this project's folder, beside what *Download everything* holds:")
         _code(install_command(receipt), "bash")
         _code(f"python -m lcviz receipt {RECEIPT} {package.file}", "bash")
         if receipt["of"] != "archive":

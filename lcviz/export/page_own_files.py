@@ -159,7 +159,6 @@ def _row(file: OwnFile) -> dict[str, Any]:
         "tensors": len(file.tensors),
         "values": sum(math.prod(shape) for _, shape in file.tensors.values()),
         "dtypes": ", ".join(sorted({dtype for dtype, _ in file.tensors.values()})),
-        "SHA-256": file.sha256,
     }
 
 
@@ -247,7 +246,6 @@ def _words(own: OwnFiles, view: View[Compressed]) -> ControlTexts:
 
 def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     """The chain that was opened, verified and offered as it is."""
-    widgets.tables_toggle()
     try:
         package, receipt = _verified(own, file)
         restored = downloads.offer(package, receipt, "as their records describe them")

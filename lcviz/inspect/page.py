@@ -1,6 +1,6 @@
-"""Inspect: any chain or archive, record by record, also while somebody writes to it.
+"""Inspect: any chain or archive, opened on one step, also while somebody writes to it.
 
-What changes as records come is in one polling fragment; the rest is decoded only on request.
+What changes as records come is in polling fragments: the cards, and the sizes of the records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
 from lcviz.report.verdict import verdict
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plain, plural
-from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
 from lcviz.ui.polling import polled
@@ -67,6 +67,7 @@ def page() -> None:
         return
     head = st.container(horizontal=True, vertical_alignment="center", key="inspect-head")
     facts = st.container(key="inspect-facts")
+    step = st.container()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
     pace = _pace(source, findings)
     with grid.cell():  # sent first: the browser loads what draws it while the rest is computed
@@ -87,22 +88,22 @@ def page() -> None:
             source.watched is not None,
             key="inspect_follow",
             bind="query-params",
-            help="New records show up in the cards and sizes by themselves. With this, exponents "
-            "and the step below follow them too.",
+            help="New records show up in the cards and sizes by themselves. With this, the step "
+            "and the exponents follow them too.",
         )
-        widgets.tables_toggle()
     with facts:
         if verifying:
             _verify(source, findings)
         known = len(findings.catalogue.records)
         polled(pace, _records, source, pace, known, follow)
     begun = time.monotonic()
-    with grid.cell():
-        _exponents(source, findings)
     summary = summarize(findings.catalogue.records)
     if summary.reached:
-        one_step(source, findings, summary, follow)
-        findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
+        with step.container(border=True, key="inspect-step"):
+            one_step(source, findings, summary, follow)
+    with grid.cell():
+        _exponents(source, findings)
+    findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
     if (box := widgets.opened("All records", "table_rows", "inspect-records")) is not None:
         with box:
             _table(findings)
@@ -287,9 +288,7 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
     left = [r for r in usable if r.key not in findings.exponents]
     steps = [one for r in usable for one in findings.exponents.get(r.key, ())]
     if any(one.counts for one in steps):
-        run = source.run
-        marked = None if run is None else follow_weight.marked(run, run.snapshot().newest)
-        widgets.show(exponents_over_steps(steps, marked), "exponents")
+        widgets.show(exponents_over_steps(steps), "exponents")
     else:
         st.info("No lossy value has changed in any step yet.")
     if left:

@@ -22,23 +22,11 @@ from .page_parts import progress_bar, show_damage
 
 WORDS = 24  # of the bit view
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
-IN_URL = ("inspect_step", "inspect_alphabet", "inspect_tensor", "inspect_value")
 COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps between them
 
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
-    """The chosen step, or the newest, in a box.
-
-    It begins open where the URL names a step, or the newest is followed.
-    """
-    wanted = follow or "inspect_step" in st.query_params
-    box = widgets.opened("One step", "data_array", "inspect-step", IN_URL, wanted)
-    if box is not None:
-        with box:
-            _content(source, findings, summary, follow)
-
-
-def _content(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
+    """The chosen step. At first, and with follow always, that is the newest that restores."""
     step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")

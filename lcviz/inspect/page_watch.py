@@ -122,13 +122,6 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     return runs.get(name, name)
 
 
-def covers(inspect: bool) -> bool:
-    """Whether the page is not about the run on Live. inspect: it is Inspect."""
-    if not inspect or watch() is None:
-        return False
-    return st.session_state.get(CHOICE, st.query_params.get(CHOICE)) != LIVE
-
-
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
     """A button back to where the page begins. run: the watched run it shows, if it shows one."""
     found = watch()
@@ -187,10 +180,8 @@ def side_by_side() -> None:
     found = watch()
     assert found is not None, "else nobody could choose this"
     names = tuple(run.name for run in found.runs())
-    with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
-        where = enumerated([f"**{plain(place)}**" for place in found.places])
-        st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
-        widgets.tables_toggle()
+    where = enumerated([f"**{plain(place)}**" for place in found.places])
+    st.markdown(f"{plural(len(names), 'run')} at {where}.")
     if len(names) >= MOST_RUNS:
         st.caption(
             f"Only the {MOST_RUNS} runs that changed last are shown. For others name a folder "

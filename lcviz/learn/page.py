@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.ui import follow_weight, picture, recording, widgets
+from lcviz.ui import picture, recording
 from lcviz.ui.glossary import explained
 
 from .numbers import write_numbers
@@ -27,8 +27,6 @@ def page() -> None:
                 "[[Huffman code]]. Sizes are of the [[code words|code word]] alone.]"
             )
         )
-        widgets.tables_toggle()
-    follow_weight.toolbar()
     if chosen is None:
         return
 
@@ -42,7 +40,7 @@ def page() -> None:
                 chosen.live,
                 chosen.home,
                 start(),
-                tables=bool(st.session_state.get("tables")),
+                tables=picture.tables_shown(),
             ),
             "learn",
             {"told": told},

@@ -91,7 +91,6 @@ def page() -> None:
             help="Sizes over time, bits by x, the code as a tree and a table, removed buckets, "
             "where the time goes, and the lines for your own training.",
         )
-        widgets.tables_toggle()
         st.caption(describe(run.settings))
     follow_weight.followed_line(run)
     if details:

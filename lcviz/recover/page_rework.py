@@ -71,7 +71,6 @@ def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
                 "In the paper, on other models and data, SCAR costs 2.88–5.77 times as much as LC, "
                 "TOPN 2.17–4.06 times."
             )
-    widgets.tables_toggle()
 
 
 def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:

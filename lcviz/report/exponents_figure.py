@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.anatomy import BucketKey
 from lcviz.text import minus, percent_text
-from lcviz.ui.charts import CIVIDIS, PURPLE, Panel, base_figure
+from lcviz.ui.charts import CIVIDIS, Panel, base_figure
 
 from .exponents import StepExponents
 from .figure_parts import STEP, thinned
@@ -19,13 +18,8 @@ HEIGHT = 256  # pixels
 EMPTY = "rgba(128,128,128,0.25)"  # where no value is: grey on black and on white
 
 
-def exponents_over_steps(steps: Sequence[StepExponents], marked: BucketKey | None = None) -> Panel:
-    """The heat map.
-
-    Args:
-        steps: In rising order; at least one has a value that changed.
-        marked: The bucket whose exponent is highlighted.
-    """
+def exponents_over_steps(steps: Sequence[StepExponents]) -> Panel:
+    """The heat map. steps: in rising order; at least one has a value that changed."""
     present = {e for one in steps for e in one.counts}
     low, high = min(present), max(present)
     drawn = thinned(steps, MAX_COLUMNS)
@@ -64,9 +58,6 @@ def exponents_over_steps(steps: Sequence[StepExponents], marked: BucketKey | Non
         figure.update_xaxes(tickvals=round_steps)
     figure.update_yaxes(showgrid=False, range=[low - 0.5, high + 0.5], tickformat="d")
     figure.update_yaxes(dtick=max(1, len(exponents) // 12))
-    if marked is not None and low <= marked[0] <= high:
-        place = {"x0": 0, "x1": 1, "xref": "paper", "y0": marked[0] - 0.5, "y1": marked[0] + 0.5}
-        figure.add_shape(type="rect", line={"color": PURPLE, "width": 3}, **place)
     first, last = (percent_text(1 - s.zeros / max(s.n, 1)) for s in (steps[0], steps[-1]))
     sentence = (
         f"Values that change: {first} at step {steps[0].step}, {last} at step {steps[-1].step}. "

@@ -1,4 +1,4 @@
-"""On all pages: one weight that is followed, and one bucket that the charts highlight.
+"""On Live: one weight that is followed, and one bucket that the charts highlight.
 
 Both are in the URL. The bucket of a followed weight is highlighted, unless another is chosen.
 """
@@ -29,32 +29,10 @@ from .follow_weight_figure import (
 from .glossary import explained
 from .polling import polled
 
-_WEIGHT, _BUCKET = "weight", "bucket"  # in the URL
+_WEIGHT, _BUCKET = session.WEIGHT, session.BUCKET
 _TENSOR, _INDEX = "following-tensor", "following-index"
 MOST_STEPS = 500  # of the picture
 OWN, NONE = "", "none"
-
-
-def toolbar(shown: bool = True) -> None:
-    """The line above every page: what is followed and highlighted.
-
-    shown: False only keeps both for other pages.
-    """
-    weight = weight_followed()
-    if weight is not None:
-        session.remember(_WEIGHT, str(weight))  # a change of page drops it from the URL
-    if chosen := session.remembered(_BUCKET):
-        session.remember(_BUCKET, chosen)
-    if not shown:
-        return
-    run = session.known_run()
-    if run is None:
-        if not session.all_runs().prepared():  # else there never is one
-            session.rerun_with_example()
-        return
-    with st.container(horizontal=True, vertical_alignment="center", key="following"):
-        choosers(run)
-    followed_line(run)
 
 
 def choosers(run: Run) -> None:
@@ -119,7 +97,7 @@ def mark(key: BucketKey | None) -> None:
 
 
 def follow_from_now(weight: Weight | None) -> None:
-    """Follow a weight on every page; None: follow none."""
+    """Follow a weight; None: follow none."""
     session.remember(_WEIGHT, None if weight is None else str(weight))
 
 
@@ -192,8 +170,7 @@ def _choose_weight(run: Run, weight: Weight | None) -> None:
     states = run.states()
     assert states is not None, "a run always holds its newest states"
     st.markdown(
-        "One weight of the run on Live. Every page shows its δ, bucket, level, code word and "
-        "reconstruction."
+        "Live shows the weight's δ, bucket, level, code word and reconstruction at every step."
     )
     tensors = list(states.live)
     here = weight.tensor if weight is not None and weight.tensor in tensors else tensors[0]

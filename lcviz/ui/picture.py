@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "pictures"
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
 UNWRAP = "\nexport default (component) => draw({ ...component, data: component.data[0] });\n"
+HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with numbers
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
 
@@ -64,7 +65,11 @@ def show(picture: Picture, key: str, events: Events | None = None) -> None:
 
 
 def tables_shown() -> bool:
-    """Whether the numbers under every picture are wanted; the switch may come later on the page."""
+    """Whether the numbers under every picture are wanted.
+
+    The switch comes at the end of the page, which learns from this call that it has use for one.
+    """
+    st.session_state[HAS_TABLES] = True
     return bool(st.session_state.get("tables", st.query_params.get("tables") == "true"))
 
 

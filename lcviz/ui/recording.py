@@ -17,7 +17,7 @@ from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
 COMMAND = "python -m lcviz.record"
-WITH_FIGURES = ("tune", "recover", "inspect", "export")  # pages that open with Plotly
+WITH_FIGURES = ("tune", "recover", "inspect")  # pages that open with Plotly
 # Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
 DRAWING = threading.Lock()
 TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
@@ -40,12 +40,13 @@ def show_figures(name: str) -> None:
 
 
 def figures(name: str) -> None:
-    """Draw a page's Plotly figures."""
+    """Draw a page's Plotly figures in two columns; of an odd number, the first is as wide."""
     found = _read()["pages"][name]
     ink, theme = _read()["ink"], st.context.theme.type or "light"
-    grid = st.grid(len(found["panels"]), min_column_width=420, border=True, key="recorded")
+    odd = len(found["panels"]) % 2
+    grid = st.grid(2, min_column_width=420, border=True, key="recorded")
     for i, panel in enumerate(found["panels"]):
-        with grid.cell():
+        with grid.cell(column_span=2 if odd and i == 0 else 1):
             st.markdown(f"**{panel['title']}**")
             text = json.dumps(panel["figure"]).replace(ink["light"], ink[theme])
             with DRAWING:

@@ -38,7 +38,7 @@ LOOK_SHARE = 1 / 40  # of the time, for the server's part
 LOOKS = 5  # that are timed; then the pace of a run stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
-_RUN = "run"
+_RUN, WEIGHT, BUCKET = "run", "weight", "bucket"  # in the URL of every page
 _looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first ones
 
 
@@ -147,15 +147,14 @@ def look_at(run: Run) -> None:
     remember(_RUN, None if is_example(run) else run.id)
 
 
-def keep_run() -> None:
-    """Keep the run in the URL on pages that show none: a reload or a link finds it."""
-    if run_id := remembered(_RUN):
-        remember(_RUN, run_id)
+def keep_in_url() -> None:
+    """Write run, followed weight and highlighted bucket into the URL of every page.
 
-
-def known_run() -> Run | None:
-    """The run that `current_run` would show, without a message; None while there is none."""
-    return all_runs().get(remembered(_RUN)) or all_runs().get(EXAMPLE_ID)
+    A change of page drops them from it; a reload or a link then still finds them.
+    """
+    for name in (_RUN, WEIGHT, BUCKET):
+        if value := remembered(name):
+            remember(name, value)
 
 
 def remembered(name: str) -> str | None:

@@ -38,11 +38,10 @@ def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     return visitor
 
 
-def test_two_pictures_on_the_first_screen(tab: MakeTab) -> None:
+def test_one_step_is_on_the_first_screen(tab: MakeTab) -> None:
     visitor = tab(width=1280).open("/inspect")
-    for key in ("sizes", "exponents"):
-        visitor.expecting(visitor.figure(key)).to_be_visible()
-        visitor.check_on_first_screen(visitor.figure(key))
+    visitor.expecting(visitor.page.get_by_text("What step 600 changes")).to_be_visible()
+    visitor.check_on_first_screen(visitor.figure("tensors"))
     visitor.check()
 
 
@@ -52,7 +51,6 @@ def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) ->
     page = visitor.page
     steps = page.get_by_test_id("stMetric").filter(has_text="Steps").first
     visitor.expecting(steps).to_contain_text("0 to 5")
-    page.get_by_text("One step", exact=True).click()
     slider = page.get_by_role("slider", name="Step")
     slider.press("ArrowLeft")
     visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
@@ -85,13 +83,11 @@ def test_an_upload(tab: MakeTab, tmp_path: Path) -> None:
     page.get_by_text("Open a path or archive").click()
     chooser.set_input_files(tmp_path / "mine.lcc.zip")
     visitor.expecting(page.get_by_text("the uploaded archive mine.lcc.zip")).to_be_visible()
-    page.get_by_text("One step", exact=True).click()
     visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     # To another page and back: it is still there, and can be closed.
     page.get_by_role("link", name="Export").click()
     visitor.expecting(page.get_by_text("Use it elsewhere")).to_be_visible()
     page.get_by_role("link", name="Inspect").click()
-    page.get_by_text("One step", exact=True).click()
     visitor.expecting(page.get_by_text("What step 3 changes").first).to_be_visible()
     page.get_by_role("button", name="Close the upload").click()
     visitor.expecting(page.get_by_text("the chain of the example run")).to_be_visible()

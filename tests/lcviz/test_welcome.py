@@ -120,7 +120,8 @@ def test_no_figure_is_drawn_while_pandas_is_half_imported(monkeypatch: pytest.Mo
     monkeypatch.setattr(recording.st, "plotly_chart", drawing)
     welcome.load()
     recording.show_figures("recover")
-    assert next(iter(held)) == "pandas"  # whatever else is imported comes after it
+    # Whatever else is imported in this process comes after it.
+    assert list(held)[:2] == ["lcviz.server.compilation", "pandas"]
     assert held["pandas"]
     assert held["recorded-0"]
     assert not held["lcviz.dashboard"]

@@ -23,7 +23,6 @@ from lcviz.export import archive as archives
 from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name, verify
 from lcviz.export.receipt import of_archive, problems
-from lcviz.lab.anatomy import tables
 from lcviz.run.run import Run, RunError
 
 MakeRun = Callable[..., Run]
@@ -70,20 +69,11 @@ def test_the_archive_is_the_chain(shared: Run) -> None:
     ("changes", "kept"), [({"bits": None}, "bitsall"), ({"budget": 0.125}, "budget12.5")]
 )
 def test_the_name_tells_the_settings(make_run: MakeRun, changes: dict[str, Any], kept: str) -> None:
-    run = make_run(scope="tensor", coder="huffman", seed=3, **changes)
-    assert pack(run).name == f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_which_tables_are_new_is_read_from_the_records(finished_runs: MakeRun, scope: str) -> None:
-    run = finished_runs(scope=scope, bits=1, stop_after=20)
-    package = pack(run)
-    told = [(record.tables, record.again) for record in package.records]
-    assert told[:2] == [(0, 0), (1 if scope == "model" else 2, 0)]  # none sent before
-    assert told == [
-        (t.n, t.reused) for t in (tables(c.alphabets) for c in run.snapshot().checkpoints)
-    ]
-    assert sum(again for _, again in told) > 0
+    run = make_run(scope="tensor", coder="huffman", seed=3, stop_after=1, **changes)
+    assert pack(run).coding is None  # it has only its base
+    package = pack(finished(run))
+    assert package.name == f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
+    assert package.coding == run.settings.coding
 
 
 def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 import codec
 from lcviz.export import compress as compressing
 from lcviz.export import page_own_files
+from lcviz.export import receipt as receipts
 from lcviz.export.scripts import everything
 from lcviz.ui import session
 
@@ -77,6 +79,12 @@ def chain_file(page: Any) -> str:
     return text.partition(". ")[0].replace("\\", "")
 
 
+def everything_help(page: Any) -> str:
+    """What *Download everything* says it holds."""
+    (text,) = (b.help for b in page.at.get("download_button") if b.label == "Download everything")
+    return str(text)
+
+
 def buttons(page: Any) -> list[str]:
     return [b.label for b in page.at.button]
 
@@ -87,9 +95,10 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
     assert files.value["values"].tolist() == [1230] * 4
+    assert "SHA-256" not in files.value  # the receipt has it
     assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
-    assert page.charts == {"bytes", "distances", "tensors"}
+    assert page.charts == {"bytes", "distances"}
     made = result(page)
     settings = made.receipt["settings"]
     assert (settings["bits"], settings["coder"], settings["scope"]) == (3, "huffman", "model")
@@ -98,8 +107,9 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert verified in page.texts("success")[0]
     assert labels(page)[0].startswith("Download chain (")
     assert chain_file(page) == "own-4steps-bits3-model-huffman.lcc.zip"
-    assert labels(page)[1].startswith("Download step 15 (")
-    assert labels(page)[2:] == ["Download everything", "Receipt", "Script"]
+    assert labels(page)[1] == "Download everything"
+    assert labels(page)[2].startswith("Download step 15 (")
+    assert len(labels(page)) == 3
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
     assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
@@ -215,13 +225,13 @@ def test_a_chain_as_it_is_and_again(
     codes = page.unfold("export-elsewhere").at.code
     assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in codes)
     assert "Verified: 5 steps, 0 to 4" in page.texts("success")[0]
-    assert labels(page)[2:] == ["Download everything", "Receipt"]  # nothing to make it again from
+    assert "makes the chain again" not in everything_help(page)  # there is nothing to make it from
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
     assert any("newest 3 of 5 steps" in t for t in page.texts("caption"))
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
-    assert labels(page)[-1] == "Script"
+    assert "makes the chain again" in everything_help(page)
 
 
 def test_a_damaged_chain(
@@ -244,7 +254,7 @@ def test_a_damaged_chain(
     for sentence in (error, again):
         assert sentence.endswith("Inspect shows which steps of the chain still restore.")
     monkeypatch.setattr(page_own_files, "verify_as_is", None)  # what failed is not tried again
-    assert page.set("toggle", "tables", True).texts("error") == [again]
+    assert page.run().texts("error") == [again]
     assert not page.at.get("download_button")
 
 
@@ -285,7 +295,7 @@ def test_stopped_and_asked_for_again(
     assert page.texts("info") == ["Stopped."]
     go_on.set()
     finished(page.click("export-start"))
-    assert page.charts == {"bytes", "distances", "tensors"}
+    assert page.charts == {"bytes", "distances"}
 
 
 def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
@@ -328,6 +338,19 @@ def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
     uploader.set_value([("notes.txt", b"a note", "text/plain")])
     (error,) = page.run().texts("error")
     assert error.replace("\\", "").startswith("notes.txt: is no checkpoint; open files of ")
+
+
+def test_everything_in_the_zip_of_a_chain_as_it_is_has_no_script_to_make_it(
+    own_files: OpenPage, make_chain: MakeChain
+) -> None:
+    archive = make_chain(*STATES[:2])
+    archive = archive.with_name(f"{archive.name}.zip")
+    page = own_files(export_path=archive, export_use="Export it as it is")
+    package, told = page.at.session_state["export-as-is"][1]
+    with zipfile.ZipFile(io.BytesIO(everything(package, told))) as given:
+        assert given.namelist() == [package.file, "receipt.json", "restore.py"]
+        receipt = receipts.load(given.read("receipt.json"))
+        assert receipts.problems(receipt, given.read(package.file)) == []
 
 
 def test_everything_that_was_downloaded_can_be_uploaded_again(

@@ -56,10 +56,18 @@ def details(page: Any) -> list[str]:
 
 def test_what_is_folded_away_costs_nothing(inspecting: MakePage) -> None:
     page = inspecting(unfold=False)
-    assert page.charts == {"sizes", "exponents"}
-    for kind in ("dataframe", "file_uploader", "text_input", "select_slider"):
+    for kind in ("file_uploader", "text_input"):
         assert not page.at.get(kind)
-    assert inspecting().at.dataframe
+    assert len(page.at.dataframe) == 1  # the tensors of the step
+    assert len(inspecting().at.dataframe) == 2
+
+
+def test_it_opens_on_the_newest_step(inspecting: MakePage) -> None:
+    page = inspecting(unfold=False)
+    keys = [e.proto.id.rpartition("-panel-")[2] for e in page.at.get("plotly_chart")]
+    assert keys == ["tensors", "sizes", "exponents"]
+    assert page.at.select_slider(key="inspect_step").value == 6
+    assert any(t == "**What step 6 changes in each tensor**" for t in page.texts("markdown"))
 
 
 def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
@@ -70,7 +78,7 @@ def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
     assert run.wait(60)
     assert inspecting(run=run.id).charts >= {"sizes", "exponents"}
     monkeypatch.setattr("lcviz.inspect.page.count_exponents", None)
-    assert inspecting(unfold=False, run=run.id).charts == {"sizes", "exponents"}
+    assert inspecting(unfold=False, run=run.id).charts == {"sizes", "tensors", "exponents"}
 
 
 def test_the_example_and_a_run(
@@ -80,7 +88,7 @@ def test_the_example_and_a_run(
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         page = inspecting(unfold=False)
         assert any(t.startswith("A recording: ") for t in page.texts("markdown"))
-        assert len(page.at.get("plotly_chart")) == 2
+        assert len(page.at.get("plotly_chart")) == 3
     page = inspecting()
     assert any("the chain of the example run, **Logistic" in t for t in page.texts("markdown"))
     assert page.charts == {"sizes", "tensors", "exponents"}

@@ -65,7 +65,6 @@ def test_one_chain_is_open_and_followed(
     assert page.at.toggle(key="inspect_follow").value
     assert "**Step 3**, the newest." in page.texts("markdown")
     assert any(text.startswith("Last record ") and " ago" in text for text in page.sentences)
-    assert "open-my_location" not in page.at.session_state  # follow a weight: of the run on Live
     save(path, 4, 6)
     page.run()
     assert page.metrics["Steps"] == ("7", "0 to 6")
@@ -73,7 +72,6 @@ def test_one_chain_is_open_and_followed(
     page.set("selectbox", page_watch.CHOICE, page_watch.LIVE)
     assert any("the chain of the example run" in t for t in said(page, "markdown"))
     assert not any(text.startswith("Last record") for text in page.sentences)
-    assert "open-my_location" in page.at.session_state
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)
     page.click("watch-back")
     assert page.metrics["Steps"] == ("7", "0 to 6")

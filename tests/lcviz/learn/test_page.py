@@ -41,7 +41,8 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     }
     assert not shown["tables"]
     assert not page.at.table
-    page.set("toggle", "tables", True)
+    page.at.session_state["tables"] = True  # as the switch below every page does
+    page.run()
     assert data(page)["tables"]
     assert len(page.at.table) == 1
 

@@ -44,13 +44,6 @@ def test_the_axis_names_round_steps(check_figure: Check) -> None:
     assert named(*range(1, 1000, 2)) is None  # none of them is round
 
 
-def test_the_marked_exponent_has_a_rim(check_figure: Check) -> None:
-    steps = [StepExponents(3, {-7: 10, -4: 1}, 39, 50)]
-    (rim,) = check_figure(exponents_over_steps(steps, (-6, 1)))["layout"]["shapes"]
-    assert (rim["y0"], rim["y1"], rim["xref"]) == (-6.5, -5.5, "paper")
-    assert "shapes" not in check_figure(exponents_over_steps(steps, (-9, 0)))["layout"]
-
-
 def test_of_many_steps_some_are_drawn(check_figure: Check) -> None:
     last = 3 * MAX_COLUMNS - 1
     panel = exponents_over_steps([StepExponents(i, {-5: i}, 0, 5000) for i in range(1, last + 1)])

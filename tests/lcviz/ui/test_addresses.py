@@ -55,13 +55,13 @@ OPENED = {
 
 
 def script(name: str) -> None:
-    """A page with the line above every page."""
-    import importlib
+    """A page, with what every page begins and ends with."""
+    import streamlit as st
 
-    from lcviz.ui import follow_weight
+    from lcviz import dashboard
+    from lcviz.ui import navigation
 
-    follow_weight.toolbar(shown=name not in ("live", "learn"))  # they have it below
-    importlib.import_module(f"lcviz.{name}.page").page()
+    dashboard.run(st.navigation([navigation.page(name)], position="hidden"))
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: repr(v[:12]))

@@ -1,4 +1,4 @@
-"""What runs through all pages: a followed weight and a highlighted bucket, both in the URL."""
+"""A followed weight and a highlighted bucket: shown on Live, in the URL of every page."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.lab.anatomy import totals
 from lcviz.lab.follow_weight import Weight
 from lcviz.run.run import Run
-from lcviz.ui import follow_weight, session
+from lcviz.ui import follow_weight, navigation, session
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -175,6 +176,26 @@ def test_a_base_is_followed_too(live: Live, create: Callable[..., Run]) -> None:
     found = line(live(run=run.id, weight=f"{name}:5"))
     assert (found["bucket"], found["track ũ"]) == ("stored exactly", "–")
     assert found["restored"].endswith("off by 0")
+
+
+@pytest.mark.parametrize("name", navigation.PAGES)
+def test_the_bars_are_on_live_alone_and_both_stay_in_the_url(
+    page_of: Callable[[AppTest], Any], weight: Weight, name: str
+) -> None:
+    def script(name: str) -> None:
+        import streamlit as st
+
+        from lcviz import dashboard
+        from lcviz.ui import navigation
+
+        dashboard.run(st.navigation([navigation.page(name)], position="hidden"))
+
+    at = AppTest.from_function(script, args=(name,), default_timeout=60)
+    at.query_params.update({"weight": str(weight), "bucket": "pos-9"})
+    page = page_of(at).run()
+    assert (parameter(page, "weight"), parameter(page, "bucket")) == (str(weight), "pos-9")
+    shown = "open-my_location" in at.session_state, "open-ink_highlighter" in at.session_state
+    assert (*shown, bool(line(page))) == 3 * (name == "live",)
 
 
 def test_buckets_by_name() -> None:

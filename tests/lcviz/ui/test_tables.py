@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lcviz.ui import navigation
+
 pytestmark = pytest.mark.usefixtures("server")
 
 
@@ -35,6 +37,22 @@ def _long() -> None:
 
     n = widgets.PLAIN_TABLE_ROWS + 1
     widgets.show_table(pd.DataFrame({"step": range(n), "share": n * [0.5]}), "any")
+
+
+def _whole_page(name: str) -> None:
+    import streamlit as st
+
+    from lcviz import dashboard
+    from lcviz.ui import navigation
+
+    dashboard.run(st.navigation([navigation.page(name)], position="hidden"))
+
+
+@pytest.mark.parametrize("name", [name for name in navigation.PAGES if name != "tune"])
+def test_one_switch_stands_at_the_end_of_each_page_with_pictures(name: str) -> None:
+    at = AppTest.from_function(_whole_page, args=(name,), default_timeout=60).run()
+    assert not at.exception
+    assert [t.key for t in at.toggle].count("tables") == (name not in ("glossary", "export"))
 
 
 def test_a_short_one_is_text_with_grouped_numbers() -> None:
