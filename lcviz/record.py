@@ -22,7 +22,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
 from lcviz.tune import recorded as tune
-from lcviz.tune.page_recommend import headline, recommended
+from lcviz.tune.page_recommend import recommended
 from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui import recording
 from lcviz.ui.charts import INK, Panel, inked_figure
@@ -54,14 +54,14 @@ def recorded() -> dict[str, Any]:
 
 def _experiments() -> dict[str, Any]:
     """Of Tune and Recover, which have recordings of their own."""
-    tuned = recommended(tune.recorded())
+    answered = recommended(tune.recorded())
     crashed = recover.recorded()
     cost = page_rework.headline(crashed.by_seed, crashed.experiment.share)
     race = race_panel(crashed.by_seed[0], crashed.experiment.protocol.fail_at, True)
     return {
         "tune": _page(
-            f"Tune: {headline(tuned.recommended)}",
-            frontier_panel(tuned, "rework", tune.SWEEP.unit),
+            f"Tune: {answered.headline}",
+            frontier_panel(answered.tuned, "rework", tune.SWEEP.unit, answered.closer),
         ),
         "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashed.by_seed))),
     }
