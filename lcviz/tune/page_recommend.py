@@ -59,7 +59,7 @@ def section() -> None:
         return
     asking = Asking(
         f"tune-{'run' if sweep.run else 'asked'}",
-        sweep,
+        sweep.key,
         1,
         lambda _, progress: sweep.try_out(progress),
     )
