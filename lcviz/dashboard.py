@@ -21,6 +21,5 @@ def run(page: StreamlitPage) -> None:
     session.keep_in_url()
     st.session_state.pop(picture.HAS_TABLES, None)
     page.run()
-    # Each section of Tune has its own switch.
-    if picture.HAS_TABLES in st.session_state and page.title != navigation.PAGES["tune"][0]:
+    if picture.HAS_TABLES in st.session_state:
         widgets.tables_toggle()

@@ -13,6 +13,7 @@ from lcviz.lab.step_tensors import rebuild_step
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.live.page_pictures import Shown, pictures
+from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.live.shown_step import as_saved
 from lcviz.recover import page_rework
 from lcviz.recover import recorded as recover
@@ -25,7 +26,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE
 from lcviz.tune import recorded as tune
-from lcviz.tune.page_recommend import headline, recommended
+from lcviz.tune.page_recommend import recommended
 from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui import recording
 from lcviz.ui.charts import INK, Panel, inked_figure
@@ -38,7 +39,7 @@ def recorded() -> dict[str, Any]:
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        found = dict(pictures(run, snapshot, Shown(as_saved(run, snapshot.newest))))
+        found = dict(pictures(run, snapshot, Shown(as_saved(run, snapshot.at(EXAMPLE_OPENS)))))
         chain = figures_of(run.path).panels
         step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
         run.close()
@@ -59,14 +60,14 @@ def recorded() -> dict[str, Any]:
 
 def _experiments() -> dict[str, Any]:
     """Of Tune and Recover, which have recordings of their own."""
-    tuned = recommended(tune.recorded())
+    answered = recommended(tune.recorded())
     crashed = recover.recorded()
     cost = page_rework.headline(crashed.by_seed, crashed.experiment.share)
     race = race_panel(crashed.by_seed[0], crashed.experiment.protocol.fail_at, True)
     return {
         "tune": _page(
-            f"Tune: {headline(tuned.recommended)}",
-            frontier_panel(tuned, "rework", tune.SWEEP.unit),
+            f"Tune: {answered.headline}",
+            frontier_panel(answered.tuned, "rework", tune.SWEEP.unit, answered.closer),
         ),
         "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashed.by_seed))),
     }

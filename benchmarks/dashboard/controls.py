@@ -44,7 +44,7 @@ EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is 
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
 WEIGHTS = "[data-testid=stPopoverBody] [data-testid=stSelectbox]"
-SECTION, ANSWER = ".st-key-tune-by-bucket-numbers", ".st-key-panel-frontier .js-plotly-plot"
+COMPARED, ANSWER = ".st-key-panel-compare .js-plotly-plot", ".st-key-panel-frontier .js-plotly-plot"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
 
 
@@ -83,8 +83,8 @@ def _section(page: Page, i: int) -> None:
     if i:
         page.get_by_role("radio", name="Recommend").press("Space")
         settled(page)
-    page.evaluate(WATCH, [SECTION, "keydown"])
-    page.get_by_role("radio", name="Bucket by bucket").press("Space")
+    page.evaluate(WATCH, [COMPARED, "keydown"])
+    page.get_by_role("radio", name="Compare").press("Space")
 
 
 def _bits(page: Page, i: int) -> None:
@@ -152,27 +152,16 @@ CONTROLS: dict[str, Control] = {
     "Live, bucket highlighted": Control(BARS, _bar, "pointerdown"),
     "Live, weight to follow": Control(WEIGHTS, _follow, ready=BARS),
     "Live, theme": Control(".stApp", _theme, "theme"),
-    "Tune, section": Control(SECTION, _section, path="tune", ready=ANSWER),
+    "Tune, section": Control(COMPARED, _section, path="tune", ready=ANSWER),
     "Tune, bits of B": Control(
-        ".st-key-tune-ab",
+        COMPARED,
         _slider(".st-key-tune_b_bits", "ArrowRight", "ArrowLeft"),
         path="tune",
-        view="A against B",
+        view="Compare",
         goal=EFFECT,
     ),
     "Tune, coder of B": Control(
-        ".st-key-tune-ab",
-        _radio(".st-key-tune_b_coder"),
-        path="tune",
-        view="A against B",
-        goal=EFFECT,
-    ),
-    "Tune, buckets kept": Control(
-        ".st-key-tune-by-bucket-numbers",
-        _slider("[data-testid=stMain]", "ArrowRight", "ArrowLeft"),
-        path="tune",
-        view="Bucket by bucket",
-        goal=EFFECT,
+        COMPARED, _radio(".st-key-tune_b_coder"), path="tune", view="Compare", goal=EFFECT
     ),
 }
 

@@ -5,7 +5,7 @@ Read in this order:
     archive                     a chain packed, and verified on the bytes that are offered
     receipt, scripts            what an archive is, its check, and scripts that make it again
     page_downloads              the downloads: the chain, everything in one zip, one step
-    own_files, compress         a visitor's checkpoints opened, and compressed to a chain
+    compress                    a visitor's checkpoints compressed to a chain
     comparison, comparison_figure   the chain and the files it was made of
-    page_own_files, page_upload, page_comparison    all that on the screen
+    page_own_files, page_comparison    all that on the screen
 """

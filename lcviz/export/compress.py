@@ -22,12 +22,12 @@ from codec.errors import SourceError
 from codec.inspect import Arrays, Front, Layout, Policy, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
+from lcviz.server.own_files import OwnFile, OwnFiles
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plural
 
 from .archive import Package, check_complete, digest_of, safe_name, settings_name, verify
 from .comparison import ComparedStep, errors, zipped_nbytes
-from .own_files import OwnFile, OwnFiles
 from .receipt import Receipt, of_archive, of_files
 
 MOST_ARCHIVE = 300 * 2**20  # bytes: what one page can offer for download

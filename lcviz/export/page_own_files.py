@@ -18,19 +18,19 @@ from lcviz.lab.progress import Progress
 from lcviz.report.figure_parts import shortened
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
+from lcviz.server.own_files import OwnFile, OwnFiles
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import coding_form
 from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.own_files import opened_files
 
 from . import compress as compressing
 from . import page_downloads as downloads
 from .archive import Package
 from .compress import ChainSettings, Compressed, verify_as_is
-from .own_files import OwnFile, OwnFiles
 from .page_comparison import HELD, comparison
-from .page_upload import opened_files
 from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session, the newest
@@ -79,7 +79,7 @@ def own_files() -> None:
         "Open checkpoints to compress them into a chain, compared step by step with the originals; "
         "or a chain, .lcc.zip, to take any step out of it as a plain file."
     )
-    own = opened_files()
+    own = opened_files("export_path")
     if own is None:
         for held in (_CHAINS, _AS_IS, *HELD):  # and their files on disk
             st.session_state.pop(held, None)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from codec import Chain, Coding, Tracker
 from codec.errors import SettingsError, SourceError
@@ -134,16 +134,7 @@ class OwnSeries:
         return tuple(p for path in self.paths for p in (_inside(path) or [path]))
 
     def __iter__(self) -> Iterator[SeriesState]:
-        front = Front(Policy(self.policy))
-        for step, state in self._states():
-            parts, layout = front.look_at(state)
-            if not any(t.lossy and not t.alone for t in layout.tensors):
-                raise SettingsError(
-                    f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
-                    f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
-                )
-            arrays = to_arrays(parts.tensors, layout)
-            yield SeriesState(step, layout, arrays, values=parts.values)
+        return _moments(self._states(), self.policy)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -185,6 +176,46 @@ class OwnSeries:
         return files
 
 
+class OpenedFiles(Protocol):
+    """Checkpoints that somebody else has opened and checked."""
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps, rising."""
+
+    def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        """Every step and its state."""
+
+
+@dataclass(frozen=True)
+class OpenedSeries:
+    """Checkpoints that were opened before. Raises during iteration what `OwnSeries` does."""
+
+    opened: OpenedFiles
+
+    def __len__(self) -> int:
+        return len(self.opened.steps)
+
+    def __iter__(self) -> Iterator[SeriesState]:
+        return _moments(self.opened.states(), {})
+
+
+def _moments(
+    states: Iterator[tuple[int, Mapping[Any, Any]]], policy: Mapping[str, str]
+) -> Iterator[SeriesState]:
+    """The states of checkpoints. Raises codec.SettingsError for one without lossy tensors."""
+    front = Front(Policy(policy))
+    for step, state in states:
+        parts, layout = front.look_at(state)
+        if not any(t.lossy and not t.alone for t in layout.tensors):
+            raise SettingsError(
+                f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
+                f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
+            )
+        arrays = to_arrays(parts.tensors, layout)
+        yield SeriesState(step, layout, arrays, values=parts.values)
+
+
 def _inside(path: Path) -> list[Path]:
     """What is in a folder, by name; nothing if it is no folder."""
     try:
@@ -194,7 +225,7 @@ def _inside(path: Path) -> list[Path]:
         raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 
 
-Series = TrainedSeries | OwnSeries
+Series = TrainedSeries | OwnSeries | OpenedSeries
 
 
 def tracked(series: Series, coding: Coding) -> Iterator[tuple[SeriesState, Tracker]]:

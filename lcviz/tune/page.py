@@ -1,4 +1,4 @@
-"""The Tune page: five sections, of which only the one on the screen is computed."""
+"""The Tune page: two sections, of which only the one on the screen is computed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import streamlit as st
 
 from lcviz.ui import widgets
 
-from . import page_ab, page_all_settings, page_by_bucket, page_by_tensor, page_recommend
+from . import page_compare, page_recommend
 
 SECTIONS = {
     "recommend": ("Recommend", page_recommend.section),
-    "ab": ("A against B", page_ab.section),
-    "all_settings": ("All settings", page_all_settings.section),
-    "by_tensor": ("Tensor by tensor", page_by_tensor.section),
-    "by_bucket": ("Bucket by bucket", page_by_bucket.section),
+    "compare": ("Compare", page_compare.section),
 }
 
 
@@ -31,7 +28,4 @@ def _sections() -> None:
             key="tune_view",
             label_visibility="collapsed",
         )
-        if view != "recommend":  # whose title is its answer
-            with st.container(key="answer"):
-                st.title(f"Tune: {SECTIONS[view][0]}", anchor=False)
         SECTIONS[view][1]()

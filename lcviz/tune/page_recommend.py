@@ -11,15 +11,15 @@ import streamlit as st
 
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
-from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
-from lcviz.text import CODER_NAMES, kept_text, percent_text
+from lcviz.text import CODER_NAMES, kept_text
 from lcviz.ui import navigation, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.live_settings import checkpoint_parameters, own_training
 
+from .answer import Answer, answer, described
 from .page_sweep import Asked, asked
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
@@ -59,7 +59,7 @@ def section() -> None:
         return
     asking = Asking(
         f"tune-{'run' if sweep.run else 'asked'}",
-        sweep,
+        sweep.key,
         1,
         lambda _, progress: sweep.try_out(progress),
     )
@@ -88,9 +88,9 @@ def _recorded(found: Asked) -> None:
     _answer(found, recorded())
 
 
-def recommended(candidates: Candidates) -> Tuned:
+def recommended(candidates: Candidates) -> Answer:
     """The answer before a visitor asks for anything else."""
-    return choose(candidates, "rework", LIMITS["rework"][3])
+    return answer(candidates, "rework", LIMITS["rework"][3])
 
 
 def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
@@ -101,21 +101,6 @@ def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
         working=f"Trying {n} settings out: {100 * view.share:.0f} %",
         wrong=found.wrong,
     )
-
-
-def headline(best: Candidate | None) -> str:
-    """The answer: what to use, what it writes, and the most that 95 of 100 crashes lose."""
-    if best is None:
-        return "no tested setting meets this limit"
-    setting = best.setting
-    every = f" every {setting.interval}" if setting.interval > 1 else ""
-    lost = f"distance at most {percent_text(best.distance_bound)}"
-    if (n := best.rework_bound) is not None:
-        lost = f"at most {n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
-    kept = kept_text(setting.coding)
-    if setting.coding.budget is not None and setting.coding.uniform and not every:
-        return f"use {kept} of float32: {lost}"
-    return f"use {kept}{every}: {100 * best.share:.2g} % of float32, {lost}"
 
 
 def changes(setting: Setting, run: RunSettings) -> str:
@@ -136,22 +121,24 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        tuned, target, sound = _chosen(candidates, sweep.tried)
+        answered, target, sound = _chosen(candidates, sweep.tried)
+        tuned = answered.tuned
         if tuned.recommended:
-            _use(found, tuned)
+            _use(found, tuned.recommended, answered.closer)
         elif sound:
             st.warning(tuned.because, icon=":material/search_off:")
-    told = headline(tuned.recommended) if sound else QUESTION
+    told = answered.headline if sound else QUESTION
     why = tuned.because if sound and tuned.recommended else None
     title.title(f"Tune: {told}", anchor=False, help=why)
-    title.caption(f"{found.about}{'.' * bool(tuned.left_out)}{tuned.left_out}", help=MEASURED)
+    notes = f"{tuned.left_out}{answered.basis}"
+    title.caption(f"{found.about}{'.' * bool(notes)}{notes}", help=MEASURED)
     measure = "rework" if knows_loss and target != "distance" else "distance"
     with right:
-        widgets.show(frontier_panel(tuned, measure, sweep.unit), "frontier")
-    widgets.tables_toggle()
+        panel = frontier_panel(tuned, measure, sweep.unit, answered.closer)
+        widgets.show(panel, "frontier")
 
 
-def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Tuned, str, bool]:
+def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Answer, str, bool]:
     """The answer to what the visitor wants, which target that is, and whether its limit is one."""
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
@@ -161,30 +148,36 @@ def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Tuned, st
         default=next(iter(targets)),
         key=f"tune_want_{knows_loss}",
         help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
-        "training can tell. Of the settings that keep it, the one with the fewest bytes is "
+        "training can tell. Of the bits x that keep it, those with the fewest bytes are "
         "recommended; of those that fit into a size, the one that loses least.",
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit
-        without = choose(candidates, target, LIMITS[target][3], tried)
-        return replace(without, recommended=None, most=math.nan), target, False
-    return choose(candidates, target, most, tried), target, True
+        without = answer(candidates, target, LIMITS[target][3], tried).tuned
+        return Answer(replace(without, recommended=None, most=math.nan)), target, False
+    return answer(candidates, target, most, tried), target, True
 
 
-def _use(found: Asked, tuned: Tuned) -> None:
-    """A link that opens Live with it, and the lines for another training."""
-    assert tuned.recommended is not None, "there is one"
-    setting = found.in_steps(tuned.recommended.setting)
-    st.page_link(
-        navigation.page("live"),
-        label="Use it on Live",
-        icon=":material/monitoring:",
-        help="With the training that it was found for." if found.training else None,
-        query_params=found.training | checkpoint_parameters(setting),
-    )
+def _use(found: Asked, best: Candidate, closer: Candidate | None) -> None:
+    """Links that open Live with each of them, and the lines for another training."""
+    _live_link(found, best, "Use it on Live")
+    setting = found.in_steps(best.setting)
     if found.run is not None:
         st.markdown(f":small[{changes(setting, found.run.settings)}]")
+    if closer is not None:
+        st.markdown(f"And with no more bytes, closer: **{described(closer)}**.")
+        _live_link(found, closer, f"Use the {closer.setting.coding.target} on Live")
     own_training(setting)
+
+
+def _live_link(found: Asked, candidate: Candidate, label: str) -> None:
+    st.page_link(
+        navigation.page("live"),
+        label=label,
+        icon=":material/monitoring:",
+        help="With the training that it was found for." if found.training else None,
+        query_params=found.training | checkpoint_parameters(found.in_steps(candidate.setting)),
+    )
 
 
 def _most(target: str) -> float | None:

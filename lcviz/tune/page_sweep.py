@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import streamlit as st
 
 import codec
-from codec.errors import DTypeError
 from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
-from lcviz.lab.tuner.own_files import OwnFiles, look_into
 from lcviz.lab.tuner.replay import LEAST_STATES
-from lcviz.lab.tuner.sweep import ITERATIONS, RUN_ITERATIONS, Sweep, stamped
+from lcviz.lab.tuner.sweep import ITERATIONS, RUN_ITERATIONS, Sweep
 from lcviz.lab.workload import workload
 from lcviz.run.run import Run
+from lcviz.server.own_files import OwnFiles
 from lcviz.server.runs import EXAMPLE
 from lcviz.text import plain
 from lcviz.ui import session, widgets
 from lcviz.ui.live_settings import training_parameters
+from lcviz.ui.own_files import opened_files
 
+MOST_SENTENCES = 5  # about single files
 SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own files"}
 
 
@@ -44,7 +42,7 @@ class Asked:
     def about(self) -> str:
         """In a few words."""
         if self.files is not None:
-            return self.files.describe()
+            return plain(self.files.describe())
         if self.sweep.run is not None:
             which = (
                 "The example" if self.run is None or session.is_example(self.run) else "Your run"
@@ -79,8 +77,9 @@ def asked() -> Asked:
             SOURCES,
             default="run",
             key="tune_source",
-            help=f"The run: its first {RUN_ITERATIONS} iterations are repeated. Own files: on the "
-            "machine that runs this page.",
+            help=f"The run: its first {RUN_ITERATIONS} iterations are repeated. Own files: "
+            f"{LEAST_STATES} or more checkpoints, or a chain, which holds what a restart would "
+            "load. Intervals that are too long for the series are left out.",
         )
         if source == "trained":
             model = st.selectbox(
@@ -92,8 +91,6 @@ def asked() -> Asked:
                 width=260,
                 help="On built-in data, with the lab's settings. AlexNet takes minutes.",
             )
-        if source == "own":
-            place = st.container(width=420)
         wide = widgets.choice(
             "How many",
             {False: "a choice", True: "all"},
@@ -104,8 +101,7 @@ def asked() -> Asked:
         )
     run = session.current_run()
     if source == "own":
-        with place:
-            return _own(run, wide=wide)
+        return _own(run, wide=wide)
     if source == "trained":
         return Asked(Sweep(str(model), wide=wide), run)
     s = run.settings if run is not None else EXAMPLE
@@ -113,48 +109,25 @@ def asked() -> Asked:
 
 
 def _own(run: Run | None, *, wide: bool) -> Asked:
-    """The field for a path, and what is there, or why that is nothing to use."""
-    text = st.text_input(
-        "Folder of checkpoints, or a chain",
-        key="tune_own",
-        bind="query-params",
-        placeholder="/path/to/checkpoints",
-        help=f"{LEAST_STATES} or more .safetensors or .pt files with their steps in their names. "
-        "Intervals that are too long for the series are left out. A chain holds what a restart "
-        "would load; what its saves left out is not judged.",
-    ).strip()
-    path = Path(text)
-    with suppress(RuntimeError):  # no such user: then there is no such path either
-        path = path.expanduser()
-    sweep = stamped(str(path), wide=wide) if text else Sweep("", "none", wide=wide)
-    files, wrong = _looked_into(path, sweep.stamp) if text else (None, "")
-    if files is not None and files.odd:
-        names = ", ".join(files.odd[:3])
-        wrong = f"{files.describe()}: {names}. Name files whose tensors have the same shapes."
-    elif files is not None and len(files.steps) < LEAST_STATES:
-        wrong = f"{files.describe()}: too few. Name a folder or chain of {LEAST_STATES} or more."
+    """What the visitor has opened, or why that cannot be used."""
+    own = opened_files("tune_own")
+    nothing = Sweep("", "none", wide=wide)
+    if own is None:
+        return Asked(nothing, run, wrong=f"Open {LEAST_STATES} or more checkpoints, or a chain.")
+    for sentence in (*own.refused, *own.odd)[:MOST_SENTENCES]:
+        st.error(plain(sentence), icon=":material/error:")
+    if left_out := {name for file in own.files for name in file.left_out}:
+        st.caption(f"Left out, because a chain cannot hold it: {plain(', '.join(left_out))}.")
+    try:
+        n = len(own.steps)
+        told = own.describe() if n else ""
+    except codec.ChainError as exc:
+        return Asked(nothing, run, wrong=f"{exc}")
+    wrong = ""
+    if n < LEAST_STATES:
+        wrong = f"{told or 'No checkpoint'}: too few. Open {LEAST_STATES} or more."
+    elif own.odd:
+        wrong = f"{told}: open files whose tensors have the same shapes."
     if wrong:
         st.markdown(f":red[:material/error: {plain(wrong)}]")
-    elif files is not None:
-        st.markdown(f":material/check: {plain(files.describe())}")
-    return Asked(sweep, run, files, wrong or ("" if text else "Name a folder or a chain."))
-
-
-def _looked_into(path: Path, stamp: int) -> tuple[OwnFiles | None, str]:
-    """What is there, or why it cannot be used."""
-    try:
-        inside = path.iterdir() if path.is_dir() else ()
-        session.check_may_read(path, *(p for p in inside if p.is_symlink()))
-        return _found(os.fspath(path), stamp), ""
-    except DTypeError as exc:  # which advises settings that this page does not have
-        why = str(exc).partition(";")[0]
-        return None, f"{why}. Export makes a chain of such files without it; open that here."
-    except (codec.LccError, OSError, ValueError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-        return None, f"{why.rstrip('.')}."
-
-
-@st.cache_data(show_spinner=False, max_entries=20)
-def _found(path: str, stamp: int) -> OwnFiles:
-    """stamp: tells files that have changed from those before."""
-    return look_into(Path(path))
+    return Asked(Sweep("", own.digest, wide=wide, opened=own), run, own, wrong)

@@ -23,21 +23,24 @@ _FRONTIER = {
     "marker": {"size": 8, "color": BLUE},
 }
 _BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
+_CLOSER = _BEST | {"symbol": "diamond-open", "line": {"width": 3}}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
 SURE = "95 of 100 below"  # the meaning of a bound, in words
+LIMIT = "your limit, kept in 95 of 100"
 MEASURES = {
     "distance": f"distance, {SURE}",
     "rework": f"iterations lost, {SURE}",
 }
 
 
-def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
+def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | None = None) -> Panel:
     """Bytes against distance or rework, and the limit.
 
     The drawn losses are bounds that 95 of 100 other failures stay below; so are the bytes if the
     limit is one of size. The limit is compared with these bounds.
 
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
+    closer: another setting that is marked.
     """
     value = _VALUES[measure]
     of_size = tuned.target == "size"
@@ -53,6 +56,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     for name, points, how in (
         ("tried", drawn, {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}),
         ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
+        ("closer", [c for c in drawn if c is closer], {"mode": "markers", "marker": _CLOSER}),
         ("recommended", best, {"mode": "markers", "marker": _BEST}),
     ):
         if points:
@@ -85,7 +89,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
         figure,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
         "the Pareto frontier and a dashed line at the limit.",
-        frontier_table(tuned, unit),
+        frontier_table(tuned, unit, closer),
     )
 
 
@@ -96,20 +100,21 @@ def _limit_line(
     along = list(map(value if tuned.target == "size" else nbytes, drawn))
     ends, at = [min(along), max(along)], [100 * tuned.most] * 2
     x, y = (at, ends) if tuned.target == "size" else (ends, [tuned.most] * 2)
-    return go.Scatter(name="limit", x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
+    return go.Scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
 
 
-def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
-    """The Pareto frontier of bytes, distance and rework, and the recommended setting.
+def frontier_table(tuned: Tuned, unit: str, closer: Candidate | None = None) -> pd.DataFrame:
+    """The Pareto frontier of bytes, distance and rework, the recommended setting, a closer one.
 
     Columns are means, and bounds that 95 of 100 other checkpoints or failures stay below.
     """
-    rows = [c for c in tuned.candidates if c in tuned.frontier or c is tuned.recommended]
+    advised = {id(closer): "closer", id(tuned.recommended): "→"}
+    rows = [c for c in tuned.candidates if c in tuned.frontier or id(c) in advised]
     knows_loss = any(c.rework is not None for c in rows)
     table = pd.DataFrame(
         [
             {
-                "advised": "→" if c is tuned.recommended else "",
+                "advised": advised.get(id(c), ""),
                 f"for every {unit}": f"{100 * c.rate:.3f} %",
                 "a checkpoint": percent_text(c.share),
                 f"a checkpoint, {SURE}": percent_text(c.share_bound),

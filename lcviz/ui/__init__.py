@@ -12,6 +12,7 @@ Read in this order:
     browser         Back, Forward and the menu of a narrow window
     steering        who may steer a run; share: its links
     race            the race back after a failure, a panel that several pages show
+    own_files       a visitor's checkpoints: uploads, or a path on this machine
     coding_form     how deltas are coded: the widgets of several pages
     settings        the settings of a run; live_settings, snippet: the same elsewhere
     experiment      an experiment that a page asks for, follows and stops

@@ -20,13 +20,6 @@ PAGES = {
     "Export": ".st-key-download-all button",
     "Glossary": ".st-key-glossary-asked",
 }
-TUNE = {  # its other sections
-    "A against B": ".st-key-tune-ab-panels",
-    "All settings": ".st-key-panel-all-settings .main-svg",
-    "Tensor by tensor": ".st-key-tune-by-tensor .main-svg",
-    "Bucket by bucket": ".st-key-tune-by-bucket .main-svg",
-    "Leave out any": ".st-key-tune-by-bucket-numbers",
-}
 VIEW = "/?weight=linear.weight:1234&bucket=pos-9"  # followed and highlighted on Live
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can change
 
@@ -60,10 +53,5 @@ def walk(visitor: Any, rules: Sequence[str] = ()) -> None:
         visitor.check_accessible(shown, rules)
         if name != "Tune":
             continue
-        for section, chart in TUNE.items():
-            page.get_by_role("radio", name=section, exact=True).press("Space")
-            visitor.check_accessible(chart, rules)
-        buckets = page.locator(".st-key-tune_out").get_by_role("toolbar")
-        buckets.get_by_role("button").first.press("Space")
-        visitor.expecting(page.get_by_text("Without 1 bucket of")).to_be_visible()
-        visitor.check_accessible(".st-key-tune_out", rules)
+        page.get_by_role("radio", name="Compare", exact=True).press("Space")
+        visitor.check_accessible(".st-key-panel-compare .main-svg", rules)

@@ -196,12 +196,12 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     expecting(heading_of(page, first_step)).to_have_count(0)
 
     visitor.go("Tune")  # which stays, until the newest is asked for
-    page.get_by_role("radio", name="A against B", exact=True).press("Space")
-    basis = page.get_by_text("after an exact base at step")
-    expecting(basis).to_be_visible()
-    before = basis.inner_text()
+    page.get_by_role("radio", name="Compare", exact=True).press("Space")
+    compared = page.get_by_text(re.compile(r"^Step \d+ with every setting"))
+    expecting(compared).to_be_visible()
+    before = compared.inner_text()
     page.get_by_role("button", name="Take the newest").click()
-    expecting(basis).not_to_have_text(before)
+    expecting(compared).not_to_have_text(before)
     expecting(page.get_by_text("On your run on Live")).to_be_visible()
     visitor.go("Live")
 

@@ -1,4 +1,4 @@
-"""A visitor at Tune: A and B change at once, a point is chosen by a click, buckets by a slider."""
+"""A visitor at Tune: an answer at once, files of one's own, A and B, and a clicked point."""
 
 from __future__ import annotations
 
@@ -13,21 +13,13 @@ from safetensors.numpy import save_file
 MakeTab = Callable[..., Any]
 
 
-def tune(tab: MakeTab, section: str, shown: str) -> Any:
-    """A visitor who looks at a section. shown: what is in it."""
-    visitor = tab().open("/tune")
-    visitor.page.get_by_role("radio", name=section, exact=True).press("Space")
-    visitor.expecting(visitor.page.locator(shown).first).to_be_visible()
-    return visitor
-
-
 def test_it_opens_with_its_answer(tab: MakeTab) -> None:
     """Nobody has pressed anything, and the answer and its picture are on the first screen."""
     visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
     expecting(page.get_by_text("Recorded with")).to_have_count(0)  # this server's own is there
     title = page.get_by_role("heading", level=1)
-    told = r"Tune: use .+ % of float32[:,] at most \d+\.\d iterations lost"
+    told = r"Tune: x = \d bits?.* meets the limit: .+ % of float32, at most \d+\.\d iterations lost"
     expecting(title).to_have_text(re.compile(told))
     frontier = visitor.figure("frontier")
     visitor.check_on_first_screen(title)
@@ -47,7 +39,7 @@ def test_it_opens_with_its_answer(tab: MakeTab) -> None:
 
 
 def test_own_files_are_checked_at_once(tab: MakeTab, tmp_path: Path) -> None:
-    """A wrong path is said at its field; then what was found, and the answer."""
+    """A wrong path is said; then files are uploaded, tried out, and stay for Export."""
     w = np.zeros(400, np.float32)
     for step in range(5, 201, 5):
         w = w + np.random.default_rng(step).normal(size=400).astype(np.float32) / step
@@ -56,87 +48,52 @@ def test_own_files_are_checked_at_once(tab: MakeTab, tmp_path: Path) -> None:
     page, expecting = visitor.page, visitor.expecting
     start = page.locator(".st-key-tune-asked-start").get_by_role("button")
     expecting(start).to_be_disabled()
-    field = page.get_by_role("textbox", name="Folder of checkpoints")
+    field = page.get_by_role("textbox", name="Or a path on this machine")
     field.fill(str(tmp_path / "nowhere"))
     field.press("Enter")
-    expecting(page.locator(".st-key-tune-parameters").get_by_text("not found")).to_be_visible()
+    expecting(page.get_by_role("alert").get_by_text("not found")).to_be_visible()
     expecting(start).to_be_disabled()
-    field.fill(str(tmp_path))
-    field.press("Enter")
-    told = page.locator(".st-key-tune-parameters").get_by_text("40 files, steps 5–200 every 5, ")
-    expecting(told).to_be_visible()
+    page.locator("input[type=file]").set_input_files(sorted(tmp_path.iterdir()))
+    expecting(page.get_by_text("40 files, steps 5–200 every 5, ")).to_be_visible()
     expecting(start).to_be_enabled()
     start.click()
     expecting(visitor.figure("frontier")).to_be_visible()
     page.get_by_text("This setting in your own training").click()
     expecting(page.get_by_text(re.compile(r"if step % (5|10|25) == 0"))).to_be_visible()
+    visitor.go("Export")
+    page.get_by_text("Files of mine").click()
+    expecting(page.get_by_text("40 checkpoints", exact=True)).to_be_visible()
     visitor.check()
 
 
-def test_a_and_b_change_at_once(tab: MakeTab) -> None:
-    visitor = tune(tab, "A against B", ".st-key-panel-ab-sizes .main-svg")
+def test_a_and_b_change_at_once_and_a_click_is_b(tab: MakeTab) -> None:
+    """The answer follows every control and a clicked point; the URL says it all."""
+    visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
-    table = page.locator(".st-key-tune-ab")
-    kept = table.get_by_role("row").filter(has_text="buckets kept")
-    expecting(kept).to_contain_text("+4 buckets")
+    page.get_by_role("radio", name="Compare", exact=True).press("Space")
+    title = page.get_by_role("heading", level=1)
+    told = re.compile(r"^Tune: B against A: .+ more, .+ nearer$")
+    expecting(title).to_have_text(told)
+    figure = visitor.figure("compare")
+    visitor.check_on_first_screen(title)
+    visitor.check_on_first_screen(figure)
+    three_bits = title.inner_text()
     page.locator(".st-key-tune_b_bits").get_by_role("slider").press("ArrowRight")
-    expecting(kept).to_contain_text("+12 buckets")
+    expecting(title).not_to_have_text(three_bits)
     expecting(page).to_have_url(re.compile("tune_b_bits=4"))
+    four_bits = title.inner_text()
     page.locator(".st-key-tune_b_coder").get_by_role("radio", name="Huffman (paper)").press("Space")
-    size = table.get_by_role("row").filter(has_text="bits per parameter")
-    expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
-    expecting(kept).to_contain_text("+12 buckets")  # the coder decides about bytes alone
-    for key in ("ab-sizes", "ab-distances"):
-        for name in ("A", "B"):
-            drawn = visitor.figure(key).locator(".legend").get_by_text(name, exact=True)
-            expecting(drawn).to_have_count(1)
-    visitor.check_on_first_screen(visitor.figure("ab-sizes"))
-    plot = visitor.figure("ab-sizes").locator(".nsewdrag").first
-    told = visitor.figure("ab-sizes").locator(".hoverlayer")
-    for name in ("A", "B"):
-        visitor.hover_until(plot, told.get_by_text(re.compile(f"^{name} : [0-9.]+ %$")))
+    expecting(title).not_to_have_text(four_bits)
+    in_huffman = title.inner_text()
     page.reload()
-    expecting(kept).to_contain_text("+12 buckets")  # the link says it all
-    expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
-    visitor.check()
-
-
-def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
-    visitor = tune(tab, "All settings", ".st-key-panel-all-settings .main-svg")
-    page, expecting, figure = visitor.page, visitor.expecting, visitor.figure("all-settings")
-    lines = figure.locator(".subplot.xy2 .scatterlayer .trace")  # distances, of two scopes
-    expecting(lines).to_have_count(2)
-    point = lines.nth(1).locator("path.point").nth(1)
-    visitor.hover_until(point, figure.locator(".hoverlayer").get_by_text("of float32"))
-    point.click(force=True)
-    chosen = page.locator(".st-key-tune_pick")
-    picked = "2 bits, buckets over each tensor, run-length"
-    expecting(chosen.get_by_role("combobox")).to_have_value(picked)
-    page.get_by_role("button", name="Put into B").click()
-    expecting(page).to_have_url(re.compile("tune_b_bits=2"))
+    expecting(title).to_have_text(in_huffman)
+    each_tensor = figure.locator(".scatterlayer .trace").nth(1)
+    one_bit = each_tensor.locator("path.point").first
+    visitor.hover_until(one_bit, figure.locator(".hoverlayer").get_by_text("of float32"))
+    one_bit.click(force=True)
+    expecting(page).to_have_url(re.compile("tune_b_bits=1"))
     expecting(page.locator(".st-key-tune_b_scope").get_by_role("radio").nth(1)).to_be_checked()
-    expecting(figure.locator(".annotation").get_by_text("B", exact=True)).to_have_count(2)
-    page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
-    row = visitor.figure("by-tensor-B").locator(".ytick").get_by_text("linear.weight", exact=True)
-    expecting(row).to_have_count(1)
+    expecting(title).to_have_text(re.compile(" less, .+ further$"))
+    expecting(figure.locator(".annotation").get_by_text("B", exact=True)).to_have_count(1)
     visitor.check_fits()
-    visitor.check()
-
-
-def test_the_slider_of_buckets(tab: MakeTab) -> None:
-    visitor = tune(tab, "Bucket by bucket", ".st-key-panel-by-bucket .main-svg")
-    page, expecting = visitor.page, visitor.expecting
-    slider = page.get_by_role("slider", name="Largest buckets kept")
-    expecting(page.get_by_text("The largest 3 buckets of")).to_be_visible()
-    loss = page.get_by_test_id("stMetric").filter(has_text="Loss, rebuilt")
-    before = loss.inner_text()
-    slider.press("Home")
-    expecting(page.get_by_text("The largest 0 buckets of")).to_be_visible()
-    expecting(loss).not_to_have_text(before)
-    expecting(page.get_by_role("progressbar")).to_have_count(0)
-    names = visitor.figure("by-bucket").locator(".annotation")
-    expecting(names.get_by_text("all", exact=True)).to_have_count(1)
-    page.get_by_role("radio", name="Leave out any").press("Space")
-    expecting(page.get_by_text("With every bucket: loss")).to_be_visible()
-    expecting(page).to_have_url(re.compile("tune_mode=Leave"))
     visitor.check()

@@ -6,5 +6,4 @@ Reading order:
     replay      all settings on the states of one run, without training again
     tuner       the Pareto frontier, and the cheapest setting that meets a target
     sweep       the settings and states that a visitor asks for
-    own_files   what a visitor's checkpoints are
 """

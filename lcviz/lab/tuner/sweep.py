@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import OwnSeries, Series, TrainedSeries
+from lcviz.lab.series import OpenedFiles, OpenedSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
 
 from .candidates import Candidate, Setting, settings
@@ -22,18 +20,23 @@ RUN_ITERATIONS = 100  # of a run that is repeated: the answer has to come within
 class Sweep:
     """What determines the outcome.
 
-    model: of `demo_models`, trained on its built-in data from seed 0; "" for others. own: a folder
-    of checkpoints, a file or a chain, with a stamp of its files at that time: see `stamped`. wide:
-    whether every setting is tried, or a choice of them. run, seed: what a run trains; its first
+    model: of `demo_models`, trained on its built-in data from seed 0; "" for others. own: a digest
+    of checkpoints of a visitor's own; opened: these, which alone are not compared. wide: whether
+    every setting is tried, or a choice of them. run, seed: what a run trains; its first
     RUN_ITERATIONS are repeated.
     """
 
     model: str
     own: str = ""
-    stamp: int = 0
     wide: bool = False
     run: Workload | None = None
     seed: int = 0
+    opened: OpenedFiles | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def key(self) -> Sweep:
+        """The same without the files: whoever keeps it does not keep them."""
+        return replace(self, opened=None)
 
     @property
     def unit(self) -> str:
@@ -56,9 +59,9 @@ class Sweep:
 
     @property
     def series(self) -> Series:
-        """What they are tried out on. Raises codec.SettingsError, SourceError."""
-        if self.own:
-            return OwnSeries([Path(self.own)])
+        """What they are tried out on. Raises codec.SettingsError."""
+        if self.opened is not None:
+            return OpenedSeries(self.opened)
         if self.run is not None:
             return TrainedSeries(self.run, self.seed, RUN_ITERATIONS)
         return TrainedSeries(workload(self.model), 0, ITERATIONS)
@@ -66,18 +69,3 @@ class Sweep:
     def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
         """Replay them all. Raises what `lab.tuner.try_out` does."""
         return try_out(self.series, self.tried, progress)
-
-
-def stamped(own: str, *, wide: bool) -> Sweep:
-    """A sweep over checkpoints as they are now: once they change, it is another one."""
-    return Sweep("", own, hash(tuple(_file_stamps(Path(own)))), wide)
-
-
-def _file_stamps(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Names, sizes and times of change of the files; none if they cannot be listed."""
-    try:
-        for one in [path, *(sorted(path.iterdir()) if path.is_dir() else [])]:
-            about = one.stat()
-            yield one.name, about.st_size, about.st_mtime_ns
-    except (OSError, ValueError):  # of a name that is no name
-        return

@@ -22,8 +22,8 @@ from lcviz.export import compress as compressing
 from lcviz.export import receipt as receipts
 from lcviz.export.archive import restore
 from lcviz.export.compress import ChainSettings, compress
-from lcviz.export.own_files import OwnFiles, list_files, open_files
 from lcviz.export.scripts import everything
+from lcviz.server.own_files import OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 MakeChain = Callable[..., Path]

@@ -20,12 +20,12 @@ import torch
 from safetensors.torch import save, save_file
 
 from codec.errors import SourceError
-from lcviz.export import own_files
-from lcviz.export.own_files import OwnFile, OwnFiles, in_order, list_files, open_files
 from lcviz.server import foreign_files as foreign
-from lcviz.server import pt_reader
+from lcviz.server import own_files, pt_reader
+from lcviz.server.own_files import OwnFile, OwnFiles, in_order, list_files, open_files
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
+from lcviz.text import nbytes_text
 
 MARK = Path(tempfile.gettempdir()) / f"lcviz-was-run-{os.getpid()}"
 W = torch.arange(20.0).reshape(4, 5)
@@ -528,3 +528,20 @@ def test_what_a_path_names(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match="neither"):
         list_files(tmp_path / "empty")
+
+
+def test_what_is_there_in_words(place: VisitorFolder, series: Path, make_chain: MakeChain) -> None:
+    """Two who open the same bytes at the same steps have the same digest."""
+    paths = sorted(series.iterdir())
+    found = opened(place, *paths)
+    nbytes = sum(path.stat().st_size for path in paths)
+    assert found.every == 5
+    assert found.describe() == f"4 files, steps 0–15 every 5, {nbytes_text(nbytes)}"
+    assert opened(place, *reversed(paths)).digest == found.digest
+    fewer = opened(place, *(path for path in paths if "10" not in path.name))
+    assert fewer.digest != found.digest
+    assert fewer.every is None
+    assert "3 files, steps 0–15 unevenly spaced, " in fewer.describe()
+    chain = opened(place, make_chain({"w": W}, {"w": W + 1}, {"w": W + 2}))
+    assert chain.describe().startswith("A chain of 3 steps, steps 0–2 every 1, ")
+    assert chain.digest not in (found.digest, fewer.digest)

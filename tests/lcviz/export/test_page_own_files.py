@@ -260,19 +260,19 @@ def test_a_damaged_chain(
 
 def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) -> None:
     def upload(page: Any, data: bytes) -> Any:
-        turn = page.at.session_state["export-turn"]
+        turn = page.at.session_state["own-turn"]
         given = [("1.safetensors", data, "application/octet-stream")]
-        page.at.file_uploader(key=f"export_upload_{turn}").set_value(given)
+        page.at.file_uploader(key=f"own_upload_{turn}").set_value(given)
         return page.run()
 
     data = (series / "step-5.safetensors").read_bytes()
     page = upload(own_files(), data)
-    assert [b.key for b in page.at.button] == ["export-close", "export-start"]
+    assert [b.key for b in page.at.button] == ["own-close", "export-start"]
     page.set("text_input", "export_path", str(series))
     assert buttons(page) == ["Compress 4 checkpoints"]
     assert session.shelf().nbytes == 0
     upload(page, data)
-    page.click("export-close")
+    page.click("own-close")
     assert buttons(page) == ["Compress 4 checkpoints"]
 
 
@@ -333,7 +333,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
 def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
     """Streamlit's own filter shows a red name, and not what to do."""
     page = own_files()
-    uploader = page.at.file_uploader(key="export_upload_0")
+    uploader = page.at.file_uploader(key="own_upload_0")
     assert not uploader.proto.type
     uploader.set_value([("notes.txt", b"a note", "text/plain")])
     (error,) = page.run().texts("error")
@@ -361,7 +361,7 @@ def test_everything_that_was_downloaded_can_be_uploaded_again(
     made = result(page)
     data = everything(made.load(), made.receipt)
     page = own_files(export_use="Export it as it is")
-    page.at.file_uploader(key="export_upload_0").set_value([("all.zip", data, "application/zip")])
+    page.at.file_uploader(key="own_upload_0").set_value([("all.zip", data, "application/zip")])
     page.run()
     assert not page.texts("error")
     assert "Verified: 4 steps, 0 to 15" in page.texts("success")[0]

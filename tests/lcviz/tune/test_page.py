@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,11 +15,10 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from codec import Coding
-from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress
 from lcviz.lab.tuner import sweep as sweeps
-from lcviz.lab.tuner.candidates import Candidate, Setting, settings
-from lcviz.lab.tuner.sweep import Sweep, stamped
+from lcviz.lab.tuner.candidates import Setting, settings
+from lcviz.lab.tuner.sweep import Sweep
 from lcviz.lab.tuner.tuner import choose
 from lcviz.lab.workload import Workload, workload
 from lcviz.run.run import Run
@@ -29,7 +26,8 @@ from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.server.allowed_paths import FOLDERS
 from lcviz.tune import page_recommend, page_sweep
-from lcviz.tune.page_recommend import changes, headline
+from lcviz.tune.answer import answer
+from lcviz.tune.page_recommend import changes
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
 from lcviz.ui.live_settings import checkpoint_parameters
@@ -51,9 +49,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sweeps, "ITERATIONS", 48)
     monkeypatch.setattr(sweeps, "RUN_ITERATIONS", 48)
     monkeypatch.setattr(page_sweep, "ITERATIONS", 48)
+    session.shelf.clear()
     yield
     session.all_jobs().close()
     session.all_jobs.clear()
+    session.shelf.clear()
 
 
 @pytest.fixture
@@ -109,10 +109,10 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     sweep = Sweep("matrix-factorization")
     finished(page.click("tune-asked-start"), sweep)
     (found,) = session.all_jobs().look(sweep, 1).found
-    tuned = choose(found.value, "rework", 3.0)
+    tuned = answer(found.value, "rework", 3.0).tuned
     assert page.charts == {"frontier"}
     assert page.at.title[0].proto.help == tuned.because
-    assert title(page) == f"Tune: {headline(tuned.recommended)}"
+    assert title(page) == f"Tune: {answer(found.value, 'rework', 3.0).headline}"
     (link,) = page.at.get("page_link")
     parameters = dict(parse_qsl(link.proto.query_string))
     assert tuned.recommended is not None
@@ -127,11 +127,11 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     page.set("number_input", "tune_rework", 0.1)
     assert page.texts("warning") == [choose(found.value, "rework", 0.1).because]
     page.set("segmented_control", "tune_want_True", "size")
-    assert title(page) == f"Tune: {headline(choose(found.value, 'size', 0.05).recommended)}"
+    assert title(page) == f"Tune: {answer(found.value, 'size', 0.05).headline}"
     page.set("segmented_control", "tune_want_True", "distance")
     page.set("number_input", "tune_distance", 0.3)
-    by_distance = choose(found.value, "distance", 0.3)
-    assert title(page) == f"Tune: {headline(by_distance.recommended)}"
+    by_distance = answer(found.value, "distance", 0.3)
+    assert title(page) == f"Tune: {by_distance.headline}"
     assert not page.at.button  # nothing was done again
     assert session.all_jobs().look(sweep, 1).found == (found,)
     assert tuning(**MODEL).charts == {"frontier"}
@@ -172,9 +172,9 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
     example = session.all_runs().example()
     page = finished(tuning(), of_run(example))
     (found,) = session.all_jobs().look(of_run(example), 1).found
-    tuned = choose(found.value, "rework", 3.0)
+    tuned = answer(found.value, "rework", 3.0).tuned
     assert tuned.recommended is not None
-    assert title(page) == f"Tune: {headline(tuned.recommended)}"
+    assert title(page) == f"Tune: {answer(found.value, 'rework', 3.0).headline}"
     assert page.charts == {"frontier"}
     assert not page.at.button
     assert changes(tuned.recommended.setting, example.settings) in said(page)
@@ -197,9 +197,9 @@ def test_a_recording_until_the_example_s_answer_is_there(
     """Of the example with its usual settings alone."""
     sweep = of_run(session.all_runs().example())  # these tests' example is a short one
     monkeypatch.setattr(page_recommend, "SWEEP", sweep)
-    recording = choose(recorded(), "rework", 3.0)
+    recording = answer(recorded(), "rework", 3.0)
     page = tuning()
-    assert title(page) == f"Tune: {headline(recording.recommended)}"
+    assert title(page) == f"Tune: {recording.headline}"
     assert page.charts == {"frontier"}
     assert "`python -m lcviz.record`" in said(page)
     assert not tuning(tune_wide="all").charts
@@ -265,29 +265,21 @@ def test_a_full_line_leaves_the_button(
     assert "is full" in page.click("tune-run-start").texts("error")[0]
 
 
-def test_the_answer_in_words() -> None:
-    best = Candidate(
-        Setting(Coding(3), 2),
-        *(0.0153, 0.02, 0.0),
-        *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
-    )
-    assert headline(best) == "use 3 bits every 2: 1.5 % of float32, at most 0.5 iterations lost"
-    budget = replace(best, setting=Setting(Coding(budget=0.02), 1))
-    assert headline(budget) == "use budget 2.00 % of float32: at most 0.5 iterations lost"
-    in_buckets = Setting(Coding(budget=0.02, quantizer="exponent"), 1)
-    told = headline(replace(best, setting=in_buckets))
-    assert told == "use budget 2.00 % in buckets: 1.5 % of float32, at most 0.5 iterations lost"
-    never = replace(best, rework_bound=math.inf)
-    assert headline(never).endswith("more lost than trained")
-    alone = replace(best, rework=None, rework_bound=None)
-    assert headline(alone).endswith("distance at most 10.00 %")
-    assert headline(None) == "no tested setting meets this limit"
+def test_what_live_would_change() -> None:
+    setting = Setting(Coding(3), 2)
     same = RunSettings(coding=Coding(3), interval=2)
-    assert changes(best.setting, same) == "Live has this setting already."
+    assert changes(setting, same) == "Live has this setting already."
     other = RunSettings(coding=Coding(None, "tensor", "huffman"), interval=10)
-    told = changes(best.setting, other)
+    told = changes(setting, other)
     assert told.startswith("Changes: all buckets → 3 bits; buckets over each tensor → buckets over")
     assert told.endswith("saved every 10 → saved every 2.")
+
+
+def of_own(page: Any) -> Any:
+    """What became of the files that this page has asked for."""
+    asked = page.at.session_state["tune-asked-asked"]
+    session.all_jobs().wait(*asked, SECONDS)
+    return session.all_jobs().look(*asked)
 
 
 def test_own_files(tuning: Tuning, own: Path) -> None:
@@ -297,12 +289,12 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     page = tuning(**OWN, tune_distance="0.2")
     assert page.at.button(key="tune-asked-start").disabled
     page.set("text_input", "tune_own", f" {own} ")
-    assert ":material/check: 40 files, steps 5–200 every 5, " in said(page)
+    assert page.texts("caption")[0].startswith("40 files, steps 5–200 every 5, ")
     assert not page.at.button(key="tune-asked-start").disabled
-    sweep = stamped(str(own), wide=False)
-    finished(page.click("tune-asked-start"), sweep)
-    (found,) = session.all_jobs().look(sweep, 1).found
-    best = choose(found.value, "distance", 0.2).recommended
+    page.click("tune-asked-start")
+    (found,) = of_own(page).found
+    page.run()
+    best = answer(found.value, "distance", 0.2).tuned.recommended
     assert best is not None
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
@@ -321,40 +313,83 @@ def test_own_files_too_few_for_an_interval(
     for i in range(14, 40):
         (own / f"{i}.pt").unlink()
     page = tuning(**OWN, tune_own=str(own), tune_distance="1")
-    finished(page.click("tune-asked-start"), stamped(str(own), wide=False))
+    of_own(page.click("tune-asked-start"))
+    page.run()
     assert not page.texts("error")
     assert page.charts == {"frontier"}
     left_out = "Saves at every 5 or every 10 are left out: this series is too short for them."
-    assert page.texts("caption")[0].endswith(f". {left_out}")
+    basis = " This rests on 6 failures: the fewer, the wider is the margin."
+    assert page.texts("caption")[0].endswith(f". {left_out}{basis}")
     assert left_out in page.at.title[0].proto.help
 
 
 def test_own_files_with_what_no_chain_holds(tuning: Tuning, own: Path) -> None:
-    """The codec's own advice names a setting that this page does not have."""
+    """It is left out, as on Export."""
     for i in range(40):
         state = {"model": torch.load(own / f"{i}.pt", weights_only=True), "kind": torch.float32}
         torch.save(state, own / f"{i}.pt")
-    told = said(tuning(**OWN, tune_own=str(own)))
-    assert "'kind' is a dtype. Export makes a chain of such files without it; open that" in told
-    assert "policy" not in told
-
-
-def test_two_own_files_are_too_few(tuning: Tuning, own: Path) -> None:
-    for i in range(2, 40):
-        (own / f"{i}.pt").unlink()
     page = tuning(**OWN, tune_own=str(own))
-    assert "too few. Name a folder or chain of 3 or more." in said(page)
+    assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
+    assert of_own(page.click("tune-asked-start")).status == jobs.DONE
+
+
+def test_three_own_files_are_enough_and_two_too_few(tuning: Tuning, own: Path) -> None:
+    for i in range(3, 40):
+        (own / f"{i}.pt").unlink()
+    page = tuning(**OWN, tune_own=str(own), tune_distance="1")
+    of_own(page.click("tune-asked-start"))
+    page.run()
+    assert page.charts == {"frontier"}
+    assert "Saves at every 2 are left out" in page.texts("caption")[0]
+    assert "This rests on 2 failures" in page.texts("caption")[0]
+    (own / "2.pt").unlink()
+    page = tuning(**OWN, tune_own=str(own))
+    assert "too few. Open 3 or more." in said(page)
     assert page.at.button(key="tune-asked-start").disabled
+
+
+def test_uploads_are_tried_out_and_stay_for_export(
+    tuning: Tuning, own: Path, page_of: Callable[[AppTest], Any]
+) -> None:
+    page = tuning(**OWN, tune_distance="1")
+    given = [(f"{i}.pt", (own / f"{i}.pt").read_bytes(), "") for i in range(7)]
+    page.set("file_uploader", "own_upload_0", given)
+    assert page.texts("caption")[0].startswith("7 files, steps 0–6 every 1, ")
+    of_own(page.click("tune-asked-start"))
+    assert page.run().charts == {"frontier"}
+
+    def script() -> None:
+        from lcviz.export import page as export
+
+        export.page()
+
+    other = AppTest.from_function(script, default_timeout=SECONDS)
+    other.query_params["export_source"] = "Files of mine"
+    for name in ("own-turn", "own-uploaded", "own-opened"):
+        other.session_state[name] = page.at.session_state[name]
+    assert any("**7 checkpoints**" in text for text in page_of(other).run().texts("markdown"))
+    page.click("own-close")
+    assert not page.charts
+    assert page.at.button(key="tune-asked-start").disabled
+
+
+def test_a_path_given_on_one_page_stands_on_the_other(tuning: Tuning, own: Path) -> None:
+    page = tuning()
+    page.at.session_state["own-path"] = str(own)
+    page.set("segmented_control", "tune_source", "own")
+    assert page.at.text_input(key="tune_own").value == str(own)
+    assert page.texts("caption")[0].startswith("40 files")
+    assert tuning(**OWN, tune_own="/nowhere").at.text_input(key="tune_own").value == "/nowhere"
 
 
 @pytest.mark.parametrize(
     ("path", "told"),
     [
         ("nowhere", "not found"),
-        ("empty", "found none"),
-        ("odd", "3 files, steps 1–3 every 1, .* 1 tensor of odd shape: w. Name files"),
-        ("x" * 5000, "too long"),
-        ("a\0b", "not found"),
+        ("empty", "holds neither"),
+        ("odd", "has other tensors than 2 others"),
+        ("x" * 5000, "too long|not found"),
+        ("a\0b", "not found|null"),
     ],
 )
 def test_a_wrong_path_is_said_at_its_field(
@@ -365,7 +400,7 @@ def test_a_wrong_path_is_said_at_its_field(
     for i in (1, 2, 3):
         torch.save({"w": torch.ones(400 + i // 3)}, tmp_path / "odd" / f"{i}.pt")
     page = tuning(**OWN, tune_own=str(tmp_path / path))
-    (error,) = (text for text in page.texts("markdown") if ":red[:material/error:" in text)
+    (error,) = page.texts("error")
     assert re.search(told, error.replace("\\", "").replace("\u2060", ""))
     assert page.at.button(key="tune-asked-start").disabled
 
@@ -375,7 +410,7 @@ def test_only_paths_that_a_visitor_may_name(
 ) -> None:
     monkeypatch.setenv(FOLDERS, str(own / "other"))
     page = tuning(**OWN, tune_own=str(own))
-    assert "is in none of the folders" in said(page)
+    assert "is in none of the folders" in page.texts("error")[0]
     assert page.at.button(key="tune-asked-start").disabled
 
 

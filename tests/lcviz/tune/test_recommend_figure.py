@@ -14,8 +14,8 @@ from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import Tuned, choose
-from lcviz.tune.page_recommend import headline
-from lcviz.tune.recommend_figure import frontier_panel
+from lcviz.tune.answer import described
+from lcviz.tune.recommend_figure import LIMIT, frontier_panel
 from lcviz.tune.recorded import recorded
 from lcviz.ui.charts import Panel
 
@@ -52,7 +52,7 @@ def test_rework(check_figure: Check) -> None:
     assert drawn["Pareto frontier"] == [(2, 6), (4, 1.5), (8, 0.75)]  # what 95 of 100 stay below
     assert len(drawn["tried"]) == 4
     assert drawn["recommended"] == [(4, 1.5)]
-    assert drawn["limit"] == [(2, 2), (8, 2)]
+    assert drawn[LIMIT] == [(2, 2), (8, 2)]
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
     assert "Not drawn: 1 that lose more than 25" in panel.sentence
@@ -66,24 +66,30 @@ def test_rework(check_figure: Check) -> None:
     assert panel.table["advised"].tolist() == ["", "", "→", ""]
 
 
+def test_a_closer_one_is_marked(check_figure: Check) -> None:
+    panel = frontier_panel(choose(SEVERAL, "rework", 2.0), "rework", "iteration", SEVERAL[2])
+    assert points(check_figure(panel))["closer"] == [(3, 7.5)]
+    assert panel.table["advised"].tolist() == ["", "", "closer", "→", ""]
+
+
 @pytest.mark.parametrize("most", [0.1, 0.6, 0.9, 1.0, 2.0, 3.0, 4.0, 5.0, 25.0])
 def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) -> None:
     """Where people look: 3 iterations once had a point below the line that was cheaper."""
     tuned = choose(recorded(), "rework", most)
     drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
     below = [point for point in drawn["tried"] if point[1] <= most]
-    (limit,) = {y for _, y in drawn["limit"]}
+    (limit,) = {y for _, y in drawn[LIMIT]}
     assert limit == most
     assert drawn.get("recommended") == ([min(below)] if below else None)
     if tuned.recommended is not None:
-        assert f"at most {min(below)[1]:.1f} iterations" in headline(tuned.recommended)
+        assert f"at most {min(below)[1]:.1f} iterations" in described(tuned.recommended)
 
 
 @pytest.mark.parametrize("most", [0.013, 0.02, 0.03, 0.05, 0.08])
 def test_of_those_within_a_size_it_is_the_one_that_loses_least(most: float) -> None:
     tuned = choose(recorded(), "size", most)
     drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
-    assert {x for x, _ in drawn["limit"]} == {100 * most}
+    assert {x for x, _ in drawn[LIMIT]} == {100 * most}
     within = [point for point in drawn["tried"] if point[0] <= 100 * most]
     if within:
         ((x, y),) = drawn["recommended"]
@@ -96,7 +102,7 @@ def test_a_limit_of_something_else_is_not_drawn(check_figure: Check) -> None:
         frontier_panel(tuned, "distance", "iteration"),
         frontier_panel(replace(tuned, most=math.nan), "rework", "iteration"),
     ):
-        assert "limit" not in points(check_figure(panel))
+        assert LIMIT not in points(check_figure(panel))
 
 
 def test_distance_without_a_loss(check_figure: Check) -> None:

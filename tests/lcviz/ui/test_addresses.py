@@ -27,9 +27,8 @@ PAGES = {  # parameters of their own
         live_crash live_crashes live_shows""",
     "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_tolerance
         learn_answers u track learn_step""",
-    "tune": f"""{OF_AB} tune_view tune_mode tune_out tune_scope tune_k tune_measure tune_pick
-        tune_source tune_own tune_model tune_wide tune_want_True tune_size tune_distance
-        tune_rework""",
+    "tune": f"""{OF_AB} tune_view tune_source tune_own tune_model tune_wide tune_want_True
+        tune_size tune_distance tune_rework""",
     "recover": """recover_model recover_share recover_interval recover_fail_at recover_seeds
         recover_cap recover_seed_5 recover_loss recover_timed recover_crash recover_crashes
         recover_shows""",
@@ -44,11 +43,8 @@ OPENED = {
     "tune": (
         {"tune_source": "another model"},
         {"tune_source": "own files"},
-        {"tune_view": "A against B"},
-        {"tune_view": "All settings"},
-        {"tune_view": "Tensor by tensor"},
-        {"tune_view": "Bucket by bucket"},
-        {"tune_view": "Bucket by bucket", "tune_mode": "Leave out any"},
+        {"tune_view": "Compare"},
+        {"tune_view": "Compare", "tune_b_keep": "Budget"},
     ),
     "export": ({"export_source": "Files of mine"},),
 }

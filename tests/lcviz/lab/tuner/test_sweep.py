@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
+import torch
 
-from codec.errors import SourceError
-from lcviz.lab.series import TrainedSeries
+from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner.candidates import settings
-from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep, stamped
+from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep
 from lcviz.lab.tuner.tuner import choose, tune
 from lcviz.lab.workload import workload
 
@@ -35,22 +35,35 @@ def test_a_run_is_repeated_with_few_settings() -> None:
     assert Sweep("", run=trained, seed=3, wide=True).tried == settings()
 
 
+class Opened:
+    """Checkpoints as the dashboard opens them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = [folder / f"{step}.pt" for step in range(40)]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(range(40))
+
+    def states(self) -> Iterator[tuple[int, Any]]:
+        return enumerate(torch.load(path, weights_only=True) for path in self._paths)
+
+
 def test_checkpoints_of_one_s_own(own: Path) -> None:
-    sweep = stamped(str(own), wide=False)
+    """They give what the same files give by their path."""
+    sweep = Sweep("", "digest", opened=Opened(own))
     told: list[tuple[int, int]] = []
     found = sweep.try_out(lambda done, total: told.append((done, total)))
     assert told[-1] == (40, 40)
     chosen = choose(found, "distance", 0.2, sweep.tried)
-    assert chosen == tune(sweep.series, "distance", 0.2, sweep.tried)
+    assert chosen == tune(OwnSeries([own]), "distance", 0.2, sweep.tried)
     assert sweep.unit == "checkpoint"
 
 
-def test_checkpoints_that_have_changed_are_others(own: Path) -> None:
-    before = stamped(str(own), wide=False)
-    assert stamped(str(own), wide=False) == before
-    assert hash(stamped(str(own), wide=False)) == hash(before)
-    os.utime(own / "3.pt", ns=(1, 1))
-    assert stamped(str(own), wide=False) != before
-    missing = stamped(str(own / "nowhere"), wide=False)
-    with pytest.raises(SourceError, match="not found"):
-        missing.try_out(lambda _done, _total: None)
+def test_the_same_files_are_the_same_sweep(own: Path) -> None:
+    """Its key does not keep them."""
+    sweep = Sweep("", "digest", opened=Opened(own))
+    assert sweep == Sweep("", "digest", opened=Opened(own)) == sweep.key
+    assert hash(sweep) == hash(sweep.key)
+    assert sweep.key.opened is None
+    assert sweep != Sweep("", "other", opened=sweep.opened)

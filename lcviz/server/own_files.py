@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -51,7 +52,7 @@ from lcviz.server.unpickle import METADATA
 from lcviz.text import nbytes_text, plural
 
 MOST_FILES = 200
-MOST_EACH = 2**30  # bytes of a file on this machine; page_upload has the limit for uploads
+MOST_EACH = 2**30  # bytes of a file on this machine; lcviz.ui.own_files has that for uploads
 MOST_NAME = 255  # characters of a file's name: the last ones, with its number and suffix
 ARCHIVE = ".zip"
 Named = Sequence[tuple[str, Path]]  # the visitor's name of a file, and where it is
@@ -123,6 +124,31 @@ class OwnFiles:
         if self.archive is not None:
             return codec.Chain(self.archive.source).steps
         return tuple(file.step for file in self.files)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that is opened: the same for the same steps and bytes."""
+        files = [self.archive] if self.archive else self.files
+        told = " ".join(f"{file.step} {file.sha256}" for file in files)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    @property
+    def every(self) -> int | None:
+        """From one step to the next; None where that changes. Raises codec.ChainError."""
+        apart = {later - step for step, later in pairwise(self.steps)}
+        return apart.pop() if len(apart) == 1 else None
+
+    def describe(self) -> str:
+        """As "60 files, steps 5–300 every 5, 14.8 MB". There is one step at least.
+
+        Raises codec.ChainError.
+        """
+        n = len(self.steps)
+        what = f"A chain of {plural(n, 'step')}" if self.archive else plural(n, "file")
+        spaced = "unevenly spaced" if self.every is None else f"every {self.every:,}"
+        nbytes = sum(file.nbytes for file in ([self.archive] if self.archive else self.files))
+        where = f"steps {self.steps[0]:,}–{self.steps[-1]:,} {spaced}"
+        return f"{what}, {where}, {nbytes_text(nbytes)}"
 
     @property
     def parts(self) -> dict[str, int]:

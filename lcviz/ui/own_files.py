@@ -1,4 +1,7 @@
-"""Where a visitor's own files come from: uploads, or a path on this machine."""
+"""Where a visitor's own files come from: uploads, or a path on this machine.
+
+What was given on one page is there on the others.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,33 @@ import streamlit as st
 
 from codec.errors import LccError, SourceError
 from lcviz.server.foreign_files import CHAIN
+from lcviz.server.own_files import MOST_FILES, Named, OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
-from lcviz.ui import session
 
-from .own_files import MOST_FILES, Named, OwnFiles, list_files, open_files
+from . import session
 
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
 MOST_MIB = 500  # of one visitor's uploads together
-_TURN = "export-turn"  # in the session: how often something was uploaded
-_UPLOAD = "export-uploaded"  # in the session: what was uploaded, in its place, or why not
-_OPENED = "export-opened"  # in the session: where from, and what was opened or why not
+_TURN = "own-turn"  # in the session: how often something was uploaded
+_UPLOAD = "own-uploaded"  # in the session: what was uploaded, in its place, or why not
+_PATH = "own-path"  # in the session: the path that was given last
+_OPENED = "own-opened"  # in the session: where from, and what was opened or why not
 
 
-def opened_files() -> OwnFiles | None:
-    """What the visitor has opened; None, and why on the page, if there is nothing."""
-    with st.container(border=True, key="export-where"):
-        grid = st.grid(2, min_column_width=320, key="export-places")
+def opened_files(path_key: str) -> OwnFiles | None:
+    """What the visitor has opened; None, and why on the page, if there is nothing.
+
+    path_key: the page's parameter of the URL for a path.
+    """
+    if (
+        path_key not in st.session_state
+        and path_key not in st.query_params
+        and _PATH in st.session_state
+    ):
+        st.session_state[path_key] = st.session_state[_PATH]
+    with st.container(border=True, key="own-where"):
+        grid = st.grid(2, min_column_width=320, key="own-places")
         turn = st.session_state.setdefault(_TURN, 0)
         with grid.cell():
             # A new widget for every upload, so that the server drops its copy of the one before. It
@@ -34,7 +47,7 @@ def opened_files() -> OwnFiles | None:
             st.file_uploader(
                 f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
                 accept_multiple_files=True,
-                key=f"export_upload_{turn}",
+                key=f"own_upload_{turn}",
                 on_change=_received,
                 args=(turn,),
                 max_upload_size=UPLOAD_MIB,
@@ -45,11 +58,12 @@ def opened_files() -> OwnFiles | None:
         with grid.cell():
             path = st.text_input(
                 "Or a path on this machine",
-                key="export_path",
+                key=path_key,
                 bind="query-params",
                 persist_state="session",
                 placeholder="/path/to/checkpoints",
                 on_change=_path_given,
+                args=(path_key,),
                 help="A folder of .safetensors or .pt files, one such file, a chain's directory, "
                 "run.lcc, or an archive, .lcc.zip. Nothing is changed there.",
             )
@@ -59,9 +73,10 @@ def opened_files() -> OwnFiles | None:
             upload = None
         elif upload is not None:
             icon = ":material/close:"
-            st.button("Close the upload", icon=icon, on_click=_close, key="export-close")
+            st.button("Close the upload", icon=icon, on_click=_close, key="own-close")
     if upload is not None:
         return _open(upload[1], upload[0], upload[0])
+    st.session_state[_PATH] = path
     if path.strip():
         return _open_path(path.strip())
     st.session_state.pop(_OPENED, None)
@@ -119,16 +134,17 @@ def _open(named: Named, key: object, upload: VisitorFolder | None) -> OwnFiles |
     return found
 
 
-def _path_given() -> None:
+def _path_given(path_key: str) -> None:
     """Open the path: the upload before it, or why it was refused, makes room."""
-    if st.session_state["export_path"].strip():
+    if st.session_state[path_key].strip():
         _close()
 
 
 def _received(turn: int) -> None:
     """Put what was uploaded into a place of its own."""
-    given: list[Any] = st.session_state.get(f"export_upload_{turn}") or []
-    if not given:
+    given: list[Any] = st.session_state.get(f"own_upload_{turn}") or []
+    # In a fragment, a browser tells of the widget before once more: its files were taken.
+    if not given or turn != st.session_state[_TURN]:
         return
     _close()
     st.session_state[_TURN] = turn + 1

@@ -1,0 +1,192 @@
+"""Tune, Compare: the newest checkpoint of the run on Live with A, B, and every setting."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import streamlit as st
+import torch
+
+import codec
+from codec import Coding
+from codec.inspect import layout_of
+from lcviz.lab.series import LossOf
+from lcviz.run.run import Run
+from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
+from lcviz.text import loss_text, nbytes_text
+from lcviz.ui import session, widgets
+from lcviz.ui.coding_form import chosen, coding_form
+from lcviz.ui.glossary import explained
+from lcviz.ui.polling import polled
+from lcviz.ui.settings import describe
+
+from .compare import OneDelta, Trial, all_settings, try_all, try_one
+from .compare_figure import compare_panel, headline, picked, tensors_table
+
+GONE = "The states of this run are no longer kept: wait for its next checkpoint."
+TABLE_HELP = (
+    "Bits per value: of the code words that end in a tensor, and its share of levels and code "
+    "table, which tensors coded together share by their values. Relative error: of this delta, 1 "
+    "if all of it is dropped. Left as it was: values that keep what the track has, because their "
+    "change was dropped or there was none."
+)
+MEASURED = (
+    "Bytes: on disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta. A chain "
+    "reuses code tables and takes a little less."
+)
+QUESTION = "which of two settings is better?"
+SAME = "A and B are the same, change one of them"
+DEFAULTS = {"A": Coding(2), "B": Coding(3)}
+MOST_ROWS = 8  # of the table of tensors; with more it scrolls
+_SIDES = "tune-sides-chosen"  # in the session: A and B, as they were right last
+_DELTA = "tune-delta"  # in the session: the delta that is shown
+_TRIED = "tune-tried"  # in the session: a delta's key, what all settings and what single ones give
+_PANEL = "compare"
+Tried = tuple[dict[Coding, Trial], dict[Coding, Trial], float]  # all, A and B so far, live loss
+
+
+def section() -> None:
+    """The whole section."""
+    run = session.current_run()
+    if run is None:
+        session.await_example()
+        return
+    poll = session.poll_interval(run)
+    polled(poll, _look, run, poll)
+
+
+def _look(run: Run, poll: float | None) -> None:
+    run.watch()
+    snapshot = run.snapshot()
+    if snapshot.status == CLOSED or poll != session.poll_interval(run):
+        st.rerun()  # the whole page: polling changes pace, or another tab has reset the run
+    which = "the example" if session.is_example(run) else "your run on Live"
+    # Settings are compared on the weights, where a run saves more.
+    alone = ". Below are its weights alone" if run.settings.optimizer_state else ""
+    about = f"On {which}: {run.task.title} · {describe(run.settings)}{alone}"
+    answer = st.container(key="answer")
+    title = QUESTION
+    if snapshot.newest.kind == "base":
+        st.info("So far this run has saved its base only: play it on Live.")
+    elif (delta := _shown_delta(run, snapshot)) is None:
+        st.info(GONE)
+    else:
+        pictures = st.container()
+        sides = _both_sides()
+        try:
+            title = _show(run, snapshot, delta, sides, pictures)
+        except codec.LccError as exc:
+            pictures.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
+    answer.title(f"Tune: {title}", anchor=False)
+    answer.caption(about)
+
+
+def _show(
+    run: Run,
+    snapshot: Snapshot,
+    delta: OneDelta,
+    sides: dict[str, Coding],
+    pictures: AbstractContextManager[Any],
+) -> str:
+    """The picture in its place, and the table of tensors here.
+
+    Returns the answer. Raises codec.LccError.
+    """
+    every, single, live_loss = _tried(run, snapshot, delta)
+    trials: dict[str, Trial] = {}
+    for who, coding in sides.items():
+        try:
+            if coding not in single:
+                single[coding] = try_one(delta, coding, _loss_of(run))
+            trials[who] = single[coding]
+        except codec.LccError as exc:
+            st.error(f"{who} cannot encode this delta. {exc}", icon=":material/error:")
+    with pictures, st.container(border=True, key="tune-compare"):
+        marked = {who: (sides[who], trial) for who, trial in trials.items()}
+        widgets.show(compare_panel(delta, every, marked), _PANEL, _clicked)
+        full = nbytes_text(delta.layout.nbytes)
+        losses = "".join(f"{who} {loss_text(trial.loss)}, " for who, trial in trials.items())
+        st.caption(
+            f"Restored loss: {losses}live {loss_text(live_loss)}. Of {full} in float32, with new "
+            "code tables.",
+            help=MEASURED,
+        )
+    sizes = {t.name: t.size for t in delta.layout.tensors if t.lossy}
+    table = tensors_table(sizes, trials)
+    st.markdown("**Tensor by tensor**", help=TABLE_HELP)
+    widgets.scrolling(table, "tune-tensors", 38 + 35 * min(len(table), MOST_ROWS))
+    if len(trials) < 2:
+        return QUESTION
+    return SAME if sides["A"] == sides["B"] else headline(trials["A"], trials["B"])
+
+
+def _both_sides() -> dict[str, Coding]:
+    """ "A" and "B" as they are chosen now; one with a wrong number stays as it was before."""
+    st.markdown(explained("Two settings of [[bits|bits x]], [[scope]] and coder:"))
+    grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
+    found: dict[str, Coding] = st.session_state.setdefault(_SIDES, DEFAULTS.copy())
+    for who, default in DEFAULTS.items():
+        with grid.cell():
+            st.markdown(f"**{who}**")
+            row = st.container(horizontal=True, key=f"tune-side-{who}")
+            number = st.container()
+            with row:
+                coding = coding_form(f"tune_{who.lower()}_", default, number)
+            if coding is not None:
+                found[who] = coding
+    return found
+
+
+def _clicked() -> None:
+    """The point that was clicked becomes B."""
+    for point in st.session_state[widgets.panel_key(_PANEL)].selection.points:
+        coding = picked(point["curve_number"], point["point_index"], all_settings())
+        if coding is not None:
+            for name, value in chosen(coding).items():
+                st.session_state[f"tune_b_{name}"] = value
+
+
+def _tried(run: Run, snapshot: Snapshot, delta: OneDelta) -> Tried:
+    """What was found out about a delta; A and B are added to it."""
+    held: tuple[Any, Tried] | None = st.session_state.get(_TRIED)
+    if held is None or held[0] != delta.key:
+        known = snapshot.at(delta.step).live_loss
+        live = _loss_of(run)(delta.after) if known is None else known
+        held = st.session_state[_TRIED] = delta.key, (try_all(delta), {}, live)
+    return held[1]
+
+
+def _loss_of(run: Run) -> LossOf:
+    """The loss of a state on the run's own held-out examples."""
+    torch.set_num_threads(1)  # as the run's thread does: the same sums, and at once
+    return run.task.probe_loss
+
+
+def _shown_delta(run: Run, snapshot: Snapshot) -> OneDelta | None:
+    """The delta to show; None if its states are no longer kept.
+
+    It is the newest one; while the run plays, the one that is shown until the newest is asked for.
+    A Plotly figure is drawn from nothing when it changes: it would flicker, and forget its zoom.
+    """
+    kept: OneDelta | None = st.session_state.get(_DELTA)
+    newest = snapshot.newest
+    if kept is not None and kept.run_id == run.id:
+        if kept.step == newest.step:
+            return kept
+        if snapshot.status == PLAYING:
+            with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
+                wanted = widgets.button(
+                    "Take the newest", icon=":material/skip_next:", key="tune-newest"
+                )
+                st.markdown(f"Step {kept.step}; the run goes on.", width="content")
+            if not wanted:
+                return kept
+    else:
+        kept = None
+    if (states := run.states(newest.step)) is None:
+        return kept
+    layout = layout_of(states.live)
+    delta = OneDelta(run.id, newest.step, layout, states.before, states.live, newest.moved)
+    st.session_state[_DELTA] = delta
+    return delta
