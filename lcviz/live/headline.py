@@ -123,20 +123,11 @@ def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) ->
     return text + end.get(snapshot.status, "")
 
 
-def describe_crash(
-    snapshot: Snapshot,
-    raced: Outcome | None = None,
-    tried: Mapping[int, float] | None = None,
-) -> str:
+def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
     """What a crash now would cost, or has cost, as a sentence without a full stop.
 
-    Args:
-        snapshot: Of the run.
-        raced: How LC did in the race back from the newest crash, if it is over.
-        tried: Step -> restored loss if the whole run were saved as tried; None if it is not.
+    raced: how LC did in the race back from the newest crash, if it is over.
     """
-    if tried is not None:
-        return f"saved like this, a crash now {describe_lost_work(snapshot, tried)}"
     if snapshot.status not in DEAD:
         return f"a crash now {describe_lost_work(snapshot)}"
     if raced is None:
@@ -147,7 +138,10 @@ def describe_crash(
 
 
 def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> str:
-    """What a crash now would cost, in words. tried: see `describe_crash`."""
+    """What a crash now would cost, in words.
+
+    tried: step -> restored loss if the whole run were saved as tried; None if it is not.
+    """
     every = snapshot.measured
     if tried is not None:
         every = tuple(

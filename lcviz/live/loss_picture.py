@@ -27,6 +27,7 @@ def loss_picture(
     last: int,
     killed: Sequence[int] = (),
     tried: Mapping[int, float] | None = None,
+    cost: str = "",
 ) -> Picture:
     """Both losses by step.
 
@@ -37,6 +38,7 @@ def loss_picture(
         last: where the axis ends at least.
         killed: iterations at which the run was killed.
         tried: step -> restored loss if the whole run were saved as a visitor tries; None if not.
+        cost: What a crash now would then do, in words.
     """
     shown = thinned(range(len(steps)), MAX_POINTS)
     x = [steps[i] for i in shown]
@@ -61,7 +63,8 @@ def loss_picture(
         lines.append(_line("your try", "good", "solid", list(tried), y))
         seen += [v for v in y if math.isfinite(v)]
         known = max((step for step in tried if step <= viewed), default=min(tried))
-        text += f" Saved as you try: restored {short_loss_text(tried[known])} at step {known}."
+        text += f" Saved as you try: restored {short_loss_text(tried[known])} at step {known}"
+        text += f"; a crash now {cost}." if cost else "."
     return Picture(
         "curves",
         "Loss",

@@ -83,6 +83,8 @@ def page() -> None:
     rest: list[object] = []
     polled(poll, _watched, run, settings, poll, rest)
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
+        if snapshot.kills:
+            _carries_toggle()
         follow_weight.choosers(run)
         details = st.toggle(
             "Details",
@@ -160,18 +162,24 @@ def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
             st.markdown("You are watching. Only who began this run steers it.", width="content")
             problem = _start_button(form, "Start your own")
             share.popover(run)
-        st.toggle(
-            "Keep what is dropped for next time",
-            value=True,
-            key=CARRIES,
-            bind="query-params",
-            help="On, as in the paper: what a checkpoint leaves out is still in the next δ. Off: "
-            "each δ is the change since the last checkpoint, and what is left out is lost. The "
-            "whole run is saved once more like this.",
-        )
+        if not snapshot.kills:  # else the report of a kill needs the room
+            _carries_toggle()
         if snapshot.kills:  # in this row it moves no picture
             polled(poll_seconds(run), kill_report, run)
     return problem
+
+
+def _carries_toggle() -> None:
+    """The switch that tries the whole run without the track."""
+    st.toggle(
+        "Keep what is dropped for next time",
+        value=True,
+        key=CARRIES,
+        bind="query-params",
+        help="On, as in the paper: what a checkpoint leaves out is still in the next δ. Off: "
+        "each δ is the change since the last checkpoint, and what is left out is lost. The "
+        "whole run is saved once more like this.",
+    )
 
 
 def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:

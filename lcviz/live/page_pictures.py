@@ -24,7 +24,7 @@ from lcviz.ui.set_widgets import set_widgets
 from .bits_picture import bits_picture
 from .buckets_picture import STEPS, bits_that_keep, buckets_picture
 from .examples_picture import N, examples_picture, image_side
-from .headline import describe_crash, describe_status, headline, loss_or_nan
+from .headline import describe_crash, describe_lost_work, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
 from .page_kill import RaceBack, race_back, show_problems
 from .page_step_slider import look_into, step_slider
@@ -119,7 +119,7 @@ def pictures(
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     losses = trial.losses if trial else None
-    crash = describe_crash(snapshot, back.ours if back else None, losses)
+    crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
     own = f"the example has {own}" if is_example(run) else f"the run keeps {own} until Reset"
     nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
@@ -142,6 +142,7 @@ def pictures(
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
             losses,
+            describe_lost_work(snapshot, losses),
         ),
     )
     yield "examples", _examples(run, shown, trial) if held else gone

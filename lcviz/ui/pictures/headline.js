@@ -31,8 +31,8 @@ export default function (component) {
     () => make("span"),
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
-  status.textContent = data.kept ?? data.status;
-  crash.textContent = data.crash;
+  status.textContent = data.status;
+  crash.textContent = data.kept ?? data.crash; // the cost of a try stands with the loss
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
   set(back, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
