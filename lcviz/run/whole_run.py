@@ -120,13 +120,15 @@ class Replay:
 
         Raises:
             codec.LccError: The setting cannot save it.
-            RunError: The run no longer keeps its states.
+            RunError: The run no longer keeps its states, or the step is done already.
         """
         held = self._run.states(step)
         if held is None or not held.before:
             raise RunError(f"The weights of step {step} are no longer kept.")
         whole = held.whole or WholeStates(layout_of(held.before), held.before, held.live)
         with self._lock:
+            if self._done and step <= self._done[-1]:
+                raise RunError(f"Step {step} is done already.")
             if self._dry is None:
                 self._dry = DryRun(self.trial.coding, whole.layout, whole.before, whole.values[0])
                 self._last = whole.before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -53,7 +54,9 @@ class Replays:
 
     def __init__(self) -> None:
         self._jobs: Jobs[RetriedStep] = Jobs()
-        self._replays: OrderedDict[Hashable, Replay] = OrderedDict()
+        # Each has a number of its own: one that made room may still be at work.
+        self._replays: OrderedDict[Hashable, tuple[int, Replay]] = OrderedDict()
+        self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     def look(self, run: Run, trial: Trial, step: int, who: str, patience: float) -> Retried:
@@ -69,12 +72,14 @@ class Replays:
         Raises:
             CrowdedError: Too many visitors try something at the same time.
         """
-        key = run.id, trial
         with self._lock:
-            replay = self._replays.setdefault(key, Replay(run, trial))
+            key = run.id, trial
+            if key not in self._replays:
+                self._replays[key] = next(self._numbers), Replay(run, trial)
             self._replays.move_to_end(key)
+            number, replay = self._replays[key]
             while len(self._replays) > KEPT:
-                self._jobs.forget(self._replays.popitem(last=False)[0])
+                self._jobs.forget(self._replays.popitem(last=False)[1][0])
         replay.wanted = step
         steps = replay.steps()
         stride = -(-len(steps) // MEASURED)
@@ -83,10 +88,10 @@ class Replays:
             measured = (len(steps) - 1 - part) % stride == 0 or steps[part] == step
             return replay.save(steps[part], measured=measured)
 
-        view = self._jobs.look(key, len(steps), who)
+        view = self._jobs.look(number, len(steps), who)
         if view.status != FAILED and len(view.found) < len(steps):
-            self._jobs.ask(key, len(steps), work, who)
-            view = self._jobs.wait(key, len(steps), patience)
+            self._jobs.ask(number, len(steps), work, who)
+            view = self._jobs.wait(number, len(steps), patience)
         found = tuple(part.value for part in view.found)
         return Retried(replay, found, len(steps), view.message if view.status == FAILED else "")
 

@@ -79,6 +79,8 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     with pytest.raises(RunError, match="The weights of step 2 are no longer kept"):
         replay.save(2, measured=False)
     replay.save(3, measured=False)
+    with pytest.raises(RunError, match="Step 3 is done already"):
+        replay.save(3, measured=False)
     fresh = Replay(run, Trial(Coding(1)))
     assert fresh.steps() == [3, 4, 5, 6]
     fresh.save(3, measured=False)
