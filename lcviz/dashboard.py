@@ -21,5 +21,6 @@ def run(page: StreamlitPage) -> None:
     session.keep_in_url()
     st.session_state.pop(picture.HAS_TABLES, None)
     page.run()
-    if picture.HAS_TABLES in st.session_state:
+    # Each section of Tune has its own switch.
+    if picture.HAS_TABLES in st.session_state and page.title != navigation.PAGES["tune"][0]:
         widgets.tables_toggle()

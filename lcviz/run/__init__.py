@@ -7,5 +7,6 @@ Read in this order:
     whole_state       weights and moments of checkpoints that hold the optimizer's state
     saved_step        one save, and its delta taken apart
     memory            what stays of older steps, in memory and on disk
+    whole_run         all checkpoints so far, saved once more with another setting
     removed_buckets   the removed-bucket experiment on the run's own chain
 """

@@ -3,6 +3,7 @@
 Read in this order:
     runs            all runs of this server, and the example
     jobs            the line of experiments
+    replays         what visitors try on whole runs
     temp_folders    folders that end with the server; quota: a visitor's share of the disk
     allowed_paths   which paths of this machine a visitor may name
     foreign_files   checks of uploaded files; pt_reader, unpickle: .pt files in a process of its own

@@ -116,6 +116,7 @@ def _show(
     table = tensors_table(sizes, trials)
     st.markdown("**Tensor by tensor**", help=TABLE_HELP)
     widgets.scrolling(table, "tune-tensors", 38 + 35 * min(len(table), MOST_ROWS))
+    widgets.tables_toggle()
     if len(trials) < 2:
         return QUESTION
     return SAME if sides["A"] == sides["B"] else headline(trials["A"], trials["B"])

@@ -136,6 +136,7 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     with right:
         panel = frontier_panel(tuned, measure, sweep.unit, answered.closer)
         widgets.show(panel, "frontier")
+    widgets.tables_toggle()
 
 
 def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Answer, str, bool]:
