@@ -37,12 +37,13 @@ _MODULE = """
 const NARROW = 768; // pixels, as in Streamlit: in a narrower window the menu covers the page
 
 export default function () {
-  document.addEventListener("click", closeMenu, true);
+  // Once for the document: a page that replaces another may come before that one is cleaned up.
+  if (!window.lcvizClosesMenu) document.addEventListener("click", closeMenu, true);
+  window.lcvizClosesMenu = true;
   history.pushState = (state, title, url) => {
     const same = new URL(url ?? "", location.href).pathname === location.pathname;
     History.prototype[same ? "replaceState" : "pushState"].call(history, state, title, url);
   };
-  return () => document.removeEventListener("click", closeMenu, true);
 }
 
 function closeMenu(event) {
