@@ -30,24 +30,27 @@ def _component() -> Any:
     return st.components.v2.component("lcviz.browser", js=_MODULE)
 
 
-# Streamlit remembers that a visitor has opened the menu, and opens it again on the next page. A
-# click on the menu's own close button makes Streamlit forget that. A change of the address within a
-# page makes no new entry in the history: Back leads to the page before.
+# In a narrow window the menu covers the page, and Streamlit leaves it open when the visitor has chosen
+# a page. Streamlit also remembers that it was open; a click on the menu's own close button makes it
+# forget that. A change of the address within a page makes no new entry in the history: Back leads to
+# the page before.
 _MODULE = """
-const NARROW = 768; // pixels, as in Streamlit: in a narrower window the menu covers the page
+const NARROW = 768; // pixels, as in Streamlit
 
 export default function () {
-  // Once for the document: a page that replaces another may come before that one is cleaned up.
-  if (!window.lcvizClosesMenu) document.addEventListener("click", closeMenu, true);
-  window.lcvizClosesMenu = true;
   history.pushState = (state, title, url) => {
     const same = new URL(url ?? "", location.href).pathname === location.pathname;
     History.prototype[same ? "replaceState" : "pushState"].call(history, state, title, url);
+    closeMenuOnArrival();
   };
+  // The visitor may have chosen a page before this module was loaded.
+  closeMenuOnArrival();
 }
 
-function closeMenu(event) {
-  if (innerWidth > NARROW || !event.target.closest?.("[data-testid=stSidebarNavLink]")) return;
+function closeMenuOnArrival() {
+  if (window.lcvizArrivedAt === location.pathname) return;
+  window.lcvizArrivedAt = location.pathname;
+  if (innerWidth > NARROW) return;
   document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
 }
 """
