@@ -30,10 +30,10 @@ def _component() -> Any:
     return st.components.v2.component("lcviz.browser", js=_MODULE)
 
 
-# In a narrow window the menu covers the page, and Streamlit leaves it open when the visitor has chosen
-# a page. Streamlit also remembers that it was open; a click on the menu's own close button makes it
-# forget that. A change of the address within a page makes no new entry in the history: Back leads to
-# the page before.
+# In a narrow window the menu covers the page, and Streamlit leaves it open when the visitor has
+# chosen a page. Streamlit also remembers that it was open; a click on the menu's own close button
+# makes it forget that. A change of the address within a page makes no new entry in the history:
+# Back leads to the page before.
 _MODULE = """
 const NARROW = 768; // pixels, as in Streamlit
 
