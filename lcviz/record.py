@@ -12,6 +12,9 @@ from lcviz.lab.recovery.rework import costs
 from lcviz.lab.step_tensors import rebuild_step
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
+from lcviz.live.buckets_picture import Worth
+from lcviz.live.followed import first_weight, thread_of
+from lcviz.live.headline import describe_crash
 from lcviz.live.page_pictures import Shown, pictures
 from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.live.shown_step import as_saved
@@ -39,7 +42,10 @@ def recorded() -> dict[str, Any]:
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        found = dict(pictures(run, snapshot, Shown(as_saved(run, snapshot.at(EXAMPLE_OPENS)))))
+        shown = as_saved(run, snapshot.at(EXAMPLE_OPENS))
+        thread = thread_of(run, shown, first_weight(shown))
+        crash = describe_crash(snapshot)
+        found = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
         chain = figures_of(run.path).panels
         step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
         run.close()

@@ -8,6 +8,7 @@ buckets hardly matter, which is why dropping them is cheap.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from codec import Coding
 from codec.errors import SettingsError
 from codec.inspect import Arrays, copy_arrays
 
-from .anatomy import Alphabet, BucketTotal, changes, dissect, totals
+from .anatomy import Alphabet, BucketKey, BucketTotal, changes, dissect, totals
 from .measures import distance
 from .progress import Progress, part
 from .series import Series, tracked
@@ -92,6 +93,26 @@ def removed_buckets(
         if progress:
             progress(done, len(every))
     return RemovedBuckets(step, loss, distance, tuple(rows))
+
+
+def errors_without(alphabets: Sequence[Alphabet]) -> tuple[float, dict[BucketKey, float]]:
+    """What removing each bucket costs, without rebuilding a model.
+
+    Returns ||delta - rebuilt|| / ||delta|| with all buckets, which is the rounding to their
+    representatives, and without each of them in turn. All are 0 where delta is 0.
+    """
+    whole = sum(float(a.energy.sum()) for a in alphabets)
+    rounding = sum(float(a.residual.sum()) for a in alphabets)
+    more: Counter[BucketKey] = Counter()
+    for a in alphabets:
+        pairs = zip(a.buckets.exponent.tolist(), a.buckets.sign.tolist())
+        for key, energy, residual in zip(pairs, a.energy.tolist(), a.residual.tolist()):
+            more[key] += energy - residual
+
+    def share(lost: float) -> float:
+        return math.sqrt(max(lost, 0.0) / whole) if whole else 0.0
+
+    return share(rounding), {key: share(rounding + lost) for key, lost in more.items()}
 
 
 def rebuilt(

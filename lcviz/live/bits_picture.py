@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -20,7 +21,10 @@ from lcviz.text import (
 )
 from lcviz.ui.picture import Picture
 
+from .followed import Thread, weight_at
 from .shown_step import ShownStep
+from .weight_picture import said_text
+from .weights_picture import Image
 
 ENTROPY = "entropy of values"
 PARTS = {  # of a record -> what it is
@@ -35,8 +39,16 @@ PARTS = {  # of a record -> what it is
 OF_WEIGHTS = ("table", "code words")  # called so where a record holds moments as well
 
 
-def bits_picture(shown: ShownStep) -> Picture:
-    """The record of a step, to scale."""
+def bits_picture(
+    shown: ShownStep, thread: Thread | None = None, image: Image | None = None
+) -> Picture:
+    """The record of a step, to scale.
+
+    Args:
+        shown: The step.
+        thread: The followed weight: its code word is marked.
+        image: Where the pixels of other pictures are.
+    """
     parts = _parts(shown)
     used = "its own code table" if shown.trial or not _reused(shown) else "the last code table"
     titles = dict(CODER_NAMES)
@@ -91,7 +103,7 @@ def bits_picture(shown: ShownStep) -> Picture:
                 | ({"label": label} if (label := _label(shown, name)) != name else {})
                 for name, nbytes in parts.items()
             ],
-            "words": [_word(shown, word) for word in shown.words],
+            "words": _words(shown, thread, image),
             "compare": compare,
             "words_are": _words_are(shown),
             "coders": list(map(list, buttons.items())),
@@ -148,11 +160,41 @@ def _plain(shown: ShownStep) -> str:
     return f"{plural(bits.pop(), 'bit')} each" if len(bits) == 1 else "fixed bits"
 
 
-def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
-    """A code word or a share, with its meaning. sign: 0 up, 1 down, 2 no change."""
+def _words(shown: ShownStep, thread: Thread | None, image: Image | None) -> list[dict[str, Any]]:
+    """The first code words or shares; that of the followed weight comes after a gap, if not there.
+
+    sign: 0 up, 1 down, 2 no change. weight: which one it writes, and pixel: where that is; None if
+    nobody can tell. here: whether it is the followed weight's.
+    """
+    words = [_word(shown, word) for word in shown.words]
+    for word, drawn in zip(shown.words, words):
+        if shown.states is None:
+            break
+        weight = weight_at(shown, shown.worded, word.at)
+        drawn["weight"] = [weight.tensor, weight.index]
+        drawn["pixel"] = image.pixel(weight) if image else None
+        drawn["here"] = thread is not None and weight == thread.followed.weight
+    if thread and not any(word["here"] for word in words) and (f := thread.followed).code:
+        words.append(
+            {
+                "bits": f.code.word or "0",
+                "sign": 2 if f.code.zero or thread.bucket is None else thread.bucket[1],
+                "title": said_text(f),
+                "weight": [f.weight.tensor, f.weight.index],
+                "pixel": image.pixel(f.weight) if image else None,
+                "here": True,
+                "after": True,
+            }
+        )
+    return words
+
+
+def _word(shown: ShownStep, word: CodeWord) -> dict[str, Any]:
+    """A code word or a share, with its meaning."""
     bits = word.word + word.rest if word.share is None else f"{word.share:.1f}"
+    found = {"bits": bits, "sign": 2, "title": "no change", "weight": None, "here": False}
     if word.code == 0:
-        return {"bits": bits, "sign": 2, "title": "no change"}
+        return found
     alphabet = shown.alphabets[shown.worded]
     # Codes count the kept buckets in promotion order, or the steps 1, −1, 2, −2 …, from 1.
     exponent, sign = (
@@ -162,7 +204,7 @@ def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
     if alphabet.uniform:
         value = f"{'−' if sign else '+'}{plural((word.code + 1) // 2, 'step')}"
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
-    return {"bits": bits, "sign": sign, "title": f"{zeros}{value}"}
+    return found | {"sign": sign, "title": f"{zeros}{value}"}
 
 
 def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:

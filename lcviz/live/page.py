@@ -27,7 +27,7 @@ from lcviz.run.snapshot import (
     Status,
 )
 from lcviz.text import enumerated, nbytes_text
-from lcviz.ui import follow_weight, recording, session, share, widgets
+from lcviz.ui import recording, session, share, widgets
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
 from lcviz.ui.settings import (
@@ -85,16 +85,14 @@ def page() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         if snapshot.kills:
             _carries_toggle()
-        follow_weight.choosers(run)
         details = st.toggle(
             "Details",
             key="details",
             bind="query-params",
-            help="Sizes over time, bits by x, the code as a tree and a table, removed buckets, "
-            "where the time goes, and the lines for your own training.",
+            help="Sizes over time, bits by x, the code as a tree, and the lines for your own "
+            "training.",
         )
         st.caption(describe(run.settings))
-    follow_weight.followed_line(run)
     if details:
         show_details(run)
     rest.append(_drawn(snapshot))
@@ -142,7 +140,7 @@ def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
     buttons = snapshot.status, len(snapshot.checkpoints) > 1
     if not st.session_state.get("details"):
         return buttons
-    return *buttons, chosen_step(), follow_weight.chosen_bucket()
+    return *buttons, chosen_step()
 
 
 def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:

@@ -5,33 +5,38 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import streamlit as st
 
 from codec import Coding
+from lcviz.lab.follow_weight import Weight
+from lcviz.lab.progress import Report
+from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.run.run import Run
-from lcviz.run.snapshot import DEAD, Checkpoint, RunSettings, Snapshot
+from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
-from lcviz.server.jobs import CrowdedError
+from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import Retried
-from lcviz.text import kept_text
-from lcviz.ui import follow_weight, layout, picture, session
+from lcviz.text import kept_text, percent_text
+from lcviz.ui import layout, picture, session
 from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
 from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
-from .buckets_picture import STEPS, bits_that_keep, buckets_picture
+from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
 from .examples_picture import N, examples_picture, image_side
+from .followed import Thread, first_weight, largest_in_bucket, thread_of
 from .headline import describe_crash, describe_lost_work, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
-from .page_kill import RaceBack, race_back, show_problems
+from .page_kill import race_back, show_problems
 from .page_step_slider import look_into, step_slider
-from .race_picture import TITLE as RACE
 from .shown_step import ShownStep, as_saved, retried
 from .steps_picture import steps_picture
-from .weights_picture import drawable, weights_picture
+from .weight_picture import weight_picture
+from .weights_picture import Image, drawable, weights_picture
 
 # Of this run, after so many crashes, before or in the race back: what is tried ends with it.
 Era = tuple[str, int, bool]
@@ -42,6 +47,9 @@ CARRIES = "carries"  # of the switch: whether what a checkpoint leaves out stays
 PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
 _WHO = "live-who"  # in the session: an id that nobody else has
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
+_FIRST = "live-first-weight"  # in the session: (run id, weight) that is followed at first
+_STAIRS = "live-stairs"  # in the session: of what, and the stairs of the followed weight
+_WORTH = "live-worth"  # in the session: what the bars of the buckets show
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,11 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     """
     changed: Coding | None = st.session_state.get(CHANGED)
     coding = changed or settings.coding
-    places = layout.live()
+    back = race_back(run, snapshot)
+    race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
+    places = layout.live(race=race is not None)
     with places["steps"]:
         viewed = step_slider(run, snapshot)
-    back = race_back(run, snapshot)
     if back is not None:
         with places["messages"]:
             show_problems(snapshot, back)
@@ -90,51 +99,69 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    every = pictures(run, snapshot, shown, back)
-    for name, found in every:  # each is drawn while the next is made
-        # On a narrow page page.css puts the race first.
-        raced = not isinstance(found, str) and found.title == RACE
-        with places[name].container(key="race") if raced else places[name]:
-            if isinstance(found, str):
-                st.caption(found)
+    thread = _thread(run, shown, era)
+    worth, measuring = _worth(run, snapshot, shown, era)
+    crash = describe_crash(snapshot, back.ours if back else None)
+    every = pictures(run, snapshot, shown, thread, crash, worth)
+    # Each is drawn while the next is made.
+    for name, drawn in chain([("race", race)] if race else [], every):
+        with places[name]:
+            if isinstance(drawn, str):
+                st.caption(drawn)
             else:
                 # Another module must not draw in the place of the one before it.
-                key = "equal-steps" if found.name == "steps" else name
-                picture.show(found, key, _events(name, run, shown.step, coding, era))
-    return shown.retried is not None and not shown.retried.is_over
+                key = "equal-steps" if drawn.name == "steps" else name
+                picture.show(drawn, key, _events(name, run, shown.step, coding, era))
+    return measuring or (shown.retried is not None and not shown.retried.is_over)
 
 
 def pictures(
-    run: Run, snapshot: Snapshot, every: Shown, back: RaceBack | None = None
+    run: Run,
+    snapshot: Snapshot,
+    every: Shown,
+    thread: Thread | None,
+    crash: str,
+    worth: Worth,
 ) -> Iterator[tuple[str, Picture | str]]:
     """All pictures of a step by name; a sentence where one cannot be drawn any more.
 
-    back: the race from the newest crash. Until the run goes on, it stands where the loss does.
+    Args:
+        run: The run.
+        snapshot: As it is now.
+        every: What is shown of it.
+        thread: The followed weight; None if the weights of the step are no longer kept.
+        crash: What a crash costs, in words.
+        worth: What removing a bucket costs.
     """
     shown, trial = every.step, every.trial
-    race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
     gone = f"The weights of step {shown.step} are no longer kept: choose a later step."
     measured = snapshot.measured
     side = image_side(run.task)
-    held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     losses = trial.losses if trial else None
-    crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
     own = f"the example has {own}" if is_example(run) else f"the run keeps {own} until Reset"
     nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
     yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
+    marked = thread.bucket if thread else None
     if any(a.uniform for a in shown.alphabets):
         yield "buckets", steps_picture(shown)
     else:
-        marked = follow_weight.marked(run, shown.checkpoint)
-        yield "buckets", buckets_picture(shown, bits_that_keep(shown), marked)
-    yield "bits", bits_picture(shown)
-    yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
+        yield "buckets", buckets_picture(shown, bits_that_keep(shown), worth, marked)
+    image = None
+    held = shown.restored is not None
+    if thread and held:
+        image = Image.of(shown, _tensor(shown), side)
+        told = snapshot.status != PLAYING  # a look must not take much from the training
+        yield "weights", weights_picture(shown, image, thread.followed, told=told)
+        yield "weight", weight_picture(thread, run.settings.interval, run.settings.stop_after)
+    else:
+        yield "weights", gone
+        yield "weight", gone
+    yield "bits", bits_picture(shown, thread, image)
     yield (
         "loss",
-        race
-        or loss_picture(
+        loss_picture(
             [c.step for c in measured],
             [loss_or_nan(c.live_loss) for c in measured],
             [loss_or_nan(c.restored_loss) for c in measured],
@@ -146,6 +173,60 @@ def pictures(
         ),
     )
     yield "examples", _examples(run, shown, trial) if held else gone
+
+
+def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:
+    """The followed weight: the one in the URL if this run has it, else one of the first step."""
+    step = shown.step
+    if step.states is None:
+        return None
+    try:
+        weight = Weight.read(session.remembered(session.WEIGHT) or "")
+    except ValueError:
+        weight = None
+    if weight is None or not weight.is_in(step.states.live):
+        held = st.session_state.get(_FIRST)
+        if held is None or held[0] != run.id:
+            held = st.session_state[_FIRST] = run.id, first_weight(step)
+        weight = held[1]
+    replay = shown.trial.replay if shown.trial else None
+    key = era, weight, replay.trial if replay else None
+    held = st.session_state.get(_STAIRS)
+    thread = thread_of(run, step, weight, replay, held[1] if held and held[0] == key else None)
+    st.session_state[_STAIRS] = key, thread.stairs
+    return thread
+
+
+def _worth(run: Run, snapshot: Snapshot, shown: Shown, era: Era) -> tuple[Worth, bool]:
+    """What removing a bucket costs, if a visitor wants to see it.
+
+    Returns whether it is still being measured as well.
+    """
+    step = shown.step
+    if st.session_state.get(_WORTH) != ERROR:
+        return Worth(), False
+    if snapshot.status == PLAYING:
+        return Worth(True, waiting="Pause to measure the loss without each bucket."), False
+    if step.states is None or step.codes is None:
+        return Worth(True), False
+
+    def work(_part: int, report: Report) -> RemovedBuckets:
+        return step.removed_buckets(run.task.probe_loss, report)
+
+    jobs, who = session.all_measurements(), _who()
+    key = era, step.step, shown.trial.replay.trial if shown.trial else None
+    view = jobs.look(key, 1, who)
+    if not view.found and view.status != FAILED:
+        try:
+            jobs.ask(key, 1, work, who)
+        except CrowdedError as exc:
+            return Worth(True, waiting=str(exc)), False
+        view = jobs.wait(key, 1, PATIENCE)
+    if view.found:
+        return Worth(True, view.found[0].value), False
+    if view.status == FAILED:
+        return Worth(True, waiting=f"The losses cannot be measured: {view.message}"), False
+    return Worth(True, waiting=f"Losses are being measured: {percent_text(view.share)}."), True
 
 
 def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Events:
@@ -165,16 +246,37 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
         else:
             attempt(form.keeping(None if text == "all" else int(text)))
 
-    def mark(key: Sequence[int]) -> None:
-        now = follow_weight.marked(run, shown.checkpoint)
-        follow_weight.mark(None if now == tuple(key) else (key[0], key[1]))
+    def follow_pixel(at: Sequence[float]) -> None:
+        row, column = map(int, at)
+        image = Image.of(shown, _tensor(shown), image_side(run.task))
+        follow(image.weight(row, column))
+
+    def follow_bucket(key: Sequence[float]) -> None:
+        exponent, sign = map(int, key)
+        follow(largest_in_bucket(shown, (exponent, sign), _tensor(shown)))
+
+    def follow(weight: Weight | None) -> None:
+        if weight is not None:
+            session.remember(session.WEIGHT, str(weight))
 
     every: dict[str, Events] = {
         "headline": {"back": lambda _: _try(run.settings.coding, **{CARRIES: True})},
-        "weights": {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
-        "buckets": {"cut": keep, "bits": choose, "mark": mark},
-        "bits": {"coder": lambda coder: attempt(replace(form, coder=coder))},
+        "weights": {
+            "tensor": lambda name: st.session_state.update({_TENSOR: name}),
+            "pixel": follow_pixel,
+        },
+        "buckets": {
+            "cut": keep,
+            "bits": choose,
+            "bucket": follow_bucket,
+            "view": lambda view: st.session_state.update({_WORTH: view}),
+        },
+        "bits": {
+            "coder": lambda coder: attempt(replace(form, coder=coder)),
+            "word": lambda at: follow(Weight(str(at[0]), int(at[1]))),
+        },
         "loss": {"step": lambda step: look_into(run, int(step))},
+        "weight": {"step": lambda step: look_into(run, int(step))},
     }
     return every.get(name, {})
 
@@ -195,9 +297,8 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown,
     trial = Trial(coding, _cut_of(era), bool(st.session_state.get(CARRIES, True)))
     if trial == Trial(own):
         return saved, None
-    who = st.session_state.setdefault(_WHO, secrets.token_hex(8))
     try:
-        whole = session.all_replays().look(run, trial, viewed.step, who, PATIENCE)
+        whole = session.all_replays().look(run, trial, viewed.step, _who(), PATIENCE)
     except CrowdedError as exc:
         return saved, str(exc)
     if whole.problem:
@@ -208,6 +309,11 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown,
     if not whole.is_over:
         return replace(saved, retried=whole), f"The whole run is saved like this: {done}."
     return saved, f"Step {viewed.step} is no longer kept. Choose a later one to try a setting."
+
+
+def _who() -> str:
+    who: str = st.session_state.setdefault(_WHO, secrets.token_hex(8))
+    return who
 
 
 def _cut_of(era: Era) -> int | None:

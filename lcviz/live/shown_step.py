@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,8 @@ from codec.inspect import Arrays, Codes
 from lcviz.lab.anatomy import Alphabet, changes, dissect, new_sizes, record_sizes
 from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.cut import cut
-from lcviz.lab.removed_bucket import rebuilt
+from lcviz.lab.progress import Progress
+from lcviz.lab.removed_bucket import RemovedBuckets, rebuilt, removed_buckets
 from lcviz.lab.sizes import Sizes, runlength_nbytes
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Checkpoint, Moment, States
@@ -29,19 +30,17 @@ WORDS = 24  # code words shown
 class ShownStep:
     """One delta, and a record of it.
 
-    alphabets, codes: of the exponent stage; codes are None if they are no longer kept. kept:
-    buckets of each alphabet; all of these are the weights'. header_nbytes, table_nbytes,
-    word_nbytes, exact_nbytes: of the record; the table's with the levels. moments: an optimizer's
-    that the record holds. sizes: of the same symbols with each coder. worded: the index of the
-    first alphabet that needs bits. words: the first code words of its payload. states: before it
-    and live; None if no longer kept. trial: whether the record is only tried. carries: whether what
-    it leaves out stays in the next δ.
+    alphabets, codes: of the exponent stage; codes are None if they are no longer kept. All of these
+    are the weights'. header_nbytes, table_nbytes, word_nbytes, exact_nbytes: of the record; the
+    table's with the levels. moments: an optimizer's that the record holds. sizes: of the same
+    symbols with each coder. worded: the index of the first alphabet that needs bits. words: the
+    first code words of its payload. states: before it and live; None if no longer kept. trial:
+    whether the record is only tried. carries: whether what it leaves out stays in the next δ.
     """
 
     checkpoint: Checkpoint
     alphabets: tuple[Alphabet, ...]
     codes: Sequence[Codes] | None
-    kept: tuple[int, ...]
     header_nbytes: int
     table_nbytes: int
     word_nbytes: int
@@ -59,6 +58,11 @@ class ShownStep:
     def step(self) -> int:
         """Its number."""
         return self.checkpoint.step
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """How many buckets of each alphabet are kept."""
+        return tuple(a.kept for a in self.alphabets)
 
     def left_out(self, verb: str = "stay") -> str:
         """What becomes of what it leaves out. verb: "stay", or "stays" for one thing."""
@@ -96,10 +100,24 @@ class ShownStep:
         """What a restart would load after it; None if its states are no longer kept."""
         if self.states is None or self.codes is None:
             return None
+        kept = [np.arange(len(a.buckets)) < a.kept for a in self.alphabets]
+        return rebuilt(self._before(self.states), self.alphabets, self.codes, kept)
+
+    def removed_buckets(
+        self, loss_of: Callable[[Arrays], float], progress: Progress | None = None
+    ) -> RemovedBuckets:
+        """What the loss becomes without each bucket; the states and codes must be kept."""
+        assert self.states is not None
+        assert self.codes is not None
+        before, moved = self._before(self.states), self.checkpoint.moved
+        return removed_buckets(
+            self.step, before, self.alphabets, self.codes, moved, loss_of, progress
+        )
+
+    def _before(self, states: States) -> Arrays:
+        """The track before it, with the exact tensors of this step."""
         lossy = {name for a in self.alphabets for name in a.names}
-        before = self.states.live | {name: self.states.before[name] for name in lossy}
-        kept = [np.arange(len(a.buckets)) < k for a, k in zip(self.alphabets, self.kept)]
-        return rebuilt(before, self.alphabets, self.codes, kept)
+        return states.live | {name: states.before[name] for name in lossy}
 
 
 def as_saved(run: Run, viewed: Checkpoint) -> ShownStep:
@@ -127,20 +145,20 @@ def _cut(shown: ShownStep, most: int) -> ShownStep:
     assert shown.codes is not None, "a delta that is made now has them"
     if any(a.uniform for a in shown.alphabets):
         return shown
-    alphabets, codes = shown.alphabets, shown.codes
-    left = cut(alphabets, codes, most, shown.coder)
+    left = cut(shown.alphabets, shown.codes, most, shown.coder)
     words = sum((e.payload_bits + 7) // 8 for e in left.encoded)
-    runlength = sum(
-        runlength_nbytes(own, a.buckets.keeping(k))
-        for a, own, k in zip(alphabets, codes, left.kept)
-    )
+    alphabets = []
+    for a, own, k, encoded in zip(shown.alphabets, shown.codes, left.kept, left.encoded):
+        buckets = a.buckets.keeping(k)
+        runlength = runlength_nbytes(own, buckets)
+        alphabets.append(replace(a, buckets=buckets, encoded=encoded, runlength_nbytes=runlength))
     worded, first = _first_words(left.encoded)
     return replace(
         shown,
-        kept=left.kept,
+        alphabets=tuple(alphabets),
         table_nbytes=left.nbytes - words,
         word_nbytes=words,
-        sizes=new_sizes(alphabets, left.kept, runlength),
+        sizes=new_sizes(alphabets, left.kept, sum(a.runlength_nbytes for a in alphabets)),
         words=first,
         worded=worded,
     )
@@ -162,7 +180,6 @@ def _of_record(
         viewed,
         tuple(alphabets),
         codes,
-        tuple(a.kept for a in alphabets),
         nbytes - viewed.exact_nbytes - coded - sum(m.nbytes for m in moments),
         coded - words,
         words,

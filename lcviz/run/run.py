@@ -11,7 +11,6 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,9 @@ import codec
 import demo_models
 from codec.inspect import Codes
 from demo_models import Task
-from lcviz.lab.removed_bucket import RemovedBuckets
 
 from .live_model import LiveModel, begun, forget_model, restarted
 from .memory import AlphabetsOnDisk, NewestSteps
-from .removed_buckets import RemovedBucketResults
 from .saved_step import save_step
 from .snapshot import (
     DEAD,
@@ -81,7 +78,6 @@ class Run:
         self._codes: NewestSteps[list[Codes]] = _newest(CODES_BUDGET, path)
         self._states: NewestSteps[States] = _newest(STATES_BUDGET, path)
         self._alphabets, self._n_on_disk = AlphabetsOnDisk(path.parent), 0
-        self._removed_buckets = RemovedBucketResults(self.task, path)
         self._save(self._live, float("nan"))
         self._thread = self._start()
 
@@ -160,20 +156,6 @@ class Run:
         with self._condition:
             self._condition.wait_for(lambda: self._status not in busy, timeout)
             return self.snapshot()
-
-    def removed_buckets(
-        self, step: int, progress: Callable[[int, int], None] | None = None
-    ) -> RemovedBuckets:
-        """The removed-bucket experiment for a saved step; repeated calls are free.
-
-        Raises RunError for the base, and for a step whose codes are no longer kept.
-        """
-        with self._condition:
-            if self._status == Status.CLOSED:
-                raise RunError("This run was reset or closed; its chain is gone.")
-            codes, states = self._codes.get(step), self._states.get(step)
-            checkpoints = tuple(self._checkpoints)
-        return self._removed_buckets.of(step, checkpoints, codes, states, progress)
 
     def kill(self) -> None:
         """Crash after the iteration under way, with its save if it has one.

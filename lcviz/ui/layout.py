@@ -8,8 +8,8 @@ from streamlit.delta_generator import DeltaGenerator
 STEPS_WIDTH = 330  # pixels
 
 
-def live() -> dict[str, DeltaGenerator]:
-    """Make the places and return them by name."""
+def live(*, race: bool = False) -> dict[str, DeltaGenerator]:
+    """Make the places and return them by name. race: with a large one for a race, at the top."""
     top = st.container(horizontal=True, vertical_alignment="center", key="headline")
     places = {
         "headline": top.container(),
@@ -19,6 +19,10 @@ def live() -> dict[str, DeltaGenerator]:
         "messages": st.container(),
     }
     grid = st.grid(3, min_column_width=330, border=True, key="pictures")
-    for name, span in (("weights", 1), ("buckets", 1), ("bits", 1), ("loss", 2), ("examples", 1)):
+    rows = ("weights", "buckets", "bits"), ("weight", "loss", "examples")
+    spans = {name: 1 for row in rows for name in row}
+    if race:
+        spans = {"race": 2, "examples": 1} | spans
+    for name, span in spans.items():
         places[name] = grid.cell(column_span=span)
     return places

@@ -17,6 +17,7 @@ import streamlit as st
 
 import codec
 import demo_models
+from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.run.run import Run
 from lcviz.run.snapshot import BUSY, RunError
 from lcviz.server.allowed_paths import FOLDERS, check_within
@@ -38,7 +39,7 @@ LOOK_SHARE = 1 / 40  # of the time, for the server's part
 LOOKS = 5  # that are timed; then the pace of a run stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
-_RUN, WEIGHT, BUCKET = "run", "weight", "bucket"  # in the URL of every page
+_RUN, WEIGHT = "run", "weight"  # in the URL of every page
 _looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first ones
 
 
@@ -60,6 +61,12 @@ def all_jobs() -> Jobs[Any]:
 def all_replays() -> Replays:
     """What visitors of this server try on whole runs."""
     return Replays()
+
+
+@st.cache_resource(show_spinner=False)
+def all_measurements() -> Jobs[RemovedBuckets]:
+    """What visitors of this server measure of single steps, beside `all_jobs`."""
+    return Jobs()
 
 
 @st.cache_resource(show_spinner=False)
@@ -148,11 +155,11 @@ def look_at(run: Run) -> None:
 
 
 def keep_in_url() -> None:
-    """Write run, followed weight and highlighted bucket into the URL of every page.
+    """Write the run and the followed weight into the URL of every page.
 
     A change of page drops them from it; a reload or a link then still finds them.
     """
-    for name in (_RUN, WEIGHT, BUCKET):
+    for name in (_RUN, WEIGHT):
         if value := remembered(name):
             remember(name, value)
 

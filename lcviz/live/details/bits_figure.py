@@ -9,10 +9,9 @@ import pandas as pd
 
 from codec import Coding
 from codec.inspect import CODERS
-from lcviz.lab.anatomy import BucketKey, Promotion
+from lcviz.lab.anatomy import Promotion
 from lcviz.text import (
     CODER_NAMES,
-    exponent_text,
     kept_name,
     kept_text,
     nbytes_text,
@@ -25,22 +24,14 @@ from .size_figure import ONE_BIT
 HEIGHT = 344  # pixels
 BARS = {"runlength": (BLUE, ""), "huffman": (VERMILION, "/")}  # colour, pattern
 BAND = "rgba(128,128,128,0.2)"  # behind the record's own
-MARK = "rgba(204,121,167,0.18)"  # behind those that keep the highlighted bucket
 
 
-def bits_panel(
-    promotions: Sequence[Promotion],
-    now: int,
-    marked: BucketKey | None = None,
-    keeps: int | None = None,
-) -> Panel:
+def bits_panel(promotions: Sequence[Promotion], now: int) -> Panel:
     """Size with both coders and kept energy for every x.
 
     Args:
         promotions: from `lab.anatomy.promotions`.
         now: the index of the one the record was saved with.
-        marked: the highlighted bucket.
-        keeps: the index of the first promotion that keeps it.
     """
     names = [kept_name(p.kept) for p in promotions]
     own = promotions[now].kept
@@ -104,17 +95,9 @@ def bits_panel(
     figure.add_vrect(now - 0.5, now + 0.5, line_width=0, fillcolor=BAND, layer="below")
     top = {"y": 1, "yref": "paper", "showarrow": False}
     figure.add_annotation(text="now", x=names[now], yanchor="bottom", **top)
-    sentence = _sentence(promotions[now])
-    if marked is not None and keeps is not None:
-        from_on = f"from x = {names[keeps]} on" if names[keeps] != "all" else "by x = all only"
-        sentence += f" Highlighted: {exponent_text(*marked)} is kept {from_on}."
-        last = names.index("all")
-        figure.add_vrect(keeps - 0.5, last + 0.5, line_width=0, fillcolor=MARK, layer="below")
-        text = f"keep {exponent_text(*marked)}"
-        figure.add_annotation(text=text, x="all", yanchor="top", **top)
     return Panel(
         "Priority promotion: what x bits keep and cost",
-        sentence,
+        _sentence(promotions[now]),
         figure,
         "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets.",
         partial(_table, promotions, names),

@@ -9,31 +9,28 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from codec.inspect import huffman
-from lcviz.lab.anatomy import Alphabet, BucketKey
+from lcviz.lab.anatomy import Alphabet
 from lcviz.text import exponent_text, minus, nbytes_text, plural
-from lcviz.ui.charts import POINTER, Panel
+from lcviz.ui.charts import Panel
 
 from .code_tables import CodeRow, TokenRow
 from .huffman_tree_figure import huffman_tree
 
 
-def code_panel(
-    rows: Sequence[CodeRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
-) -> Panel:
+def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
     """The code of single values: levels, counts, code words, and their tree.
 
     Args:
         rows: from `code_table`.
         alphabet: whose code it is.
         name: of the alphabet, for the sentence.
-        marked: the highlighted bucket.
     """
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
     tree = huffman_tree(
         huffman.tree(lengths),
-        lambda s: (_pointer(rows[s], marked) + _level_text(rows[s].level), rows[s].sign),
+        lambda s: (_level_text(rows[s].level), rows[s].sign),
         "level",
         150,
     )
@@ -56,10 +53,7 @@ def code_panel(
         {
             "symbol": [r.symbol for r in rows],
             "bucket": [
-                "zero"
-                if r.exponent is None
-                else _pointer(r, marked) + exponent_text(r.exponent, r.sign)
-                for r in rows
+                "zero" if r.exponent is None else exponent_text(r.exponent, r.sign) for r in rows
             ],
             "level": [minus(f"{r.level:.6g}") for r in rows],
             "count": [r.count for r in rows],
@@ -71,20 +65,18 @@ def code_panel(
     return _panel("Huffman code of single values (paper)", sentence, tree, "The code", table)
 
 
-def token_panel(
-    rows: Sequence[TokenRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
-) -> Panel:
+def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Panel:
     """The code of tokens, each a run of zeros and the level that ends it.
 
     Args:
         rows: from `token_table`.
-        alphabet, name, marked: as for `code_panel`.
+        alphabet, name: as for `code_panel`.
     """
     assert alphabet.table is not None, "tokens have a table"
     by_token = {r.token: r for r in rows}
     tree = huffman_tree(
         huffman.tree(alphabet.table.lengths),
-        lambda t: (_pointer(by_token[t], marked) + token_text(by_token[t]), by_token[t].sign),
+        lambda t: (token_text(by_token[t]), by_token[t].sign),
         "token",
         230,
     )
@@ -98,7 +90,7 @@ def token_panel(
     if escaped:
         sentence += f" {plural(escaped, 'rare run')} used the escape code."
     columns: dict[str, list[object]] = {
-        "token": [_pointer(r, marked) + token_text(r) for r in rows],
+        "token": [token_text(r) for r in rows],
         "code word": [r.word for r in rows],
         "bits": [len(r.word) for r in rows],
         "extra bits": [f"{'≥ ' if r.symbol is None else ''}{r.extra_bits}" for r in rows],
@@ -131,12 +123,6 @@ def _cost(alphabet: Alphabet) -> str:
         saved = nbytes_text(alphabet.encoded.saved_bits / 8)
         return f"The last table is reused, which saved {saved}: only {words} of words."
     return f"The table is new: {plural(alphabet.table_nbytes, 'byte')} and {words} of words."
-
-
-def _pointer(row: CodeRow | TokenRow, marked: BucketKey | None) -> str:
-    """The sign in front of a row of the highlighted bucket."""
-    here = row.exponent is not None and (row.exponent, row.sign) == marked
-    return f"{POINTER} " if here else ""
 
 
 def _level_text(level: float) -> str:

@@ -11,7 +11,7 @@ export default function (component) {
     body.append(
       make("div", { class: "parts", role: "presentation" }),
       make("div", { class: "legend" }),
-      make("div", { class: "words mono", role: "presentation" }),
+      make("div", { class: "words" }, make("span", { class: "about" }), make("span", { class: "row mono" })),
       make("div", { class: "compare" }),
       make("style", {}, STYLE),
     );
@@ -37,17 +37,27 @@ export default function (component) {
       set(item, { title: part.title });
     },
   );
-  const said = data.words_are ? [{ said: data.words_are }] : [];
+  const [about, row] = words.children;
+  about.textContent = data.words_are;
   each(
-    words,
-    [...said, ...data.words],
-    (word, i) => (word.said ? "said" : i),
+    row,
+    data.words,
+    (_, i) => i,
     () => make("span"),
     (span, word) => {
-      span.textContent = word.said ?? word.bits;
-      set(span, { class: word.said ? "about" : ["up", "down", "none"][word.sign], title: word.title });
+      span.textContent = word.bits;
+      set(span, { class: `${["up", "down", "none"][word.sign]} ${word.here ? "here" : ""} ${word.after ? "after" : ""}` });
     },
   );
+  answering(body, row, data.words, {
+    say: (word) => [word.title],
+    use: (word) => word.weight && setTriggerValue("word", word.weight),
+    point: (word) => pointAt(word && { pixel: word.pixel }),
+  });
+  onPointing(body, ({ pixel }) => {
+    for (const [i, span] of [...row.children].entries())
+      span.classList.toggle("pointed", Boolean(pixel) && String(data.words[i]?.pixel) === String(pixel));
+  });
   const most = Math.max(...data.compare.map((one) => one.nbytes), 1);
   each(
     compare,
@@ -70,9 +80,15 @@ const STYLE = `
   .parts span { min-width: 2px; transition: flex 0.2s; }
   .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
   .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { display: flex; flex-wrap: wrap; gap: 3px; height: 60px; overflow: hidden; align-content: flex-start; }
-  .words span { box-sizing: border-box; height: 18px; line-height: 16px; padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
-  .words .about { border: 0; font-family: var(--st-font, sans-serif); }
+  .words { height: 60px; overflow: hidden; }
+  .words .about { display: block; }
+  .words .about:empty { display: none; }
+  .words .row { display: flex; flex-wrap: wrap; gap: 3px; align-content: flex-start; }
+  .row span { box-sizing: border-box; height: 18px; line-height: 16px; padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
+  .row span { cursor: pointer; }
+  .row .here { outline: 2px solid var(--table); }
+  .row .pointed { outline: 2px solid var(--ink); }
+  .row .after { order: -1; margin-right: 0.8em; }
   .words .up { border-color: var(--up); background: color-mix(in srgb, var(--up) 14%, transparent); }
   .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }
   .words .none { border-color: var(--grey); }

@@ -1,21 +1,28 @@
-// The exponent buckets of a delta: positive ones above, negative ones below, the largest left.
-// What is kept is solid; the cut between kept and postponed can be dragged.
+// The exponent buckets of a delta: positive ones above, negative ones below, the largest left. Bars
+// show how many values each has, or how far the rebuilt delta is off without it. What is kept is
+// solid; the cut between kept and postponed can be dragged.
 
-const HALF = 68; // pixels, of the longest bar
+const HALF = 58; // pixels, of the longest bar
 const TOP = 24;
+const VIEWS = [["values", "values"], ["error", "error without it"]];
 
 export default function (component) {
   const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
   let svg = body.querySelector("svg");
   if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
-    body.append(svg);
+    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }), make("g", { class: "level" }), make("style", {}, STYLE));
+    body.append(svg, make("div", { class: "under" }));
   }
+  const under = body.querySelector(".under");
   body.again = () => {
     const now = withExpected(body, data);
     if (!body.dragging) body.cut = now.cut;
     if (now.options.length) choices(controls, "Bits x", now.options, now.bits, choose, "x =");
+    choices(under, "What the bars show", VIEWS, now.view, (view) => {
+      send("view", view);
+      expect(body, { view });
+    });
     fitted(body, (width) => drawAll(svg, body, now, width, send));
   };
   const choose = (bits) => {
@@ -34,43 +41,58 @@ function drawAll(svg, body, data, width, send) {
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
   const scale = Math.log10(data.largest + 1) || 1;
   const long = (count) => (count ? Math.max(2, (HALF * Math.log10(count + 1)) / scale) : 0);
+  const worth = data.view === "error";
+  const most = Math.max(...data.buckets.map((bar) => bar.error), 1e-9);
+  const far = (error) => (HALF * error) / most;
   const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
   const [line, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
   each(
     bars,
     data.buckets,
     (bar) => `${bar.exponent}:${bar.sign}`,
-    () => make("g", {}, make("rect"), make("rect"), make("text", { "text-anchor": "middle" }), make("title")),
+    () => make("g", { style: "cursor: pointer" }, make("rect"), make("rect"), make("text", { "text-anchor": "middle" })),
     (group, bar) => {
       const x = 4 + (data.exponents[0] - bar.exponent) * step;
       const all = isKept(bar);
       const kept = all === null ? bar.kept : all ? bar.kept + bar.rest : 0;
       const rest = bar.kept + bar.rest - kept;
-      const [back, front, label, title] = group.children;
-      const tall = long(bar.kept + bar.rest);
+      const [back, front, label] = group.children;
+      const tall = worth ? far(bar.error) : long(bar.kept + bar.rest);
       const fill = bar.sign ? "var(--down)" : "var(--up)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;
-      set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(long(kept)) });
-      const key = [bar.exponent, bar.sign];
-      const marked = String(data.marked) === String(key);
+      set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
+      const marked = String(data.marked) === String([bar.exponent, bar.sign]);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
       const room = (text) => step > 5.3 * text.length;
-      const told = [grouped(kept), `${(kept / 1000).toFixed(1)}k`].find(room) ?? "";
-      const words = kept && told ? told : marked ? (bar.sign ? "▲" : "▼") : "";
+      const counted = kept ? [grouped(kept), `${(kept / 1000).toFixed(1)}k`] : [];
+      const told = (worth ? [percent(bar.error)] : counted).find(room) ?? "";
+      const words = told || (marked ? (bar.sign ? "▲" : "▼") : "");
       label.textContent = words;
       set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5, style: HALO });
-      title.textContent =
-        `${bar.sign ? "−" : "+"}${power(bar.exponent)}: ${plural(bar.kept + bar.rest, "value")}, ` +
-        (rest && kept ? `${grouped(kept)} kept` : kept ? "kept" : "postponed");
-      group.onclick = () => {
-        if (body.moved) return;
-        send("mark", key);
-        expect(body, { marked: marked ? null : key });
-      };
-      set(group, { style: "cursor: pointer" });
+      set(group, { "data-quantity": "error-without-bucket", "data-value": bar.error, "data-of": name(bar) });
     },
+  );
+  answering(body, bars, data.buckets, {
+    say: (bar) => tellBar(bar, data, isKept(bar)),
+    use: (bar) => {
+      if (body.moved) return;
+      send("bucket", [bar.exponent, bar.sign]);
+      expect(body, { marked: [bar.exponent, bar.sign] });
+    },
+    point: (bar) => pointAt(bar && { bucket: [bar.exponent, bar.sign] }),
+  });
+  onPointing(body, ({ bucket }) => {
+    for (const bar of bars.children) set(bar, { class: bucket && bar.dataset.key === bucket.join(":") ? "pointed" : null });
+  });
+  const level = worth ? [middle - 1 - far(data.rounding), middle + 1 + far(data.rounding)] : [];
+  each(
+    svg.children[4],
+    level,
+    (_, i) => i,
+    () => make("line", { stroke: "var(--ink)", "stroke-dasharray": "2 3", opacity: 0.6 }),
+    (line, y) => set(line, { x1: 4, x2: 4 + n * step, y1: y, y2: y }),
   );
   const every = Math.ceil(30 / step);
   each(
@@ -160,5 +182,25 @@ function drawCut(line, group, svg, body, data, room, send) {
   };
   draggable(handle, { begin, move, end });
 }
+
+const name = (bar) => `${bar.sign ? "−" : "+"}${power(bar.exponent)}`;
+const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
+
+/** What a bar says of itself. */
+function tellBar(bar, data, all) {
+  const n = bar.kept + bar.rest;
+  const kept = all === null ? bar.kept : all ? n : 0;
+  const what = kept && kept < n ? `${grouped(kept)} kept` : kept ? "kept" : `${data.left_out}`;
+  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`];
+  rows.push(`without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`);
+  if (bar.loss !== null && data.loss !== null)
+    rows.push(`loss without it ${Number(bar.loss.toPrecision(4))} (${Number(data.loss.toPrecision(4))} with all)`);
+  return rows;
+}
+
+const STYLE = `
+  .under { display: flex; justify-content: flex-end; font-size: 12px; }
+  g.pointed rect { stroke: var(--ink); stroke-width: 2; }
+`;
 
 const slots = (cut, data) => (cut >= data.most ? "all" : cut === 1 ? "1 slot" : `${cut} slots`);

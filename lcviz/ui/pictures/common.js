@@ -69,15 +69,30 @@ function frame({ data, parentElement }) {
   return { figure, controls, body: figure.querySelector(".body") };
 }
 
+const MARKED = /\[\[(.+?)\]\]|\{\{([\w-]+)=([^|]*)\|(.*?)\}\}/g;
+
 /**
- * A text whose words between [[ and ]] explain themselves. terms: word -> { help, link }. Nothing
- * changes while the text is the same: what is explained just now stays.
+ * A text whose words between [[ and ]] explain themselves, and whose numbers {{name=value|text}} say
+ * what they are. terms: word -> { help, link }. Nothing changes while the text is the same: what is
+ * explained just now stays.
  */
 function write(place, text, terms = {}) {
   if (place.written === text) return;
   place.written = text;
-  place.replaceChildren(...text.split(/\[\[|\]\]/).map((part, i) => (i % 2 && terms[part] ? term(part, terms[part]) : part)));
+  const parts = [];
+  let end = 0;
+  for (const found of text.matchAll(MARKED)) {
+    parts.push(text.slice(end, found.index));
+    end = found.index + found[0].length;
+    const [, word, name, value, shown] = found;
+    if (word) parts.push(terms[word] ? term(word, terms[word]) : word);
+    else parts.push(make("span", { "data-quantity": name, "data-value": value }, shown));
+  }
+  place.replaceChildren(...parts, text.slice(end));
 }
+
+/** A text as it is read aloud or shown where nothing can be marked. */
+const plain = (text) => text.replace(MARKED, (_, word, name, value, shown) => word ?? shown);
 
 /** A word, explained while the pointer or the focus is on it; where there is a glossary, its link. */
 function term(shown, { help, link }) {
@@ -94,7 +109,7 @@ function term(shown, { help, link }) {
 /** What a screen reader says of a picture. A recording is one image: nothing in it can be used. */
 function announce(figure, data, text) {
   const recorded = Boolean(data.recorded);
-  text = text.replace(/\[\[|\]\]/g, "");
+  text = plain(text);
   set(figure, { role: recorded ? "img" : "group", "aria-label": recorded ? `A recording. ${text}` : text });
   for (const part of figure.children) set(part, { inert: recorded });
 }
@@ -137,6 +152,72 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
       set(button, { "aria-pressed": String(value === chosen) });
     },
   );
+}
+
+/**
+ * What a part of a picture says while the pointer or the focus is on it: a box beside it. at: an
+ * element of the body, or a box { left, top, bottom } in the window; null takes it away.
+ */
+function tell(body, at, ...rows) {
+  let box = body.querySelector(":scope > .told");
+  if (!box) body.append((box = make("div", { class: "told", role: "status" })));
+  set(box, { hidden: !at });
+  if (!at) return;
+  box.replaceChildren(...rows.map((row) => make("div", {}, row)));
+  const [place, around] = [at.getBoundingClientRect?.() ?? at, body.getBoundingClientRect()];
+  const left = Math.max(Math.min(place.left - around.left + 10, around.width - box.offsetWidth), 0);
+  const below = place.bottom - around.top + 8;
+  const above = place.top - around.top - box.offsetHeight - 8;
+  box.style.cssText = `left: ${left}px; top: ${above > -30 ? above : below}px`;
+}
+
+/**
+ * Parts that answer: say(item) gives the rows that are told on hover and on focus, use(item) happens
+ * on a click and on Enter. One of them is in the tab order, arrow keys go to the others.
+ */
+function answering(body, parent, parts, { say, use, point }) {
+  const all = [...parent.children];
+  const here = all.find((part) => part.getAttribute("tabindex") === "0") ?? all[0];
+  all.forEach((part, i) => {
+    const item = parts[i];
+    const rows = say(item);
+    set(part, { tabindex: part === here ? 0 : -1, role: use ? "button" : "img", "aria-label": rows.join(", ") });
+    const begin = () => {
+      tell(body, part, ...rows);
+      point?.(item);
+    };
+    const end = () => {
+      tell(body, null);
+      point?.(null);
+    };
+    part.onpointerenter = part.onfocus = begin;
+    part.onpointerleave = part.onblur = end;
+    if (use) part.onclick = () => use(item);
+    part.onkeydown = (event) => {
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (by) {
+        const next = all[(i + by + all.length) % all.length];
+        set(part, { tabindex: -1 });
+        set(next, { tabindex: 0 });
+        next.focus();
+      } else if (use && (event.key === "Enter" || event.key === " ")) use(item);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+  });
+}
+
+/** Tell all pictures of the page what is pointed at: { pixel, bucket }, each null if there is none. */
+const pointAt = (what) => document.dispatchEvent(new CustomEvent("lcviz-point", { detail: what ?? {} }));
+
+/** Call show({ pixel, bucket }) whenever a picture points at something. */
+function onPointing(body, show) {
+  body.pointed = show;
+  if (body.listens) return;
+  body.listens = true;
+  const listen = ({ detail }) => (body.isConnected ? body.pointed(detail) : document.removeEventListener("lcviz-point", listen));
+  document.addEventListener("lcviz-point", listen);
 }
 
 const stayHere = (event) => event.preventDefault();

@@ -78,7 +78,8 @@ function drawAll(svg, data, width, send) {
           pen = "M";
           return "";
         }
-        const point = `${pen}${x(step).toFixed(1)} ${y(line.y[i]).toFixed(1)}`;
+        const along = line.stairs && pen === "L" ? `H${x(step).toFixed(1)}` : "";
+        const point = `${along}${pen}${x(step).toFixed(1)} ${y(line.y[i]).toFixed(1)}`;
         pen = "L";
         return point;
       });

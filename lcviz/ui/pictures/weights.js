@@ -12,7 +12,16 @@ export default function (component) {
   chooseTensor(controls, data, setTriggerValue);
   if (!body.children.length)
     body.append(
-      make("div", { class: "map", role: "img" }, make("canvas"), make("canvas", { class: "glow" }), make("canvas", { class: "changes" })),
+      make(
+        "div",
+        { class: "map", role: "group", tabindex: 0 },
+        make("canvas"),
+        make("canvas", { class: "glow" }),
+        make("canvas", { class: "changes" }),
+        make("canvas", { class: "pointed" }),
+        make("i", { class: "ring followed" }),
+        make("i", { class: "ring at" }),
+      ),
       make("div", { class: "under" }, make("span", { class: "key" }), make("span")),
       make("style", {}, STYLE),
     );
@@ -23,6 +32,7 @@ export default function (component) {
       draw();
     });
     paint(map, data, body.view);
+    pixels(body, map, data, setTriggerValue);
     write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
     under.firstChild.replaceChildren();
     const colours = body.view === "written" || body.view === "missing";
@@ -36,6 +46,105 @@ export default function (component) {
     glow.animate({ opacity: [1, 0.75] }, FLASH);
   }
   body.step = data.step;
+}
+
+/** Pixels answer: the pointer or arrow keys choose one, a click or Enter follows its weight. */
+function pixels(body, map, data, send) {
+  const [followed, at] = map.querySelectorAll(".ring");
+  const values = data.values && valuesOf(data);
+  const [rows, columns] = data.shape;
+  map.rings = () => {
+    ring(followed, map, data.followed);
+    ring(at, map, map.at);
+  };
+  map.rings();
+  const choose = (pixel, quietly) => {
+    map.at = pixel;
+    ring(at, map, pixel);
+    if (!pixel) return quietly || (tell(body, null), pointAt(null));
+    const bucket = values?.bucket(pixel);
+    tell(body, at, ...say(pixel, data, values));
+    pointAt({ pixel, bucket });
+  };
+  const under = (event) => {
+    const box = map.firstChild.getBoundingClientRect();
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    return row >= 0 && row < rows && column >= 0 && column < columns ? [row, column] : null;
+  };
+  map.onpointermove = (event) => {
+    const pixel = under(event);
+    if (String(pixel) !== String(map.at)) choose(pixel);
+  };
+  map.onpointerleave = map.onblur = () => choose(null);
+  map.onfocus = () => map.matches(":focus-visible") && choose(map.at ?? data.followed ?? [0, 0]);
+  const follow = (pixel) => pixel && send("pixel", pixel);
+  map.onclick = (event) => follow(under(event));
+  map.onkeydown = (event) => {
+    const by = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+    const [row, column] = map.at ?? data.followed ?? [0, 0];
+    if (by) choose([Math.min(Math.max(row + by[0], 0), rows - 1), Math.min(Math.max(column + by[1], 0), columns - 1)]);
+    else if (event.key === "Enter" || event.key === " ") follow([row, column]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  onPointing(body, ({ pixel, bucket }) => {
+    if (!map.at) ring(at, map, pixel);
+    light(map, data, bucket && !pixel ? values?.codesOf(bucket) : null, values);
+  });
+}
+
+/** A frame around a pixel; none without one. */
+function ring(element, map, pixel) {
+  const size = map.scale ?? 1;
+  set(element, { hidden: !pixel });
+  if (!pixel) return;
+  const wide = Math.max(size, 6);
+  const [top, left] = pixel.map((i) => (i + 0.5) * size - wide / 2 - 2);
+  set(element, { style: `left: ${left}px; top: ${top}px; width: ${wide}px; height: ${wide}px` });
+}
+
+/** Show the pixels of a bucket: everything else is veiled. codes: of the bucket; null for none. */
+function light(map, data, codes, values) {
+  const canvas = map.querySelector(".pointed");
+  const [rows, columns] = data.shape;
+  set(canvas, { hidden: !codes });
+  if (!codes) return;
+  set(canvas, { width: columns, height: rows });
+  const veil = new ImageData(columns, rows);
+  const paper = colour(map, "--paper");
+  for (let i = 0; i < rows * columns; i++) if (!codes.has(values.codes[i])) veil.data.set([...paper, 205], 4 * i);
+  canvas.getContext("2d").putImageData(veil, 0, 0);
+}
+
+/** The values behind the pixels, see `weights_picture._values`. */
+function valuesOf(data) {
+  const { u, track, codes, buckets } = data.values;
+  const [us, tracks] = [u, track].map((text) => new Float32Array(unpacked(text).buffer));
+  const own = codes ? new Uint16Array(unpacked(codes).buffer) : new Uint16Array(us.length);
+  const index = ([row, column]) => row * data.shape[1] + column;
+  return {
+    codes: own,
+    of: (pixel) => ({ u: us[index(pixel)], track: tracks[index(pixel)], row: buckets[own[index(pixel)] - 1] }),
+    bucket: (pixel) => buckets[own[index(pixel)] - 1]?.slice(0, 2),
+    codesOf: (bucket) => new Set(buckets.flatMap(([e, s], i) => (e === bucket[0] && s === bucket[1] ? [i + 1] : []))),
+  };
+}
+
+/** What a pixel says of its weight. */
+function say(pixel, data, values) {
+  const written = levels(data.maps.written, data.shape[0] * data.shape[1])[pixel[0] * data.shape[1] + pixel[1]];
+  if (written === GAP) return ["between two tiles"];
+  const what = written ? `written: ${written > 0 ? "up" : "down"}` : "not written";
+  if (!values) return [what, "its values: pause"];
+  const { u, track, row } = values.of(pixel);
+  const n = (value) => String(Number(value.toPrecision(4))).replace("-", "−");
+  const rows = [`u ${n(u)} − ũ ${n(track)} = δ ${n(u - track)}`];
+  if (!row) return [...rows, data.values.codes ? "no change" : "stored exactly"];
+  const [exponent, sign, level] = row;
+  const bucket = data.values.uniform && level ? "" : `bucket ${sign ? "−" : "+"}${power(exponent)} → `;
+  return [...rows, `${bucket}level ${level ? n(level) : `0: ${data.left_out}`}`];
 }
 
 const FLASH = { duration: 500, easing: "ease-out" };
@@ -102,9 +211,11 @@ function paint(map, data, view) {
   const light = glow.getContext("2d");
   light.clearRect(0, 0, glow.width, glow.height);
   if (view === "written") light.drawImage(changes, 0, 0, glow.width, glow.height);
-  const size = `width: ${Math.floor(columns * scale)}px; height: ${Math.floor(rows * scale)}px`;
-  for (const canvas of map.children) set(canvas, { style: size });
-  set(map, { style: `height: ${Math.floor(rows * scale)}px`, "aria-label": data.text });
+  const [wide, high] = [columns, rows].map((n) => Math.floor(n * scale));
+  for (const canvas of map.querySelectorAll("canvas")) set(canvas, { style: `width: ${wide}px; height: ${high}px` });
+  set(map, { style: `height: ${high}px; max-width: ${wide}px`, "aria-label": `Weights. ${plain(data.text)} Arrow keys read them one by one.` });
+  map.scale = wide / columns;
+  map.rings?.();
   if (!map.fitting) {
     map.fitting = new ResizeObserver(() => map.again());
     map.fitting.observe(around);
@@ -119,7 +230,10 @@ function paint(map, data, view) {
 const BLUR = 6; // pixels of the screen in one of the copy
 
 const STYLE = `
-  .map { position: relative; }
+  .map { position: relative; cursor: crosshair; }
+  .map .ring { position: absolute; box-sizing: content-box; border: 2px solid var(--ink); outline: 1.5px solid var(--paper); border-radius: 2px; pointer-events: none; }
+  .map .followed { border-color: var(--table); }
+  .map [hidden] { display: none; }
   .map canvas { position: absolute; left: 0; top: 0; image-rendering: pixelated; }
   .map .glow { image-rendering: auto; opacity: 0.75; }
   .under { display: flex; justify-content: space-between; align-items: center; margin-top: 0.5rem; gap: 0.5rem; flex-wrap: wrap; }
