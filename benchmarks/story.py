@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lcviz.lab.progress import unreported
 from lcviz.lab.recovery.kill import Crash, OnDisk
+from lcviz.live.shown_step import as_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings
 
@@ -36,7 +37,7 @@ def story(seed: int, folder: Path) -> tuple[float, float, dict[str, float]]:
     assert all(c.live_loss is not None and c.restored_loss is not None for c in later)
     calm = sum(c.restored_loss >= 0.95 * c.live_loss for c in later) / len(later)
 
-    removed = run.removed_buckets(snapshot.newest.step)
+    removed = as_saved(run, snapshot.newest).removed_buckets(run.task.probe_loss)
     largest = max((b for b in removed.buckets if b.kept), key=lambda b: b.exponent)
 
     run.kill()

@@ -235,30 +235,6 @@ def n_kept(bits: int | None, n_buckets: int) -> int:
     return n_buckets if most is None else min(most, n_buckets)
 
 
-def rank(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
-    """The bucket's place in promotion order, from 1: the k largest have it from k = rank on.
-
-    The least over alphabets; None if no alphabet has such a bucket.
-    """
-    exponent, sign = key
-    places = [
-        np.flatnonzero((a.buckets.exponent == exponent) & (a.buckets.sign == sign))
-        for a in alphabets
-    ]
-    return min((int(at[0]) + 1 for at in places if at.size), default=None)
-
-
-def first_to_keep(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
-    """The index in EVERY_BITS of the fewest bits that keep a bucket, in one alphabet at least.
-
-    None if no alphabet has such a bucket.
-    """
-    at = rank(alphabets, key)
-    if at is None:
-        return None
-    return next(i for i, bits in enumerate(EVERY_BITS) if n_kept(bits, at) == at)
-
-
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
     """Buckets summed over alphabets, by falling exponent, positive before negative."""
     kept: Counter[BucketKey] = Counter()

@@ -10,7 +10,6 @@ import numpy as np
 from codec.inspect import Arrays, Bucket, Codes, CodeTable, huffman, runlength
 
 from .anatomy import Alphabet
-from .lesson import bucket_of
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class Followed:
     """One weight in one step.
 
     track: ũ before it. live: u. delta: live - track, float32. bucket: None if delta is 0. kept:
-    whether the bucket was promoted. level: what delta became. code: None if the run's codes are
-    no longer kept, or without a word: a zero after the last value of a stream. restored: ũ
+    whether the bucket was promoted. level: what delta became. code: None without a
+    word: a zero after the last value of a stream. restored: ũ
     after it. exact: stored as it is; delta is not coded, and bucket and code are None.
     """
 
@@ -92,7 +91,7 @@ def follow(
     before: Arrays,
     live: Arrays,
     alphabets: Sequence[Alphabet],
-    codes: Sequence[Codes] | None,
+    codes: Sequence[Codes],
 ) -> Followed:
     """Look up one weight in one step.
 
@@ -102,7 +101,7 @@ def follow(
         before: the track before the step, empty for a base.
         live: the model.
         alphabets: of the step's delta.
-        codes: from `dissect`; None if they are no longer kept.
+        codes: from `dissect`.
 
     Raises:
         KeyError: if there is no such tensor.
@@ -119,15 +118,13 @@ def follow(
     if at is None:
         return Followed(step, weight, shape, *change, None, True, value, None, value, exact=True)
     alphabet = alphabets[at]
-    i = bucket_of(alphabet.buckets, float(delta))
-    bucket = None if i is None else alphabet.buckets[i]
+    earlier = alphabet.names[: alphabet.names.index(weight.tensor)]
+    element = sum(live[name].size for name in earlier) + weight.index
+    own = int(codes[at][element])
+    bucket = alphabet.buckets[own - 1] if own else None
     kept = bucket is not None and bucket.level > 0
     level = np.float32(bucket.representative) if bucket is not None and kept else np.float32(0)
-    code = None
-    if codes is not None:
-        earlier = alphabet.names[: alphabet.names.index(weight.tensor)]
-        begin = sum(live[name].size for name in earlier)
-        code = weight_code(alphabet, codes[at], begin + weight.index)
+    code = weight_code(alphabet, codes[at], element)
     restored = float(was + level)
     return Followed(step, weight, shape, *change, bucket, kept, float(level), code, restored)
 

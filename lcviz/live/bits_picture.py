@@ -19,7 +19,7 @@ from lcviz.text import (
     percent_text,
     plural,
 )
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, quantity
 
 from .followed import Thread, weight_at
 from .shown_step import ShownStep
@@ -35,6 +35,14 @@ PARTS = {  # of a record -> what it is
     "m": "Adam's mean of the gradients: its changes at 3 bits, a code of its own for each tensor.",
     "v": "Adam's mean of the squared gradients: as m.",
     "exact": "Tensors and values that are stored exactly.",
+}
+QUANTITIES = {  # of a record -> what the number of its bytes is called
+    "header": "header-bytes",
+    "table": "table-bytes",
+    "code words": "payload-bytes",
+    "m": "m-bytes",
+    "v": "v-bytes",
+    "exact": "exact-bytes",
 }
 OF_WEIGHTS = ("table", "code words")  # called so where a record holds moments as well
 
@@ -71,7 +79,7 @@ def bits_picture(
         {
             "name": title.lower().replace("huffman", "Huffman"),
             "nbytes": float(shown.sizes.of(name) or 0),
-            "text": nbytes_text(shown.sizes.of(name) or 0),
+            "text": _of_coder(shown, name),
             "here": name == shown.coder,
             "title": summaries[name],
         }
@@ -89,7 +97,7 @@ def bits_picture(
         }
     )
     per = shown.sizes.bits(shown.nbytes)
-    text = f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per parameter, with {used}."
+    text = f"{_whole(shown)}, {per:.3g} bits per parameter, with {used}."
     if shown.moments:
         text = f"{_apart(shown, parts)} Code words and bars are the weights'."
     return Picture(
@@ -99,7 +107,12 @@ def bits_picture(
         text,
         {
             "parts": [
-                {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes), "title": PARTS[name]}
+                {
+                    "name": name,
+                    "nbytes": nbytes,
+                    "text": quantity(QUANTITIES[name], nbytes, nbytes_text(nbytes)),
+                    "title": PARTS[name],
+                }
                 | ({"label": label} if (label := _label(shown, name)) != name else {})
                 for name, nbytes in parts.items()
             ],
@@ -124,6 +137,15 @@ def _parts(shown: ShownStep) -> dict[str, int]:
     }
 
 
+def _whole(shown: ShownStep) -> str:
+    return quantity("checkpoint-bytes", shown.nbytes, nbytes_text(shown.nbytes))
+
+
+def _of_coder(shown: ShownStep, coder: str) -> str:
+    nbytes = shown.sizes.of(coder) or 0
+    return quantity(f"{coder}-bytes", nbytes, nbytes_text(nbytes))
+
+
 def _label(shown: ShownStep, part: str) -> str:
     """What a part is called."""
     named = "arithmetic code" if part == "code words" and _arithmetic(shown) else part
@@ -136,7 +158,7 @@ def _apart(shown: ShownStep, parts: dict[str, int]) -> str:
         f"{nbytes_text(n)} ({percent_text(n / shown.nbytes)})"
         for n in (shown.weights_nbytes, parts["m"] + parts["v"])
     )
-    return f"{nbytes_text(shown.nbytes)}: {weights} weights, {moments} m and v."
+    return f"{_whole(shown)}: {weights} weights, {moments} m and v."
 
 
 def _arithmetic(shown: ShownStep) -> bool:

@@ -15,7 +15,7 @@ from lcviz.lab.anatomy import EVERY_BITS, BucketKey, n_kept, totals
 from lcviz.lab.removed_bucket import RemovedBuckets, errors_without
 from lcviz.text import exponent_text, percent_text, plural, short_loss_text
 from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, quantity
 
 from .shown_step import ShownStep
 
@@ -129,11 +129,15 @@ def _sentence(shown: ShownStep, whole: bool) -> str:
     if isinstance(bits, int) and len(shown.alphabets) == 1 and kept == 2**bits - 1:
         slots = f"{exponent_text(bits)} − 1 = {slots}"
     if kept == buckets:
-        return f"All {buckets} buckets{of} are kept: {shown.values:,} values change."
+        return f"All {buckets} buckets{of} are kept: {_values(shown)} values change."
     return (
-        f"{slots} for {buckets} buckets{of}, largest first: {shown.values:,} of {shown.n:,} values "
+        f"{slots} for {buckets} buckets{of}, largest first: {_values(shown)} of {shown.n:,} values "
         f"are kept. Paler ones {shown.left_out()}. Log scale."
     )
+
+
+def _values(shown: ShownStep) -> str:
+    return quantity("values-kept", shown.values, f"{shown.values:,}")
 
 
 def _table(

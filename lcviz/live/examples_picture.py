@@ -11,7 +11,7 @@ import torch
 
 from demo_models import Task
 from lcviz.text import minus, percent_text
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, quantity
 
 N = 10  # examples shown
 SHOWN_BYTES = 5  # of a text
@@ -45,8 +45,14 @@ def examples_picture(
         text += f" Crossed out: {wrong} that the live model gets wrong." if wrong else ""
     unit = percent_text if classes else (lambda value: f"{value:.2f}")
     scores = [
-        {"name": name if classes else f"RMSE {name}", "text": unit(value)}
-        for name, value in (("live", live_metric), (below, restored_metric))
+        {
+            "name": name if classes else f"RMSE {name}",
+            "text": quantity(f"{whose}-{'accuracy' if classes else 'rmse'}", value, unit(value)),
+        }
+        for whose, name, value in (
+            ("live", "live", live_metric),
+            ("whole-run" if trial else "restored", below, restored_metric),
+        )
         if value is not None
     ]
     title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")

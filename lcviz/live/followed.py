@@ -57,12 +57,13 @@ def thread_of(
 
     Args:
         run: Whose weight it is.
-        shown: A step whose states are kept.
+        shown: A step whose states and codes are kept.
         weight: Which one.
         replay: The run saved once more, if that is shown.
         known: Stairs of the same weight that have been looked up before.
     """
     assert shown.states is not None
+    assert shown.codes is not None
     before, live = shown.states.before, shown.states.live
     here = follow(weight, shown.step, before, live, shown.alphabets, shown.codes)
     return Thread(here, _stairs(run, weight, replay, known or {}))

@@ -23,7 +23,7 @@ from lcviz.run.snapshot import (
     nbytes_by_kind,
 )
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, quantity
 
 from .shown_step import ShownStep
 
@@ -63,8 +63,8 @@ def headline(
         "",
         f"{sentence} {so_far[:1].upper()}{so_far[1:]}. {crash[:1].upper()}{crash[1:]}.",
         {
-            "full": nbytes_text(full),
-            "record": nbytes_text(nbytes),
+            "full": quantity("float32-bytes", full, nbytes_text(full)),
+            "record": quantity("checkpoint-bytes", nbytes, nbytes_text(nbytes)),
             "times": f"{times}× smaller",
             "share": min(nbytes / full, 1.0),
             "so_far": so_far,
@@ -99,7 +99,12 @@ def _so_far(shown: ShownStep, saved: Sequence[Checkpoint], tried: Mapping[int, i
     own = saved[: bisect_right(saved, shown.step, key=attrgetter("step"))]
     full = sum(c.full_nbytes for c in own)
     nbytes = sum((tried or {}).get(c.step, c.nbytes) for c in own)
-    return f"{'whole run' if tried else 'run so far'}: {_smaller(full, nbytes)}"
+    name, told = ("whole-run", "whole run") if tried else ("run", "run so far")
+    both = quantity(f"{name}-float32-bytes", full, nbytes_text(full)), nbytes_text(nbytes)
+    return (
+        f"{told}: {both[0]} → {quantity(f'{name}-bytes', nbytes, both[1])}, "
+        f"{times_text(full / nbytes)}× smaller"
+    )
 
 
 def _smaller(full: int, nbytes: int) -> str:

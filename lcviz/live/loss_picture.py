@@ -11,7 +11,7 @@ import pandas as pd
 
 from lcviz.report.figure_parts import thinned
 from lcviz.text import percent_text, short_loss_text
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, quantity
 
 HEIGHT = 118  # CSS pixels
 FLAT = 8  # from this ratio of losses on, the end of a curve is flat, and the axis logarithmic
@@ -55,15 +55,16 @@ def loss_picture(
     ]
     at = max(bisect_right(steps, viewed) - 1, 0)  # the newest loss may not be known yet
     text = (
-        f"At step {steps[at]}: live {short_loss_text(live[at])}, restored "
-        f"{short_loss_text(restored[at])}{_gap(live[at], restored[at])}."
+        f"At step {steps[at]}: live {_loss('live', live[at])}, restored "
+        f"{_loss('restored', restored[at])}{_gap(live[at], restored[at])}."
     )
     if tried:
         y = list(tried.values())
         lines.append(_line("your try", "good", "solid", list(tried), y))
         seen += [v for v in y if math.isfinite(v)]
         known = max((step for step in tried if step <= viewed), default=min(tried))
-        text += f" Saved as you try: restored {short_loss_text(tried[known])} at step {known}"
+        text += f" Saved as you try: restored {_loss('whole-run', tried[known])} at "
+        text += f"step {known}"
         text += f"; a crash now {cost}." if cost else "."
     return Picture(
         "curves",
@@ -82,6 +83,10 @@ def loss_picture(
         lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
         4,
     )
+
+
+def _loss(whose: str, loss: float) -> str:
+    return quantity(f"{whose}-loss", loss, short_loss_text(loss))
 
 
 def _gap(live: float, restored: float) -> str:

@@ -149,8 +149,7 @@ def pictures(
     else:
         yield "buckets", buckets_picture(shown, bits_that_keep(shown), worth, marked)
     image = None
-    held = shown.restored is not None
-    if thread and held:
+    if thread:
         image = Image.of(shown, _tensor(shown), side)
         told = snapshot.status != PLAYING  # a look must not take much from the training
         yield "weights", weights_picture(shown, image, thread.followed, told=told)
@@ -172,13 +171,16 @@ def pictures(
             describe_lost_work(snapshot, losses),
         ),
     )
-    yield "examples", _examples(run, shown, trial) if held else gone
+    yield "examples", _examples(run, shown, trial) if thread else gone
 
 
 def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:
-    """The followed weight: the one in the URL if this run has it, else one of the first step."""
+    """The followed weight: the one in the URL if this run has it, else one of the first step.
+
+    None if the states or codes of the step are no longer kept.
+    """
     step = shown.step
-    if step.states is None:
+    if step.states is None or step.codes is None:
         return None
     try:
         weight = Weight.read(session.remembered(session.WEIGHT) or "")

@@ -100,7 +100,11 @@ def _said(said: WeightCode) -> str:
         return text
     if said.zero:
         return f"{text}: zero {said.zero} of a run of {said.run}"
-    return f"{text}: {plural(said.run, 'zero')}, then it"
+    return (
+        f"{text}: {plural(said.run, 'zero')}, then it"
+        if said.run
+        else f"{text}: no zeros before it"
+    )
 
 
 def number_text(value: float, sign: str = "") -> str:

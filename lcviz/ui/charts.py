@@ -23,7 +23,6 @@ CIVIDIS = (
     *("#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"),
 )
 
-POINTER = "▶"  # in front of what is highlighted, in texts
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 # The background of a text that crosses lines: the page's color, nearly opaque.

@@ -26,6 +26,17 @@ HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with 
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
 
+def quantity(name: str, value: float, text: str) -> str:
+    """A number in a text of a picture, which says what it is: pages can collect it by its name.
+
+    Args:
+        name: What it is, such as checkpoint-bytes.
+        value: The number itself, not rounded.
+        text: As it is shown.
+    """
+    return f"{{{{{name}={value!r}|{text}}}}}"
+
+
 @dataclass(frozen=True)
 class Picture:
     """What a module draws, as values that can be written as JSON.

@@ -328,6 +328,7 @@ def seeds() -> list[tuple[Outcome, ...]]:
 
 
 EXPLAINED = re.compile(r'\[([^\]]+)\]\(glossary[^"]+"[^"]+"\)')
+QUANTITY = re.compile(r"\{\{[\w-]+=[^|]*\|(.*?)\}\}")
 SECONDS = 300  # for one script run, also on a busy machine
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -413,11 +414,11 @@ class Page:
         return snapshot
 
     def picture(self, key: str) -> dict[str, Any]:
-        """The data of our own picture of that key."""
+        """The data of our own picture of that key, its texts as they are read."""
         (found,) = (
             e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
         )
-        data: dict[str, Any] = json.loads(found.proto.json)[0]
+        data: dict[str, Any] = json.loads(QUANTITY.sub(r"\1", found.proto.json))[0]
         return data
 
     @property
@@ -445,12 +446,6 @@ class Page:
     def sentences(self) -> list[str]:
         """What the panels say."""
         return [t[len(":small[") : -1] for t in self.texts("markdown") if t.startswith(":small[")]
-
-    @property
-    def removed_step(self) -> int | None:
-        """The step whose removed buckets are shown, by the panel's title."""
-        found = [re.search(r"^\*\*Error .* of step (\d+) ", t) for t in self.texts("markdown")]
-        return next((int(m[1]) for m in found if m), None)
 
     @property
     def metrics(self) -> dict[str, tuple[str, str]]:

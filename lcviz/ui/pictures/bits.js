@@ -24,7 +24,7 @@ export default function (component) {
     present,
     (part) => part.name,
     () => make("span"),
-    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: `${part.label ?? part.name}: ${part.text}` }),
+    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: plain(`${part.label ?? part.name}: ${part.text}`) }),
   );
   each(
     legend,
@@ -33,7 +33,7 @@ export default function (component) {
     () => make("span", {}, make("i"), make("span")),
     (item, part) => {
       set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
-      item.children[1].textContent = `${part.label ?? part.name} ${part.text}`;
+      write(item.children[1], `${part.label ?? part.name} ${part.text}`);
       set(item, { title: part.title });
     },
   );
@@ -69,7 +69,7 @@ export default function (component) {
       set(row.children[1].children[0], {
         style: `width: ${(100 * one.nbytes) / most}%; background: ${one.here ? "var(--good)" : "var(--grey)"}`,
       });
-      row.children[2].textContent = one.text;
+      write(row.children[2], one.text);
       set(row, { title: one.title, class: one.here ? "here" : null });
     },
   );
@@ -80,7 +80,7 @@ const STYLE = `
   .parts span { min-width: 2px; transition: flex 0.2s; }
   .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
   .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { height: 60px; overflow: hidden; }
+  .words { height: 62px; overflow: hidden; padding: 2px; margin: 0 -2px; }
   .words .about { display: block; }
   .words .about:empty { display: none; }
   .words .row { display: flex; flex-wrap: wrap; gap: 3px; align-content: flex-start; }

@@ -11,7 +11,7 @@ export default function (component) {
     (score) => score.name,
     () => make("span", {}, make("b"), make("span")),
     (span, score) => {
-      span.children[0].textContent = score.text;
+      write(span.children[0], score.text);
       span.children[1].textContent = ` ${score.name}`;
     },
   );

@@ -20,10 +20,10 @@ export default function (component) {
   const [full, shares, record, times, apart, said] = figure.children;
   const [bar, sofar] = shares.children;
   const [status, { children: [crash, back] }] = said.children;
-  full.textContent = data.full;
-  record.textContent = data.record;
+  write(full, data.full);
+  write(record, data.record);
   times.textContent = data.times;
-  sofar.textContent = data.so_far;
+  write(sofar, data.so_far);
   each(
     apart,
     data.apart ?? [],
@@ -32,7 +32,7 @@ export default function (component) {
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
   status.textContent = data.status;
-  crash.textContent = data.kept ?? data.crash; // the cost of a try stands with the loss
+  write(crash, data.kept ?? data.crash); // the cost of a try stands with the loss
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
   set(back, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);

@@ -91,7 +91,7 @@ function pixels(body, map, data, send) {
   };
   onPointing(body, ({ pixel, bucket }) => {
     if (!map.at) ring(at, map, pixel);
-    light(map, data, bucket && !pixel ? values?.codesOf(bucket) : null, values);
+    light(map, data, values && !pixel ? bucket : null, values);
   });
 }
 
@@ -105,17 +105,19 @@ function ring(element, map, pixel) {
   set(element, { style: `left: ${left}px; top: ${top}px; width: ${wide}px; height: ${wide}px` });
 }
 
-/** Show the pixels of a bucket: everything else is veiled. codes: of the bucket; null for none. */
-function light(map, data, codes, values) {
+/** Show the pixels of a bucket in its colour: everything else is veiled. */
+function light(map, data, bucket, values) {
   const canvas = map.querySelector(".pointed");
   const [rows, columns] = data.shape;
-  set(canvas, { hidden: !codes });
-  if (!codes) return;
+  set(canvas, { hidden: !bucket });
+  if (!bucket) return;
   set(canvas, { width: columns, height: rows });
-  const veil = new ImageData(columns, rows);
-  const paper = colour(map, "--paper");
-  for (let i = 0; i < rows * columns; i++) if (!codes.has(values.codes[i])) veil.data.set([...paper, 205], 4 * i);
-  canvas.getContext("2d").putImageData(veil, 0, 0);
+  const codes = values.codesOf(bucket);
+  const shown = new ImageData(columns, rows);
+  const veil = [...colour(map, "--paper"), 205];
+  const member = [...(bucket[1] ? DOWN : UP), 255];
+  for (let i = 0; i < rows * columns; i++) shown.data.set(codes.has(values.codes[i]) ? member : veil, 4 * i);
+  canvas.getContext("2d").putImageData(shown, 0, 0);
 }
 
 /** The values behind the pixels, see `weights_picture._values`. */
@@ -162,6 +164,7 @@ function chooseTensor(controls, data, send) {
 
 const LARGEST = 7; // level of a map
 const GAP = -8; // between two tiles
+const [UP, DOWN] = [[213, 94, 0], [0, 114, 178]]; // as --up and --down
 
 /** The n values of a map, -8 to 7: base64 of two a byte, the low half first. */
 function levels(text, n) {
@@ -176,7 +179,6 @@ function paint(map, data, view) {
   const around = map.getRootNode().host ?? map;
   const paper = colour(map, "--paper");
   const ink = colour(map, "--ink");
-  const [up, down] = [[213, 94, 0], [0, 114, 178]];
   const image = (values, pixel) => {
     const found = new ImageData(columns, rows);
     for (let i = 0; i < values.length; i++) pixel(found.data, 4 * i, values[i]);
@@ -193,7 +195,7 @@ function paint(map, data, view) {
   };
   const signed = (strength) => (out, at, value) => {
     if (value === 0 || value === GAP) return;
-    const from = value > 0 ? up : down;
+    const from = value > 0 ? UP : DOWN;
     for (let c = 0; c < 3; c++) out[at + c] = from[c];
     out[at + 3] = 255 * strength(Math.abs(value) / LARGEST);
   };

@@ -16,10 +16,8 @@ from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import (
     EVERY_BITS,
     dissect,
-    first_to_keep,
     n_kept,
     promotions,
-    rank,
     record_sizes,
     tables,
     totals,
@@ -255,26 +253,6 @@ def test_one_bucket_holds_everything() -> None:
     for p in promotions(alphabets, codes):
         assert (p.buckets_kept, p.buckets, p.energy_share) == (1, 1, 1.0)
         assert p.sizes.huffman == p.sizes.runlength == 4
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_the_fewest_bits_that_keep_a_bucket(make_case: MakeCase, scope: str) -> None:
-    """Found again by quantizing with every x and looking which buckets have a level."""
-    case = make_case(4, None, scope)
-    alphabets, _ = dissect(case.changes, case.step)
-    for key in {(b.exponent, b.sign) for b in totals(alphabets)}:
-        kept_by = [
-            any(
-                row.level and (row.exponent, row.sign) == key
-                for delta in case.deltas()
-                for row in codec.quantize(delta, x).buckets
-            )
-            for x in EVERY_BITS
-        ]
-        assert first_to_keep(alphabets, key) == kept_by.index(True)
-        places = [[(b.exponent, b.sign) for b in a.buckets] for a in alphabets]
-        assert rank(alphabets, key) == min(at.index(key) + 1 for at in places if key in at)
-    assert first_to_keep(alphabets, (99, 0)) is rank(alphabets, (99, 0)) is None
 
 
 def test_a_bucket_that_a_budget_kept_in_part() -> None:

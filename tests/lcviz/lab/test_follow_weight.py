@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,20 +121,29 @@ def test_every_single_value_has_the_papers_word(make_case: MakeCase) -> None:
     assert [w.word for w in words] == [s.word for s in said if s][: len(words)]
     assert len(words) == len(said)
     assert all(s is not None and s.run is None for s in said)
+
+
+@pytest.mark.parametrize("target", [{"tolerance": 0.02}, {"budget": 0.05}])
+def test_steps_and_budgets(make_case: MakeCase, target: dict[str, float]) -> None:
+    """A level of uniform steps has no range: the code says which one a change becomes."""
+    case = make_case(3, None, **target)
     alphabets, codes = dissect(case.changes, case.step)
-    known, unknown = (
-        follow(Weight("wide", 11), 1, case.before, case.after, alphabets, c) for c in (codes, None)
-    )
-    assert unknown == replace(known, code=None)  # without codes only the word is missing
+    levels = codec.dequantize(codec.decode(case.step.groups[0].encoded)).reshape(-1)
+    begin = 0
+    for tensor in case.step.groups[0].tensors:
+        for i in range(case.after[tensor.name].size):
+            f = follow(Weight(tensor.name, i), 1, case.before, case.after, alphabets, codes)
+            assert f.level == levels[begin + i]
+        begin += case.after[tensor.name].size
 
 
 def test_a_base_and_exact_tensors() -> None:
     live = {"w": np.array([1.5, np.nan], np.float32)}
-    base = follow(Weight("w", 0), 0, {}, live, (), None)
+    base = follow(Weight("w", 0), 0, {}, live, (), ())
     assert base.exact
     assert (base.restored, base.delta, base.code) == (1.5, 1.5, None)
     before = {"w": np.array([1.0, 2.0], np.float32)}
-    later = follow(Weight("w", 0), 3, before, live, (), None)
+    later = follow(Weight("w", 0), 3, before, live, (), ())
     assert (later.exact, later.delta, later.restored) == (True, 0.5, 1.5)
 
 
@@ -156,6 +164,6 @@ def test_naming_a_weight() -> None:
 def test_a_weight_that_is_not_there(make_case: MakeCase) -> None:
     case = make_case()
     with pytest.raises(KeyError):
-        follow(Weight("none", 0), 1, case.before, case.after, (), None)
+        follow(Weight("none", 0), 1, case.before, case.after, (), ())
     with pytest.raises(IndexError, match="tiny has 3 elements"):
-        follow(Weight("tiny", 3), 1, case.before, case.after, (), None)
+        follow(Weight("tiny", 3), 1, case.before, case.after, (), ())

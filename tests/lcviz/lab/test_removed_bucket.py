@@ -14,7 +14,7 @@ import torch
 import codec
 from codec import Coding
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.removed_bucket import removed_buckets, removed_from_series
+from lcviz.lab.removed_bucket import errors_without, removed_buckets, removed_from_series
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
 
@@ -101,6 +101,12 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         below = slow_rebuild(case, *keys[keys.index((b.exponent, b.sign)) :])
         assert b.loss_below == loss_of(below)
         assert b.distance_below == pytest.approx(distance_to(case, below), rel=1e-3, abs=1e-6)
+    rounding, errors = errors_without(alphabets)  # the same distances, as shares of δ
+    share = MOVED / float(np.linalg.norm(deltas.astype(np.float64)))
+    assert rounding == pytest.approx(result.distance * share, rel=1e-6)
+    assert {(b.exponent, b.sign): b.distance * share for b in result.buckets} == pytest.approx(
+        errors
+    )
     assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
     for name, array in kept_copy.items():  # the caller's track is left alone
         assert np.array_equal(case.before[name], array)

@@ -19,7 +19,7 @@ import torch
 import codec
 from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
-from lcviz.lab.anatomy import promotions, record_sizes, tables, totals
+from lcviz.lab.anatomy import promotions, totals
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
 from lcviz.live.details.code_tables import code_table, token_table
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.usefixtures("server")
 
 Live = Callable[..., Any]
 Create = Callable[..., Run]
-PANELS = {"size", "by-bits", "huffman", "removed"}  # of the details
-PICTURES = {"headline", "weights", "buckets", "bits", "loss", "examples"}
+PANELS = {"size", "by-bits", "huffman"}  # of the details
+PICTURES = {"headline", "weights", "buckets", "bits", "weight", "loss", "examples"}
 SHORT = {"iterations": "4", "interval": "1"}  # the URL has the words on screen
 MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST", "interval": "1"}
 
@@ -64,22 +64,29 @@ def error(page: Any) -> str:
     return str(sentence)
 
 
+def code_shown(page: Any) -> Any:
+    """The table of the code, where tables are switched on."""
+    tables = [t.value for t in (*page.at.table, *page.at.dataframe)]
+    (shown,) = (t for t in tables if "code word" in t.columns)
+    return shown
+
+
 # The example, and one checkpoint of it.
 
 
 def test_opens_with_the_finished_example(live: Live) -> None:
     page = live()
     assert (page.charts, page.pictures) == (PANELS, PICTURES)
-    assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
+    assert [b.label for b in page.at.button] == ["Start live training"]
     assert shown_step(page) == 6
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
     assert "run" not in page.at.query_params
     for element in page.at.get("plotly_chart"):
         assert element.proto.alt.endswith(".")
-    page.set("toggle", "tables", True)  # every panel's numbers, the code's table only once
+    page.set("toggle", "tables", True)
     shown = [*page.at.table, *page.at.dataframe]
     columns = [tuple(t.value.columns) for t in shown]
-    # Two pictures have a table of bytes; the code's has the one of its panel.
+    # Two pictures have a table of bytes.
     assert len(columns) - 1 == len(set(columns)) == len(PANELS | PICTURES) - 1
     losses = next(t.value for t in shown if "live" in t.value.columns)
     every = page.the_run.snapshot().checkpoints
@@ -88,7 +95,7 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     assert records["bytes"].tolist() == [c.nbytes for c in every]
 
 
-def test_cards_are_those_of_the_newest_checkpoint(live: Live) -> None:
+def test_the_headline_is_that_of_the_newest_checkpoint(live: Live) -> None:
     page = live()
     snapshot = page.the_run.snapshot()
     c = snapshot.newest
@@ -101,45 +108,9 @@ def test_cards_are_those_of_the_newest_checkpoint(live: Live) -> None:
     )
     steps = [k.step for k in snapshot.checkpoints]
     as_bad = np.interp(-restored_means[-1], np.negative(live_means), steps)  # losses fall
-    assert top["crash"].startswith(f"a crash now repeats about {math.ceil(6 - as_bad)} iteration")
+    cost = f"a crash now repeats about {math.ceil(6 - as_bad)} iteration"
+    assert top["crash"].startswith(cost)
     assert top["kept"] is None
-    found = page.metrics
-    whole = sum(f.stat().st_size for f in page.the_run.path.iterdir())
-    used = tables(a for k in snapshot.checkpoints for a in k.alphabets)
-    assert {name: found[name][0] for name in list(found)[:7]} == {
-        "This checkpoint": nbytes_text(c.nbytes),
-        "Whole chain": nbytes_text(whole),
-        "Buckets kept": f"3 of {len(c.alphabets[0].buckets)}",
-        "Code tables reused": f"{used.reused} of 3",
-        "Distance": percent_text(c.distance),
-        "Loss, live": f"{page.the_run.task.probe_loss():.6f}",
-        "Loss, restored": f"{c.restored_loss:.6f}",
-    }
-    way = "below" if c.restored_loss < c.live_loss else "above"
-    assert found["Loss, restored"][1] == f"{abs(c.restored_loss - c.live_loss):.4f} {way} live"
-
-
-@pytest.mark.parametrize("coder", CODER_NAMES)
-def test_sizes_of_both_coders_and_the_entropy(live: Live, create: Create, coder: str) -> None:
-    run = finished(create, coder=coder, stop_after=3)
-    page = live(run=run.id)
-    for step in (3, 2):
-        page.look_into(step)
-        c = run.snapshot().at(step)
-        sizes = record_sizes(c.alphabets, coder)
-        (deltas,) = [p.delta for p in codec.Chain(run.path).replay(step) if p.entry.step == step]
-        e = deltas.groups[0].encoded
-        on_disk = (e.payload_bits + 7) // 8 + e.table_nbytes + 12
-        assert sizes.of(coder) == on_disk
-        for name, title in CODER_NAMES.items():
-            which = f"{title} · {'on disk' if name == coder else 'instead'}"
-            bits = f"{8 * sizes.of(name) / sizes.n:.4f} bits per parameter"
-            assert page.metrics[which] == (nbytes_text(sizes.of(name)), bits)
-        assert page.metrics["Entropy of single values"][0] == nbytes_text(sizes.entropy)
-        (text,) = (t for t in page.texts("caption") if t.startswith("On disk: "))
-        header = nbytes_text(c.nbytes - c.exact_nbytes - on_disk)
-        for part in (f"On disk: {nbytes_text(on_disk)} of", f"({int(e.cached)} of 1", header):
-            assert part in text
 
 
 def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
@@ -163,15 +134,12 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
         expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
         assert drawn[name] == expected
     rows = token_table(c.alphabets[0], codes[0])
-    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
+    page.set("toggle", "tables", True)
+    shown = code_shown(page)
     assert shown["token"].tolist() == [token_text(r) for r in rows]
     assert shown["count"].tolist() == [r.count for r in rows]
-    removed = run.removed_buckets(6)
-    assert page.removed_step == 6
-    moved = [change for t in page.figure("removed")["data"] for change in t["y"]]
-    assert sorted(moved) == sorted(round(b.loss - removed.loss, 6) for b in removed.buckets)
     page.set("toggle", "paper", True)
-    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
+    shown = code_shown(page)
     assert shown["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]
 
 
@@ -179,7 +147,7 @@ def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
     run = finished(create, scope="tensor", stop_after=3)
     c, codes = run.snapshot().newest, run.codes(3)
     names = [a.names[0] for a in c.alphabets]
-    page = live(run=run.id)
+    page = live(run=run.id).set("toggle", "tables", True)
     box = page.at.selectbox(key="tensor")
     assert (box.options, len(names)) == (names, 2)
     assert box.value == max(c.alphabets, key=lambda a: a.n).names[0]
@@ -187,7 +155,7 @@ def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
         page.set("selectbox", "tensor", name)
         runs = alphabet.table is not None and alphabet.table.classes > 1
         rows = token_table(alphabet, own) if runs else code_table(alphabet)
-        shown = [*page.at.table, *page.at.dataframe][0].value
+        shown = code_shown(page)
         assert shown["count"].tolist() == [r.count for r in rows]
         assert any(t.startswith(f"{name}: ") for t in page.sentences)
 
@@ -201,7 +169,8 @@ def test_the_paper_s_settings(live: Live, create: Create) -> None:
     assert page.charts == PANELS
     assert not any(bar["rest"] for bar in page.picture("buckets")["buckets"])
     assert not [t for t in page.at.toggle if t.key == "paper"]
-    shown, (alphabet,) = page.at.dataframe[0].value, page.the_run.snapshot().newest.alphabets
+    (alphabet,) = page.the_run.snapshot().newest.alphabets
+    shown = code_shown(page.set("toggle", "tables", True))
     assert shown["code word"].tolist() == [r.word for r in code_table(alphabet)]
     assert len(shown) == len(alphabet.buckets) + 1
 
@@ -212,11 +181,10 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
     for step in run._codes.steps:
         run._codes.drop(step)
     page = live(run=run.id)
-    assert page.charts == PANELS - {"removed"}
+    assert page.charts == PANELS
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     assert sum(share is not None for share in drawn[CODER_NAMES["runlength"]]) == 1
-    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
-    assert "count" not in shown.columns
+    assert "count" not in code_shown(page.set("toggle", "tables", True)).columns
 
 
 def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
@@ -236,13 +204,11 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 def test_another_step(live: Live) -> None:
     page = live()
     first = page.picture("buckets"), page.figure("by-bits")
-    words = page.at.dataframe[0].value
     assert "step" not in page.at.query_params  # the newest is followed
     page.look_into(4)
-    assert (shown_step(page), page.removed_step, page.follow.value) == (4, 4, False)
+    assert (shown_step(page), page.follow.value) == (4, False)
     assert page.picture("buckets") != first[0]
     assert page.figure("by-bits") != first[1]
-    assert not page.at.dataframe[0].value.equals(words)
     assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
     page.set("toggle", "paper", True).set("toggle", "tables", True)
     assert page.at.query_params["step"] in ("4", ["4"])
@@ -461,17 +427,14 @@ def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -
     assert page.at.button(key="pause").label == "Pause"
     assert page.at.button(key="step").disabled
     assert page.step_slider.disabled
-    assert page.charts == PANELS - {"removed"}
-    page.click("measure")
     assert page.charts == PANELS
     let_save(run, held, 3)
     page.run()
-    assert (shown_step(page), page.removed_step) == (3, 2)  # what was measured stays
+    assert shown_step(page) == 3
     page.follow_newest(False).look_into(1)
     let_save(run, held, 5)
     page.run()
     assert shown_step(page) == 1
-    assert page.metrics["Loss, live"][1] == "at step 5"
     pause = run.pause
 
     def let_it_come_to_rest() -> None:
@@ -482,7 +445,6 @@ def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -
     page.click("pause")
     assert run.snapshot().status == "paused"
     assert page.at.button(key="play").label == "Play"
-    assert page.removed_step == 1
 
 
 @pytest.mark.parametrize("shown", ["Pause", "Play"])
@@ -570,13 +532,9 @@ def test_a_budget_instead_of_bits(live: Live) -> None:
     c = page.finish().newest
     assert page.the_run.settings.coding == Coding(budget=0.1)
     assert c.nbytes <= 0.103 * c.full_nbytes
-    kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
-    assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
     assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
     assert "budget" in {t["name"] for t in page.figure("size")["data"]}
     assert "steps" in page.pictures ^ PICTURES or "equal-steps" in page.pictures
-    (facts,) = (t.value for t in page.at.table if "step" in t.value.columns)
-    assert facts["levels"].tolist() == [f"{kept:,}"]
 
 
 def test_a_budget_in_buckets(live: Live) -> None:
@@ -585,7 +543,6 @@ def test_a_budget_in_buckets(live: Live) -> None:
     c = page.finish().newest
     assert page.the_run.settings.coding == Coding(budget=0.1, quantizer="exponent")
     kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
-    assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 % in buckets")
     told = f"Budget 10.00 % in buckets keeps {kept} of {n}"
     assert any(t.startswith(told) for t in page.sentences)
 

@@ -119,7 +119,7 @@ def test_killed(live: Live, create: Create) -> None:
         assert fact in report(page)
     offer = page.at.button(key="kill-start").help
     assert re.search(r"for at most 8 iterations\. About \d+ seconds? at most", offer)
-    assert page.charts == {"size", "by-bits", "huffman", "removed"}
+    assert page.charts == {"size", "by-bits", "huffman"}
 
 
 def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> None:

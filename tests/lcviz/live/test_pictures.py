@@ -18,14 +18,27 @@ from codec import Coding
 from codec.inspect import element_bits
 from demo_models import make_task
 from lcviz.lab.anatomy import totals
+from lcviz.lab.follow_weight import Weight
 from lcviz.live.bits_picture import bits_picture
-from lcviz.live.buckets_picture import bits_that_keep, buckets_picture
+from lcviz.live.buckets_picture import Worth, bits_that_keep, buckets_picture
 from lcviz.live.examples_picture import N, examples_picture
-from lcviz.live.headline import headline, times_text
+from lcviz.live.followed import Thread, first_weight, thread_of
+from lcviz.live.headline import describe_crash, headline, times_text
 from lcviz.live.loss_picture import loss_picture
+from lcviz.live.page_pictures import Shown, pictures
 from lcviz.live.shown_step import ShownStep, as_saved
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
-from lcviz.live.weights_picture import GAP, LEVELS, MOST_PIXELS, drawable, tiled, weights_picture
+from lcviz.live.weights_picture import (
+    GAP,
+    HEIGHT,
+    LEVELS,
+    MOST_PIXELS,
+    WIDTH,
+    Image,
+    drawable,
+    pixels,
+    weights_picture,
+)
 from lcviz.run.run import Run
 from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
@@ -33,6 +46,28 @@ from lcviz.ui.picture import FOLDER, Picture, script
 Finished = Callable[..., Run]
 Retry = Callable[..., ShownStep]
 MARK = re.compile(r"\[\[(.+?)\]\]")
+QUANTITY = re.compile(r"\{\{([\w-]+)=([^|]*)\|(.*?)\}\}")
+Models = tuple[str, dict[str, Any]]
+MODELS: tuple[Models, ...] = (
+    ("logistic-regression", {}),
+    ("matrix-factorization", {"stop_after": 3}),
+    ("lenet5", {"stop_after": 3}),
+    ("alexnet", {"stop_after": 2}),
+    ("byte-transformer", {"stop_after": 2}),
+)
+
+
+def plain(text: str) -> str:
+    """A text of a picture as it is read."""
+    return QUANTITY.sub(r"\3", text)
+
+
+def quantities(data: object) -> list[tuple[str, float]]:
+    """Name and value of each number in a picture that says what it is."""
+    if isinstance(data, str):
+        return [(name, float(value)) for name, value, _ in QUANTITY.findall(data)]
+    parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return [one for part in parts for one in quantities(part)]
 
 
 def check(picture: Picture) -> dict[str, Any]:
@@ -49,6 +84,10 @@ def newest(run: Run) -> Any:
     return as_saved(run, run.snapshot().newest)
 
 
+def thread_in(run: Run, shown: ShownStep) -> Thread:
+    return thread_of(run, shown, first_weight(shown))
+
+
 def image(data: dict[str, Any], name: str) -> np.ndarray:
     packed = np.frombuffer(base64.b64decode(data["maps"][name]), np.uint8)
     halves = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1).astype(np.int8)
@@ -58,8 +97,15 @@ def image(data: dict[str, Any], name: str) -> np.ndarray:
 
 
 def test_weights(finished_runs: Finished) -> None:
-    shown = newest(finished_runs())
-    data = check(weights_picture(shown, "linear.weight", 28))
+    run = finished_runs()
+    shown, image_of = newest(run), Image.of(newest(run), "linear.weight", 28)
+    followed = thread_in(run, shown).followed
+    data = check(weights_picture(shown, image_of, followed, told=True))
+    row, column = data["followed"]
+    assert image_of.weight(row, column) == followed.weight
+    assert image_of.weight(28, 0) is None  # between two tiles
+    assert image_of.weight(57, 0) is image_of.weight(-1, 0) is None
+    assert image_of.pixel(Weight("linear.bias", 0)) is None
     written = image(data, "written")
     assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
     tile = np.sign(shown.restored["linear.weight"] - shown.states.before["linear.weight"])
@@ -73,6 +119,15 @@ def test_weights(finished_runs: Finished) -> None:
     assert np.count_nonzero((missing != 0) & (missing != GAP)) == np.count_nonzero(
         live - shown.restored["linear.weight"]
     )  # as its caption says
+    told = data["values"]
+    u, track = (np.frombuffer(base64.b64decode(told[name]), "<f4") for name in ("u", "track"))
+    at = row * data["shape"][1] + column
+    assert (u[at], track[at]) == (np.float32(followed.live), np.float32(followed.track))
+    code = np.frombuffer(base64.b64decode(told["codes"]), "<u2")[at]
+    bucket = followed.bucket
+    level = pytest.approx(followed.level)
+    assert told["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
+    assert weights_picture(shown, image_of, followed, told=False).data["values"] is None
     moved = np.count_nonzero(tile)
     of = "linear.weight (10 × 28 × 28)"
     assert f"{moved:,} of 7,840 weights in {of}" in data["text"]
@@ -85,12 +140,21 @@ def test_weights(finished_runs: Finished) -> None:
 
 def test_a_tensor_of_any_shape_is_an_image() -> None:
     for shape in ((6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (10, 784), (3,), (50, 2), (900, 1000)):
-        array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+        changes = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
         for side in (28, None):
-            found = tiled(array, side)
+            found = pixels(shape, side, changes)
             assert found.ndim == 2
             assert found.size <= MOST_PIXELS + 2000
-            assert np.nanmax(found) == array.max()
+            assert found.max() == changes.size - 1
+            if found.size < 20_000:  # every weight has one pixel
+                assert sorted(found[found >= 0].tolist()) == list(range(changes.size))
+    # Of a block the weight that changes most, whatever its sign; and nothing outside the tensor.
+    large = np.zeros((701, 900), np.float32)
+    large[699, 3] = -5.0
+    assert 699 * 900 + 3 in pixels(large.shape, None, large)
+    # A long thin matrix is folded until its weights can be seen.
+    thin = pixels((8, 610), None, np.zeros((8, 610), np.float32))
+    assert min(WIDTH / thin.shape[1], HEIGHT / thin.shape[0]) >= 2.5 > 4 * WIDTH / 610
     assert drawable({"a": np.zeros(9), "b": np.zeros((2, 2)), "c": np.zeros((3, 3))}) == ["c", "b"]
     assert drawable({"a": np.zeros(9)}) == ["a"]
 
@@ -135,25 +199,58 @@ def test_in_the_dead_zone(finished_runs: Finished) -> None:
 def test_buckets(finished_runs: Finished, retry: Retry, scope: str) -> None:
     run = finished_runs(scope=scope)
     shown = newest(run)
-    data = check(buckets_picture(shown, bits_that_keep(shown), (-5, 1)))
+    data = check(buckets_picture(shown, bits_that_keep(shown), Worth(), (-5, 1)))
     bars = {(b["exponent"], b["sign"]): (b["kept"], b["rest"]) for b in data["buckets"]}
     assert bars == {(b.exponent, b.sign): (b.kept, b.dropped) for b in totals(shown.alphabets)}
     assert (data["cut"], data["bits"]) == (3 if scope == "model" else None, "2")
     assert data["marked"] == [-5, 1]
     if scope == "model":
         other = retry(run, run.settings.coding, 5)
-        data = check(buckets_picture(other, bits_that_keep(other)))
+        data = check(buckets_picture(other, bits_that_keep(other), Worth()))
         assert (data["cut"], data["bits"]) == (5, "")
         assert sum(b["kept"] for b in data["buckets"]) == other.values
         every = retry(run, run.settings.coding, 500)
-        assert check(buckets_picture(every, bits_that_keep(every)))["bits"] == "all"
+        assert check(buckets_picture(every, bits_that_keep(every), Worth()))["bits"] == "all"
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_what_a_bucket_is_worth(finished_runs: Finished, scope: str) -> None:
+    """The error is that of a delta without the bucket, the loss that of its model."""
+    run = finished_runs(scope=scope)
+    shown = newest(run)
+    removed = shown.removed_buckets(run.task.probe_loss)
+    losses = {(b.exponent, b.sign): b.loss for b in removed.buckets}
+    distances = {(b.exponent, b.sign): b.distance for b in removed.buckets}
+    data = check(buckets_picture(shown, bits_that_keep(shown), Worth(True, removed)))
+    assert data["view"] == "error"
+    assert data["loss"] == round(removed.loss, 6)
+    delta = np.concatenate(
+        [(shown.states.live[n] - shown.states.before[n]).ravel() for n in shown.states.live]
+    ).astype(np.float64)
+    size = np.linalg.norm(delta)
+    for bar in data["buckets"]:
+        key = bar["exponent"], bar["sign"]
+        without = shown.checkpoint.moved * distances[key]
+        assert bar["error"] == pytest.approx(without / size, abs=1e-4)
+        assert bar["loss"] == round(losses[key], 6)
+    assert max(bar["error"] for bar in data["buckets"]) > data["rounding"] > 0
+    assert "the loss is" in data["text"]
+    waiting = buckets_picture(shown, 2, Worth(True, waiting="Pause first.")).data
+    assert waiting["text"].endswith("Pause first.")
+    assert {bar["loss"] for bar in waiting["buckets"]} == {None}
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     run = finished_runs(coder=coder)
     shown = newest(run)
-    data = check(bits_picture(shown))
+    thread, at = thread_in(run, shown), Image.of(shown, "linear.weight", 28)
+    data = check(bits_picture(shown, thread, at))
+    followed = [word for word in data["words"] if word["here"]]
+    assert [word["weight"] for word in followed] == [
+        [thread.followed.weight.tensor, thread.followed.weight.index]
+    ]
+    assert all(at.weight(*word["pixel"]) == Weight(*word["weight"]) for word in data["words"])
     assert sum(part["nbytes"] for part in data["parts"]) == shown.checkpoint.nbytes
     sizes = {one["name"]: one["nbytes"] for one in data["compare"]}
     assert sizes["entropy of values"] == shown.sizes.entropy
@@ -166,11 +263,11 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     ]
     every = check(bits_picture(retry(run, run.settings.coding, 5)))  # and 0: six
     assert every["compare"][0]["name"] == "3 bits each"
-    bits = "".join(word["bits"] for word in data["words"])
+    bits = "".join(word["bits"] for word in data["words"] if "after" not in word)
     payload = shown.alphabets[0].encoded.payload.view(np.uint8)
     stream = "".join(map(str, np.unpackbits(payload, bitorder="little")))
     assert stream.startswith(bits)
-    assert len(data["words"]) == 24
+    assert len([word for word in data["words"] if "after" not in word]) == 24
 
 
 def test_bits_of_an_arithmetic_code(finished_runs: Finished) -> None:
@@ -224,11 +321,11 @@ def test_loss_and_a_log_axis() -> None:
     far = loss_picture(steps, live, live, 5, 20, [17]).data["marks"][1]
     assert (far["text"], far["above"]) == ("killed at 17", False)
     assert "At step 5: " in data["text"]
-    assert loss_picture(steps, live, [2.0, 1.9, math.inf], 10, 20).text.endswith(
+    assert plain(loss_picture(steps, live, [2.0, 1.9, math.inf], 10, 20).text).endswith(
         "restored not finite."
     )
     above, below, none = (
-        loss_picture([5], [live_loss], [0.51], 5, 20).data["text"] for live_loss in (0.5, 0.6, 0.0)
+        plain(loss_picture([5], [live_loss], [0.51], 5, 20).text) for live_loss in (0.5, 0.6, 0.0)
     )
     assert above == "At step 5: live 0.500, restored 0.510, 2.00 % above."
     assert below == "At step 5: live 0.600, restored 0.510, 15.00 % below."
@@ -244,14 +341,14 @@ def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
     data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
     assert [row["differ"] for row in data["examples"]] == [i == 3 for i in range(N)]
     assert [row["restored_wrong"] for row in data["examples"]] == [i == 3 for i in range(N)]
-    assert [score["text"] for score in data["scores"]] == ["50.00 %", "25.00 %"]
+    assert [plain(score["text"]) for score in data["scores"]] == ["50.00 %", "25.00 %"]
     pixels = np.frombuffer(base64.b64decode(data["examples"][0]["pixels"]), np.uint8)
     assert pixels.max() == round(255 * float(task.probe[0][0].max()))
     ratings = finished_runs("matrix-factorization").task
     guessed = ratings.predictions(N, ratings.model.state_dict())
     data = check(examples_picture(ratings, guessed, guessed + 1, None, 1.25))
     assert all(row["differ"] and row["pixels"] is None for row in data["examples"])
-    assert data["scores"] == [{"name": "RMSE restored", "text": "1.25"}]
+    assert [(s["name"], plain(s["text"])) for s in data["scores"]] == [("RMSE restored", "1.25")]
 
 
 def test_examples_of_text() -> None:
@@ -290,15 +387,41 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     assert data["kept"] is None
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
-    assert data["so_far"] == f"run so far: {smaller}"
+    assert plain(data["so_far"]) == f"run so far: {smaller}"
     base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
-    assert base_and_one.data["so_far"].startswith("run so far: 62.8 kB → ")
+    assert plain(base_and_one.data["so_far"]).startswith("run so far: 62.8 kB → ")
     tried = retry(finished_runs(), Coding(1))
     nbytes = {c.step: 100 for c in saved[1:]}
     other = headline(tried, saved, "", "a", "the run keeps 2 bits", nbytes)
     assert other.data["kept"] == "only a try: the run keeps 2 bits"
     whole = saved[0].nbytes + 100 * len(nbytes)
-    assert other.data["so_far"].startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
+    assert plain(other.data["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
+
+
+@pytest.mark.parametrize("target", [{}, {"budget": 0.05}], ids=["buckets", "steps"])
+@pytest.mark.parametrize(("model", "changes"), MODELS, ids=[name for name, _ in MODELS])
+def test_a_quantity_that_appears_twice_is_equal(
+    finished_runs: Finished, retry: Retry, model: str, changes: dict[str, Any], target: Any
+) -> None:
+    run = finished_runs(model, **changes, **target)
+    snapshot, saved = run.snapshot(), newest(run)
+    for shown in (saved, retry(run, Coding(3))):
+        thread = thread_in(run, shown)
+        crash = describe_crash(snapshot)
+        every = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
+        values: dict[str, set[float]] = {}
+        found = [one for p in every.values() for one in quantities(p.data)]
+        for name, value in found:
+            values.setdefault(name, set()).add(value)
+        assert {name: seen for name, seen in values.items() if len(seen) > 1} == {}
+        (whole,) = values["checkpoint-bytes"]
+        assert whole == shown.nbytes
+        assert len([name for name, _ in found if name == "checkpoint-bytes"]) > 1
+        names = ("header", "table", "payload", "exact")
+        assert sum(v for n in names for v in values[f"{n}-bytes"]) == whole
+        assert {"live-loss", "restored-loss", "run-bytes", "crash-cost"} <= values.keys()
+        for p in every.values():
+            assert "{{" not in plain(json.dumps(p.data, ensure_ascii=False))
 
 
 def test_every_module_is_drawn_by_a_picture() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -68,6 +69,38 @@ def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) 
     three = retry(run, coding, 3, step=1)
     assert (three.nbytes, three.words) == (saved.nbytes, saved.words)  # 2 bits keep three
     assert all(np.array_equal(three.restored[n], a) for n, a in saved.restored.items())
+
+
+def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> None:
+    """With nothing left out: the track before, plus E of the delta, plus what is stored exactly."""
+    run = finished_runs("lenet5", stop_after=3)
+    newest = run.snapshot().newest
+    shown, states = as_saved(run, newest), run.states()
+    result = shown.removed_buckets(run.task.probe_loss)
+    before, live = states.before, states.live
+    lossy = [t for a in newest.alphabets for t in a.names]
+    assert len(lossy) < len(live)  # its first bias is tiny, and stored as it is
+    delta = np.concatenate([(live[n] - before[n]).ravel() for n in lossy])
+    middle = codec.dequantize(codec.quantize(delta))
+    state, position = {name: array.copy() for name, array in live.items()}, 0
+    for name in lossy:
+        size = before[name].size
+        state[name] = before[name] + middle[position : position + size].reshape(before[name].shape)
+        position += size
+    assert result.step == 3
+    assert result.loss == run.task.probe_loss(state)
+    off = math.sqrt(sum(np.square(state[n].astype(np.float64) - live[n]).sum() for n in live))
+    assert result.distance == pytest.approx(off / newest.moved, rel=1e-3)
+    assert sum(b.count for b in result.buckets) == np.count_nonzero(delta)
+
+
+def test_a_cut_is_a_record_of_its_own(finished_runs: Finished, retry: Retry) -> None:
+    """What is told of one weight under a cut is what the cut writes."""
+    run = finished_runs()
+    shown = retry(run, run.settings.coding, 5)
+    (alphabet,), (codes,) = shown.alphabets, shown.codes
+    written = codec.decode(alphabet.encoded).codes.reshape(-1)
+    np.testing.assert_array_equal(written, np.where(codes <= 5, codes, 0))
 
 
 def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: Finished) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from codec.inspect import Bucket
 from lcviz.lab.follow_weight import Followed, Weight, WeightCode
-from lcviz.ui.charts import Panel
-from lcviz.ui.follow_weight_figure import bucket_text, level_text, said_text, weight_over_steps
+from lcviz.live.followed import Stair, Thread
+from lcviz.live.weight_picture import bucket_text, said_text, weight_picture
 
-Check = Callable[[Panel], dict[str, Any]]
 BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
     8,
@@ -31,37 +28,40 @@ KEPT = Followed(
 DROPPED = replace(
     KEPT, step=9, track=0.405, live=0.3, delta=-0.105, kept=False, level=0.0, restored=0.405
 )
-BASE = Followed(0, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
+EXACT = Followed(8, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
+STAIRS = {8: Stair(0.4, 0.5), 9: Stair(0.3, 0.405)}
 
 
-def test_lines_are_the_values(check_figure: Check) -> None:
-    panel = weight_over_steps([BASE, KEPT, DROPPED], DROPPED)
-    trained, restored = check_figure(panel)["data"]
-    assert trained["x"] == restored["x"] == [0, 8, 9]
-    assert (trained["y"], restored["y"]) == ([0.5, 0.4, 0.3], [0.5, 0.405, 0.405])
-    assert trained["line"]["dash"] != restored["line"]["dash"]
-    assert trained["mode"] == "lines+markers"  # few points are seen one by one
-    assert "c1.weight (1, 2)" in panel.title
-    assert "δ = 0.3 − 0.405 = −0.105, bucket −2⁻⁴" in panel.sentence
-    assert "Of the 2 deltas shown, in 1 its change was kept, in 1 " in panel.sentence
-    assert panel.table["level"].tolist()[1:] == [-0.095, 0.0]
-    assert panel.table["bucket"].tolist() == ["stored exactly", "−2⁻⁴", "−2⁻⁴"]
+def test_u_goes_its_way_and_the_track_follows_in_steps() -> None:
+    data = weight_picture(Thread(DROPPED, STAIRS), 1, 20).data
+    trained, restored = data["lines"]
+    assert (trained["x"], trained["y"]) == ([8, 9], [0.4, 0.3])
+    # Just before step 8 the track was 0.5: that is what step 7 left.
+    assert (restored["x"], restored["y"]) == ([7, 8, 9], [0.5, 0.405, 0.405])
+    assert restored["stairs"]
+    assert "stairs" not in trained
+    assert data["about"] == "c1.weight (1, 2)"
+    assert (data["range"], [m["step"] for m in data["marks"]]) == ([0, 20], [9])
 
 
-def test_a_delta_without_a_change_postpones_nothing(check_figure: Check) -> None:
-    still = replace(DROPPED, step=10, delta=0.0, bucket=None, live=0.405)
-    panel = weight_over_steps([KEPT, still], still)
-    check_figure(panel)
-    assert panel.sentence.endswith("in 1 its change was kept, in 1 there was none.")
-    assert (bucket_text(still), level_text(still)) == ("none: δ is 0", "0")
-    assert (level_text(KEPT), level_text(DROPPED)) == ("−0.095, kept", "0, dropped")
-    assert (bucket_text(BASE), level_text(BASE)) == ("stored exactly", "the value itself")
+def test_what_a_step_does_in_words() -> None:
+    def text(f: Followed) -> str:
+        return weight_picture(Thread(f, STAIRS), 1, 20).text
+
+    assert text(KEPT) == ("δ = u − ũ = 0.4 − 0.5 = −0.1, bucket −2⁻⁴, level −0.095. Code: 101.")
+    assert "level 0: it stays in the next δ" in text(DROPPED)
+    assert text(EXACT) == "Stored exactly in step 8: 0.5."
+    assert bucket_text(EXACT) == "stored exactly"
+    still = replace(DROPPED, delta=0.0, bucket=None)
+    assert "bucket none: δ is 0" in text(still)
+    assert Thread(still).bucket is None
+    assert Thread(KEPT).bucket == (-4, 1)
 
 
-def test_small_weights_keep_their_digits(check_figure: Check) -> None:
-    tiny = replace(KEPT, live=1.25e-7, restored=1.5e-8)
-    trained, restored = check_figure(weight_over_steps([tiny], tiny))["data"]
-    assert (trained["y"], restored["y"]) == ([1.25e-7], [1.5e-8])
+def test_small_weights_keep_their_digits() -> None:
+    tiny = {9: Stair(1.25e-7, 1.5e-8)}
+    trained, restored = weight_picture(Thread(KEPT, tiny), 1, 20).data["lines"]
+    assert (trained["y"], restored["y"]) == ([1.25e-7], [0.405])
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,7 @@ def test_small_weights_keep_their_digits(check_figure: Check) -> None:
     [
         (WeightCode("101"), "101"),
         (WeightCode("101", 2, 17, 0), "101 + 2 bits: 17 zeros, then it"),
+        (WeightCode("101", 0, 0, 0), "101: no zeros before it"),
         (WeightCode("101", 1, 1, 0), "101 + 1 bit: 1 zero, then it"),
         (WeightCode("101", 2, 17, 5), "101 + 2 bits: zero 5 of a run of 17"),
         (WeightCode("11", 11, 300, 4, True), "11 + 11 bits, an escape: zero 4 of a run of 300"),
@@ -78,4 +79,4 @@ def test_small_weights_keep_their_digits(check_figure: Check) -> None:
 )
 def test_its_bits(said: WeightCode | None, text: str) -> None:
     assert said_text(replace(KEPT, code=said)) == text
-    assert said_text(BASE) == "32 bits of the value"
+    assert said_text(EXACT) == "32 bits of the value"

@@ -321,8 +321,6 @@ def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
     newest = run.snapshot().newest.step
     assert run.steps_held() == (newest,)
     assert run.codes(newest) is None
-    with pytest.raises(RunError, match="reset or closed"):
-        run.removed_buckets(newest)
     for again in (run.play, run.step, run.pause, run.close):
         again()
         assert run.wait(1).status == "closed"
@@ -508,58 +506,7 @@ def test_an_unexpected_error_is_shown_and_not_swallowed(
     assert codec.verify(run.path).steps == (0, 1)
 
 
-# The removed-bucket experiment on a run.
-
-
-def test_removed_buckets_start_from_the_true_states(make_run: MakeRun, saves: Saves) -> None:
-    """With nothing left out: the track before, plus E of the delta, plus what is stored exactly."""
-    run = make_run("lenet5", stop_after=3)
-    snapshot = played(run)
-    calls: list[tuple[int, int]] = []
-    result = run.removed_buckets(3, lambda *done: calls.append(done))
-    before, live = saves[2].track, saves[3].live
-    lossy = [t for a in snapshot.newest.alphabets for t in a.names]
-    assert len(lossy) < len(live)  # its first bias is tiny, and stored as it is
-    delta = np.concatenate([(live[n] - before[n]).ravel() for n in lossy])
-    middle = codec.dequantize(codec.quantize(delta))
-    state, position = copy_arrays(live), 0
-    for name in lossy:
-        size = before[name].size
-        part = middle[position : position + size].reshape(before[name].shape)
-        state[name] = before[name] + part
-        position += size
-    assert result.step == 3
-    assert result.loss == run.task.probe_loss(state)
-    off = math.sqrt(sum(np.square(state[n].astype(np.float64) - live[n]).sum() for n in live))
-    assert result.distance == pytest.approx(off / snapshot.newest.moved, rel=1e-3)
-    assert sum(b.count for b in result.buckets) == np.count_nonzero(delta)
-    assert calls == [(i, len(result.buckets)) for i in range(1, len(result.buckets) + 1)]
-    assert run.removed_buckets(3, lambda *done: calls.append(done)) is result  # measured once
-    assert len(calls) == len(result.buckets)
-    for step in (0, 9):  # the base, and one that was not saved
-        with pytest.raises(RunError):
-            run.removed_buckets(step)
-
-
-def test_removed_buckets_of_a_step_in_memory_need_no_chain(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To replay a chain takes the longer, the longer it is; the numbers are the same."""
-    held = make_run("lenet5", stop_after=3)
-    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
-    dropped = make_run("lenet5", stop_after=3)
-    played(held)
-    played(dropped)
-    assert (held.steps_held(), dropped.steps_held()) == ((0, 1, 2, 3), (3,))
-    expected = dropped.removed_buckets(2)
-    before = bits_of(held.states(2).before)  # type: ignore[union-attr]
-
-    def unread(*_: object) -> None:
-        raise AssertionError("the chain was read")
-
-    monkeypatch.setattr(codec.Chain, "replay", unread)
-    assert held.removed_buckets(2) == expected
-    assert bits_of(held.states(2).before) == before  # type: ignore[union-attr]
+# What is kept of older steps.
 
 
 def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -568,9 +515,7 @@ def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.M
     run = make_run(stop_after=4)
     played(run)
     assert run.codes(2) is None
-    with pytest.raises(RunError, match="step 2 are no longer kept"):
-        run.removed_buckets(2)
-    assert [run.removed_buckets(step).step for step in (3, 4)] == [3, 4]
+    assert all(run.codes(step) is not None for step in (3, 4))
 
 
 # The figures that the project promises.
