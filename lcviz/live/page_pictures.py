@@ -47,7 +47,6 @@ CARRIES = "carries"  # of the switch: whether what a checkpoint leaves out stays
 PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
 _WHO = "live-who"  # in the session: an id that nobody else has
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
-_FIRST = "live-first-weight"  # in the session: (run id, weight) that is followed at first
 _STAIRS = "live-stairs"  # in the session: of what, and the stairs of the followed weight
 _WORTH = "live-worth"  # in the session: what the bars of the buckets show
 
@@ -175,7 +174,7 @@ def pictures(
 
 
 def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:
-    """The followed weight: the one in the URL if this run has it, else one of the first step.
+    """The followed weight: the one in the URL if this run has it, else one that the step changes.
 
     None if the states or codes of the step are no longer kept.
     """
@@ -187,10 +186,8 @@ def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:
     except ValueError:
         weight = None
     if weight is None or not weight.is_in(step.states.live):
-        held = st.session_state.get(_FIRST)
-        if held is None or held[0] != run.id:
-            held = st.session_state[_FIRST] = run.id, first_weight(step)
-        weight = held[1]
+        weight = first_weight(step)
+        session.remember(session.WEIGHT, str(weight))  # a link shows the same one
     replay = shown.trial.replay if shown.trial else None
     key = era, weight, replay.trial if replay else None
     held = st.session_state.get(_STAIRS)

@@ -20,14 +20,14 @@ PAGES = {
     "Export": ".st-key-download-all button",
     "Glossary": ".st-key-glossary-asked",
 }
-VIEW = "/?weight=linear.weight:1234&bucket=pos-9"  # followed and highlighted on Live
+VIEW = "/?weight=linear.weight:1234"  # followed on Live
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can change
 
 
 def test_axe_finds_nothing(tab: MakeTab) -> None:
     """On every page in both themes; back on Live, the weight is still followed."""
     visitor = tab(width=800).open(VIEW)
-    line = visitor.page.locator(".st-key-followed-line")
+    line = visitor.page.locator(".st-key-pictures figure", has_text="One weight")
     visitor.expecting(line).to_contain_text("linear.weight (1, 450)")
     told = line.inner_text()
     walk(visitor)

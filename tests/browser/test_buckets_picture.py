@@ -20,7 +20,7 @@ DATA: dict[str, Any] = {
     "number": 2,
     "buckets": [
         {"exponent": -3 - i, "sign": 0, "kept": 0 if i > 2 else 5, "rest": 5 if i > 2 else 0}
-        | {"rank": i + 1}
+        | {"rank": i + 1, "error": 0.5 / (i + 1), "loss": None}
         for i in range(9)
     ],
     "exponents": list(range(-3, -12, -1)),
@@ -30,12 +30,16 @@ DATA: dict[str, Any] = {
     "options": [[x, x] for x in ("1", "2", "3", "all")],
     "bits": "2",
     "marked": None,
+    "view": "values",
+    "rounding": 0.05,
+    "loss": None,
+    "left_out": "stay in the next δ",
 }
 MODULE = "window.sent = []; %s window.show = data => draw({data, parentElement: document.body, \
 setTriggerValue: (...what) => sent.push(what)});"
 LOOK = """() => [
     document.querySelector('[role=slider]').getAttribute('aria-valuenow'),
-    document.querySelector('[aria-pressed=true]')?.textContent,
+    document.querySelector('[aria-label="Bits x"] [aria-pressed=true]')?.textContent,
     [...document.querySelectorAll('g.bars > g')].findIndex(
         bar => bar.querySelector('[stroke-width="3"]')),
 ]"""
@@ -46,7 +50,22 @@ def test_what_is_asked_for_is_shown_at_once(page: Page) -> None:
     assert page.evaluate(LOOK) == ["7", "3", -1]
     page.locator("g.bars > g").nth(1).click()
     assert page.evaluate(LOOK) == ["7", "3", 1]
-    assert page.evaluate("sent") == [["bits", "3"], ["mark", [-4, 0]]]
+    assert page.evaluate("sent") == [["bits", "3"], ["bucket", [-4, 0]]]
+
+
+def test_the_error_without_a_bucket_is_shown_at_once(page: Page) -> None:
+    from playwright.sync_api import expect
+
+    page.get_by_role("button", name="error without it").click()
+    expect(page.locator("g.bars text").first).to_have_text("50 %")
+    heights = page.locator("g.bars rect:last-of-type").evaluate_all(
+        "rects => rects.map(rect => Number(rect.getAttribute('height')))"
+    )
+    assert heights[0] == pytest.approx(2 * heights[1]) == pytest.approx(3 * heights[2])
+    page.locator("g.bars > g").nth(4).hover()
+    told = page.locator(".told")
+    expect(told).to_contain_text("−7: 5 values, stay in the next δ".replace("−7", "+2⁻⁷"))
+    expect(told).to_contain_text("without it 10 % of δ is lost (5 % with all)")
 
 
 def test_the_cut_is_dragged(page: Page) -> None:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60_000
 PICTURES = ("headline", "weights", "buckets", "bits", "curves", "examples")
-WHILE_PLAYING = ("size", "by-bits", "huffman")  # of the details
-EVERY_PANEL = (*WHILE_PLAYING, "removed")
+PANELS = ("size", "by-bits", "huffman")  # of the details
 
 MakeTab = Callable[..., Any]
 
@@ -162,7 +161,7 @@ def check_same_nodes(page: Page) -> None:
     details = page.get_by_text(re.compile(r"^Inside the checkpoint of step \d+$"))
     for _ in range(4):
         settled(page)
-        for key in WHILE_PLAYING:
+        for key in PANELS:
             expecting(drawing(page, key)).to_have_count(1)  # that of the run before is gone
         for name in PICTURES:
             expecting(picture(page, name)).to_be_visible()
@@ -173,9 +172,9 @@ def check_same_nodes(page: Page) -> None:
         if details.inner_text() == before:
             break
     assert details.inner_text() == before
-    for key in WHILE_PLAYING:
+    for key in PANELS:
         expecting(drawing(page, key)).to_be_visible()
-    assert n >= 2 * len(WHILE_PLAYING) + 6
+    assert n >= 2 * len(PANELS) + 6
     assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
     assert ours.evaluate_all("nodes => nodes.every(node => node.lcvizTag)")
 
@@ -190,7 +189,6 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
         expecting(heading_of(page, step)).to_have_count(0)
     expecting(heading(page)).to_have_count(1)
     expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
-    expecting(drawing(page, "removed")).to_have_count(0)
     first_step = viewed_step(page)
     check_same_nodes(page)
     expecting(heading_of(page, first_step)).to_have_count(0)
@@ -207,7 +205,6 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
 
     stopped = pause(page)
     expecting(heading_of(page, stopped)).to_be_visible()
-    expecting(drawing(page, "removed")).to_be_visible()  # measured by itself now
     assert iteration(page) == stopped
     thumb = step_thumb(page)
     expecting(thumb).to_have_value(str(stopped))
@@ -313,7 +310,7 @@ def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
 def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     visitor = tab().open("/?details=true&step=600")
     page = visitor.page
-    for key in EVERY_PANEL:
+    for key in PANELS:
         expecting(drawing(page, key)).to_be_visible()
         expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
     for name in PICTURES:
@@ -327,18 +324,18 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(inked(page, "rgb(49, 51, 63)")).to_be_visible()
     page.emulate_media(color_scheme="dark")
 
-    before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
+    before = {key: drawing(page, key).inner_html() for key in PANELS}
     thumb = step_slider(page)
     thumb.press("ArrowLeft")
     expecting(heading_of(page, 590)).to_be_visible()
     # The details follow a single press: nothing else would draw them.
-    expecting(page.get_by_text("Error when one bucket of step 590 is removed")).to_be_visible()
+    expecting(page.get_by_text("Inside the checkpoint of step 590")).to_be_visible()
     thumb = step_slider(page)
     for _ in range(2):
         thumb.press("ArrowLeft")
     expecting(heading_of(page, 570)).to_be_visible()
-    expecting(page.get_by_text("Error when one bucket of step 570 is removed")).to_be_visible()
-    for key in EVERY_PANEL:
+    expecting(page.get_by_text("Inside the checkpoint of step 570")).to_be_visible()
+    for key in PANELS:
         redrawn(page, key, before[key])
     expecting(inked(page, "rgb(250, 250, 250)")).to_be_visible()
     nothing_overlaps(visitor)
@@ -361,7 +358,7 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     """Both choices end up in the URL, in the run, and in the panels."""
     visitor = tab().open("/?iterations=12&interval=2&details=true&speed=full")
     page = visitor.page
-    expecting(drawing(page, "removed")).to_be_visible()
+    expecting(drawing(page, "huffman")).to_be_visible()
     page.get_by_test_id("stExpandSidebarButton").click()
     settled(page)
     chosen(page, "Huffman (paper)").click()
@@ -379,7 +376,7 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
     expecting(picture(page, "steps")).to_be_visible()
     expecting(page.get_by_text("Equal steps", exact=True).last).to_be_visible()
-    for key in set(EVERY_PANEL) - {"by-bits"}:
+    for key in set(PANELS) - {"by-bits"}:
         expecting(drawing(page, key)).to_be_visible()
     expecting(page.get_by_text(re.compile(r"^budget 5\.00 %$"))).to_be_visible()
     visitor.check()
@@ -455,28 +452,15 @@ BOXES = """selector => [...document.querySelectorAll(selector)].map(node => {
 
 
 def nothing_overlaps(visitor: Any) -> None:
-    """Neither cards nor pictures, whatever the window's width, and no card's text is cut."""
+    """No two pictures of the details, whatever the window's width."""
     page = visitor.page
     for width in (1400, 800):
         visitor.resize(width)
-        metrics = page.evaluate(BOXES, ".st-key-costs [data-testid=stMetric]")
-        assert len(metrics) == 8
-        metrics += page.evaluate(BOXES, ".st-key-sizes [data-testid=stMetric]")
-        assert len(metrics) == 11
-        cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth).map(n => n.innerText)"
-        for part in ("stMetricLabel", "stMetricValue"):
-            assert page.get_by_test_id(part).locator("p, div").evaluate_all(cut) == []
         charts = page.evaluate(BOXES, ".js-plotly-plot")
-        assert len(charts) == len(EVERY_PANEL)
-        for boxes in (metrics, charts):
-            for i, (left, top, right, bottom) in enumerate(boxes):
-                assert 0 <= left < right <= width
-                for other in boxes[:i]:
-                    apart = (
-                        right <= other[0]
-                        or other[2] <= left
-                        or bottom <= other[1]
-                        or other[3] <= top
-                    )
-                    assert apart, (boxes[i], other)
+        assert len(charts) == len(PANELS)
+        for i, (left, top, right, bottom) in enumerate(charts):
+            assert 0 <= left < right <= width
+            for other in charts[:i]:
+                beside = right <= other[0] or other[2] <= left
+                assert beside or bottom <= other[1] or other[3] <= top, (charts[i], other)
         assert min(right - left for left, _, right, _ in charts) >= 300

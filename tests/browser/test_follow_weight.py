@@ -1,4 +1,4 @@
-"""A bucket highlighted by a click, and a term explained, in a browser."""
+"""One weight through all pictures, and a term explained, in a browser."""
 
 from __future__ import annotations
 
@@ -9,27 +9,84 @@ from typing import Any
 MakeTab = Callable[..., Any]
 
 
-def rims(page: Any, key: str) -> Any:
-    rim = "[style*='rgb(204, 121, 167)'][style*='stroke-width: 3px']"
-    return page.locator(f".st-key-panel-{key} .bars path{rim}")
+RING = "[data-picture=weights] .ring"
 
 
-def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> None:
-    visitor = tab().open("/?details=true&step=600")
-    page = visitor.page
-    visitor.expecting(page.get_by_text("Error when one bucket of step 600")).to_be_visible()
+def followed(page: Any) -> Any:
+    """The name of the followed weight."""
+    return page.locator(".st-key-pictures figure", has_text="One weight").locator(".about")
+
+
+def test_one_weight_runs_through_all_pictures(tab: MakeTab) -> None:
+    """A click on a pixel, a bar or a code word follows a weight; the others show it."""
+    visitor = tab().open("/?step=600&weight=linear.weight:1234")
+    page, expecting = visitor.page, visitor.expecting
+    expecting(followed(page)).to_have_text("linear.weight (1, 450)")
+    visitor.settled()
+    canvas = page.locator("[data-picture=weights] canvas").first
+    size = canvas.bounding_box()
+    across, down = size["width"] / 144, size["height"] / 57  # ten tiles of 28 x 28, five in a row
+    at = {"x": 10.5 * across, "y": 12.5 * down}
+    told = page.locator("[data-picture=weights] .told")
+    canvas.hover(position=at)
+    expecting(told).to_contain_text(re.compile(r"u .* − ũ .* = δ .*(bucket|no change)"))
+    page.mouse.click(size["x"] + at["x"], size["y"] + at["y"])
+    expecting(followed(page)).to_have_text(f"linear.weight (0, {12 * 28 + 10})")
+    expecting(page).to_have_url(re.compile(rf"weight=linear.weight%3A{12 * 28 + 10}"))
+
     bars = page.locator("[data-picture=buckets] g.bars > g")
-    rim = page.locator("[data-picture=buckets] rect[stroke-width='3']")
-    visitor.expecting(rim).to_have_count(0)
-    tall = bars.filter(has=page.locator("title", has_text="+2⁻⁹")).locator("rect").last
-    tall.click()
-    visitor.expecting(page).to_have_url(re.compile(r"bucket=pos-9"))
-    visitor.expecting(rim).to_have_count(2)  # of what is kept and what is not
-    visitor.expecting(rims(page, "removed")).to_have_count(1)
-    keep = page.locator(".st-key-panel-by-bits svg").get_by_text("keep +2⁻⁹")
-    visitor.expecting(keep).to_be_visible()
-    tall.click()
-    visitor.expecting(rim).to_have_count(0)
+    rim = page.locator("[data-picture=buckets] g.bars > g:has(rect[stroke-width='3'])")
+    first = bars.first
+    first.hover()
+    expecting(page.locator("[data-picture=buckets] .told")).to_contain_text("of δ is lost")
+    first.click()
+    expecting(rim).to_have_attribute("data-of", first.get_attribute("data-of"))
+    before = followed(page).inner_text()
+
+    word = page.locator("[data-picture=bits] .row > span:not(.here):not(.none)").last
+    word.hover()
+    expecting(page.locator(f"{RING}.at")).to_be_visible()  # its pixel
+    word.click()
+    expecting(followed(page)).not_to_have_text(before)
+    expecting(page.locator("[data-picture=bits] .row > .here")).to_have_count(1)
+    visitor.check()
+
+
+def test_keys_read_pixels_bars_and_words(tab: MakeTab) -> None:
+    visitor = tab().open("/?step=600&weight=linear.weight:1234")
+    page, expecting = visitor.page, visitor.expecting
+    expecting(followed(page)).to_have_text("linear.weight (1, 450)")
+    visitor.settled()
+    pixels = page.locator("[data-picture=weights] .map")
+    pixels.press("ArrowRight")
+    expecting(page.locator("[data-picture=weights] .told")).to_contain_text("ũ")
+    pixels.press("Enter")
+    expecting(followed(page)).to_have_text("linear.weight (1, 451)")
+    visitor.settled()
+    bars = page.locator("[data-picture=buckets] g.bars > g")
+    bars.first.press("ArrowRight")
+    expecting(bars.nth(1)).to_be_focused()
+    expecting(page.locator("[data-picture=buckets] .told")).to_contain_text("values")
+    words = page.locator("[data-picture=bits] .row > span")
+    words.first.press("ArrowLeft")
+    expecting(words.last).to_be_focused()
+    visitor.check()
+
+
+def test_the_error_without_a_bucket(tab: MakeTab) -> None:
+    """Values or error: the losses are measured when somebody asks for them."""
+    visitor = tab().open("/?step=600")
+    page, expecting = visitor.page, visitor.expecting
+    expecting(followed(page)).to_be_visible()
+    visitor.settled()
+    buckets = page.locator("[data-picture=buckets]")
+    buckets.get_by_role("button", name="error without it").click()
+    expecting(buckets.locator("p.text")).to_contain_text("the loss is")
+    first = buckets.locator("g.bars > g").first
+    assert first.get_attribute("data-quantity") == "error-without-bucket"
+    assert 0 < float(first.get_attribute("data-value")) <= 1
+    first.hover()
+    expecting(buckets.locator(".told")).to_contain_text("loss without it")
     visitor.check()
 
 

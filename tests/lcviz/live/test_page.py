@@ -212,7 +212,10 @@ def test_another_step(live: Live) -> None:
     assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
     page.set("toggle", "paper", True).set("toggle", "tables", True)
     assert page.at.query_params["step"] in ("4", ["4"])
-    other = live(step="4", paper="true", tables="true")  # widgets' own are put there by browsers
+    weight = page.at.query_params["weight"][0]
+    other = live(
+        step="4", weight=weight, paper="true", tables="true"
+    )  # widgets' own are put there by browsers
     assert (other.step_slider.value, other.follow.value) == (4, False)
     assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
     other.follow_newest(True)

@@ -102,12 +102,12 @@ def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
 
 def test_a_budget(check_figure: Check) -> None:
     last = replace(made()[4], kept=Coding(budget=0.05, quantizer="exponent"), buckets_kept=17)
-    panel = bits_panel([*made(), last], 9, (-5, 1), 2)
+    panel = bits_panel([*made(), last], 9)
     figure = check_figure(panel)
     assert figure["data"][0]["x"] == [*NAMES, "5 %"]
     assert panel.sentence.startswith("Budget 5.00 % in buckets keeps 17 of 20 buckets")
     assert panel.table["x"].tolist() == [*NAMES, "5 %"]
-    assert bands(figure) == [(8.5, 9.5), (1.5, 8.5)]  # a budget is not among the bits
+    assert bands(figure) == [(8.5, 9.5)]
 
 
 def test_a_delta_without_elements(check_figure: Check) -> None:
@@ -115,13 +115,3 @@ def test_a_delta_without_elements(check_figure: Check) -> None:
     found = [Promotion(b, 0, 0, 1.0, 0.0, nothing) for b in EVERY_BITS]
     bars = traces(check_figure(bits_panel(found, 1)))[CODER_NAMES["huffman"]]
     assert set(bars["y"]) == {0.0}
-
-
-@pytest.mark.parametrize(("keeps", "where"), [(2, "from x = 3 on"), (8, "by x = all only")])
-def test_bits_that_keep_a_highlighted_bucket(check_figure: Check, keeps: int, where: str) -> None:
-    panel = bits_panel(made(), 1, (-5, 1), keeps)
-    assert bands(check_figure(panel)) == [(0.5, 1.5), (keeps - 0.5, 8.5)]
-    assert panel.figure.layout.annotations[1].text == "keep −2⁻⁵"
-    assert panel.sentence.endswith(f"−2⁻⁵ is kept {where}.")
-    plain, other = bits_panel(made(), 1), bits_panel(made(), 1, (-5, 1), None)
-    assert (other.figure, other.sentence) == (plain.figure, plain.sentence)  # not in this delta

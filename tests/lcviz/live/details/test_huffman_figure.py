@@ -222,18 +222,3 @@ def test_alt_is_the_same_at_every_step() -> None:
     first = code_panel(rows_for([60, 40]), plain([60, 40]), "δ")
     second = code_panel(rows_for([9, 5, 2, 1]), plain([9, 5, 2, 1]), "δ")
     assert first.alt == second.alt
-
-
-def test_a_highlighted_level_is_pointed_at(check_figure: Check) -> None:
-    panel = code_panel(rows_for([50, 20, 7]), plain([50, 20, 7]), "The whole model", (-2, 0))
-    assert [text for text in drawn(check_figure(panel)) if "▶" in text] == ["11  →  ▶ +0.375"]
-    assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "▶ +2⁻²"]
-    rng = np.random.default_rng(1)
-    delta = np.where(rng.random(4000) < 0.1, 2.0 ** -rng.integers(0, 2, 4000), 0)
-    alphabet, codes = alphabet_of(delta.astype(np.float32))
-    rows = token_table(alphabet, codes)
-    panel = token_panel(rows, alphabet, "The whole model", (-1, 0))
-    check_figure(panel)
-    pointed = ["▶" in text for text in panel.table["token"]]
-    assert pointed == [r.exponent == -1 for r in rows]
-    assert set(pointed) == {True, False}
