@@ -46,7 +46,7 @@ LOOK = """() => [
 
 
 def test_what_is_asked_for_is_shown_at_once(page: Page) -> None:
-    page.get_by_role("button", name="3").click()
+    page.get_by_role("button", name="3", exact=True).click()
     assert page.evaluate(LOOK) == ["7", "3", -1]
     page.locator("g.bars > g").nth(1).click()
     assert page.evaluate(LOOK) == ["7", "3", 1]
@@ -94,7 +94,7 @@ def test_other_changes_before_the_answer_do_not_undo_it(page: Page) -> None:
 
 
 def test_without_an_answer_it_is_taken_back(page: Page) -> None:
-    page.get_by_role("button", name="all").click()
+    page.get_by_role("button", name="all", exact=True).click()
     page.evaluate("show", DATA | {"marked": [-3, 0]})
     assert page.evaluate(LOOK) == ["9", "all", 0]
     page.clock.fast_forward(2000)

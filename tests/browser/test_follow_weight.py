@@ -23,12 +23,12 @@ def test_one_weight_runs_through_all_pictures(tab: MakeTab) -> None:
     page, expecting = visitor.page, visitor.expecting
     expecting(followed(page)).to_have_text("linear.weight (1, 450)")
     visitor.settled()
-    canvas = page.locator("[data-picture=weights] canvas").first
-    size = canvas.bounding_box()
+    image = page.locator("[data-picture=weights] .map")
+    size = image.bounding_box()
     across, down = size["width"] / 144, size["height"] / 57  # ten tiles of 28 x 28, five in a row
     at = {"x": 10.5 * across, "y": 12.5 * down}
     told = page.locator("[data-picture=weights] .told")
-    canvas.hover(position=at)
+    image.hover(position=at)
     expecting(told).to_contain_text(re.compile(r"u .* − ũ .* = δ .*(bucket|no change)"))
     page.mouse.click(size["x"] + at["x"], size["y"] + at["y"])
     expecting(followed(page)).to_have_text(f"linear.weight (0, {12 * 28 + 10})")

@@ -65,7 +65,7 @@ function drawAll(svg, body, data, width, send) {
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      const room = (text) => step > 4.9 * text.length;
+      const room = (text) => step > (worth ? 4.9 : 5.3) * text.length;
       const counted = kept ? [grouped(kept), `${(kept / 1000).toFixed(1)}k`] : [];
       const told = (worth ? [percent(bar.error)] : counted).find(room) ?? "";
       const words = told || (marked ? (bar.sign ? "▲" : "▼") : "");
