@@ -82,7 +82,7 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
 
 def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
     """The line of one method up to where its loss is back, and when that is; None if never."""
-    values = o.race.on_trend if smooth else o.race.restored
+    values = o.on_trend if smooth else o.race.restored
     rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
     whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
     if not capped and smooth and rework > 0:
