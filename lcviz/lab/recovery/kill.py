@@ -25,12 +25,7 @@ from .methods import Method
 from .recovery import Outcome, Protocol, fail_and_recover
 
 BEFORE = 30  # iterations before the crash whose losses are drawn
-CAPS = (
-    100,
-    50,
-    25,
-    10,
-)  # iterations after T that rework is looked for: the first that there is time for
+CAPS = (100, 50, 25, 10)  # iterations after T to look for rework: the first that fits
 SECONDS = 300.0  # longer races are not offered
 
 

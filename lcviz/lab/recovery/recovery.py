@@ -45,12 +45,12 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: the most rework after T that is looked for. smooth: w, iterations on either side. optimizer:
-    whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun: whether it
-    has one, of zeros, before the first iteration: checkpoints then have the same tensors from the
-    first on. before: for how many iterations before the failure losses are returned, too. first:
-    the iteration of the first checkpoint. whole: whether a race goes on to the cap when the loss is
-    back. Raises ProtocolError.
+    cap: the most rework that is looked for after T. smooth: w, iterations on either side.
+    optimizer: whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun:
+    whether it has one, of zeros, before the first iteration: checkpoints then have the same tensors
+    from the first on. before: for how many iterations before the failure losses are returned, too.
+    first: the iteration of the first checkpoint. whole: whether a race goes on to the cap when the
+    loss is back. Raises ProtocolError.
     """
 
     fail_at: int = 80
