@@ -4,7 +4,6 @@ Reading order:
 
     page                the page: settings, the experiment's controls
     page_rework         the outcome of the finished seeds (computed in lab/recovery)
-    race_figure         the loss of each method until it is back
     rework_figure       rework by seed, and the state right after restoring
     recorded            the experiment that is there when the page opens
     record              the command that writes it

@@ -20,7 +20,6 @@ from lcviz.lab.anatomy import (
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.lab.tuner.candidates import Setting
-from lcviz.live.page_kill import race_back
 from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
@@ -37,7 +36,6 @@ from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
 from .moments_figure import moments_panel
 from .page_costs import show_costs
-from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
 from .size_figure import size_panel
 
@@ -76,9 +74,6 @@ def _costs(run: Run) -> None:
     if snapshot.status == CLOSED:
         return
     show_costs(snapshot, run.settings)
-    back = race_back(run, snapshot)
-    if back and back.raced:
-        show_race(back.raced, back.crash.fail_at, whole=back.crash.ours.whole)
 
 
 def _checkpoint(run: Run) -> None:

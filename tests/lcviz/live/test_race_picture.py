@@ -1,24 +1,19 @@
-"""Around the crash: lines, marks, the table, and a verdict that is honest whoever wins."""
+"""The race on Live: lines, marks, the table, and a verdict that is honest whoever wins."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lcviz.lab.recovery.kill import OnDisk
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
-from lcviz.live.details.race_figure import race_panel, rework_table
 from lcviz.live.race_picture import race_picture, verdict
-from lcviz.ui.charts import Panel
 
-Check = Callable[[Panel], dict[str, Any]]
 METHODS = {
     "full": Method("full"),
     "SCAR": Method("scar", 0.05),
@@ -56,49 +51,6 @@ def amounts(**rework: float) -> list[Outcome]:
     return [outcome(name, rework.get(name, 0.0)) for name in METHODS]
 
 
-def lines(figure: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    return {t["name"]: list(zip(t["x"], t["y"])) for t in figure["data"]}
-
-
-def test_lines_before_and_after(check_figure: Check) -> None:
-    panel = race_panel(RACE, 83, smooth=True)
-    figure = check_figure(panel)
-    assert lines(figure) == {
-        "before the crash": [(-2, 2.5), (-1, 2.2), (0, 2.0)],
-        "did not crash": [(0, 2.0), (1, 1.8), (2, 1.6), (3, 1.4), (4, 1.2)],
-        "full (0)": [(0, 2.0)],
-        "SCAR (> 4)": [(0, 5.0), (1, 4.8), (2, 4.6), (3, 4.4), (4, 4.2)],
-        "TOPN (1.4)": [(0, 2.3), (1, 2.05), (1.4, 2.0)],
-        "LC (0.7)": [(0, 2.1), (0.7, 2.0)],
-    }
-    assert "(at iteration 83)" in figure["layout"]["xaxis"]["title"]["text"]
-    looks = {(t["line"]["dash"], t["marker"].get("symbol")) for t in figure["data"]}
-    assert len(looks) == 6  # not by colour alone
-    assert panel.table["iteration"].tolist() == ["-2", "-1", "0", "+1", "+2", "+3", "+4"]
-    assert panel.table["TOPN"].tolist() == ["", "", "2.30000", "2.05000", "", "", ""]
-
-
-def test_as_measured(check_figure: Check) -> None:
-    panel = race_panel(RACE, 83, smooth=False)
-    found = lines(check_figure(panel))
-    assert found["before the crash"] == [(-2, 2.6), (-1, 2.3), (0, 2.0)]
-    assert found["LC (1)"] == [(0, 2.1), (1, 1.95)]
-    assert found["TOPN (2)"][-1] == (2, 1.95)
-    assert panel.alt == race_panel(RACE, 83, smooth=True).alt
-
-
-def test_rework_by_method(check_figure: Check) -> None:
-    table = rework_table(RACE)
-    assert table["rework, iterations"].tolist() == ["0.00", "≥ 4.00", "1.40", "0.70"]
-    assert table["as measured"].tolist() == ["0", "≥ 4", "2", "1"]
-    assert table["a checkpoint"].tolist()[::3] == ["24.0 kB, 100 %", "1.20 kB, 5.00 %"]
-    broken = outcome("LC", 4.0, (math.nan,) * 5)  # a loss that is not a number was never back
-    assert rework_table([broken])["as measured"].tolist() == ["≥ 4"]
-    panel = race_panel([RACE[0], broken], 83, smooth=False)
-    check_figure(panel)
-    assert "LC not within 4 iterations" in panel.sentence
-
-
 def test_a_race_that_is_over() -> None:
     found = race_picture(RACE, 83, over=True)
     assert found.name == "curves"
@@ -113,6 +65,7 @@ def test_a_race_that_is_over() -> None:
     assert found.data["level"]["y"] == 2.0
     assert found.data["marks"][0]["text"] == "crash at 83"
     assert found.data["range"] == [-2, 4]
+    assert found.data["play"] == 6
     assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
     assert found.table["LC"].tolist()[2] == "2.10000"
 
@@ -124,6 +77,15 @@ def test_a_race_under_way() -> None:
     assert (drawn["TOPN"]["label"], drawn["TOPN"]["ends"]) == ("TOPN", False)
     assert (drawn["SCAR"]["label"], drawn["SCAR"]["ends"]) == ("SCAR > 4", True)
     assert "wins" not in found.text
+    assert "play" not in found.data
+
+
+def test_an_estimate_that_differs_is_explained() -> None:
+    text = race_picture(RACE, 83, over=True, estimate="about 0.9").text
+    assert text.endswith(
+        " The estimate was about 0.9: it reads the loss curve, the race trains again."
+    )
+    assert "estimate" not in race_picture(RACE[:3], 83, over=False, estimate="about 0.9").text
 
 
 @pytest.mark.parametrize(
