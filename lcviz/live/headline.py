@@ -22,7 +22,7 @@ from lcviz.run.snapshot import (
     Snapshot,
     nbytes_by_kind,
 )
-from lcviz.text import amount_text, iterations_text, nbytes_text
+from lcviz.text import iterations_text, nbytes_text
 from lcviz.ui.picture import Picture
 
 from .shown_step import ShownStep

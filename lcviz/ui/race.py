@@ -27,6 +27,7 @@ STYLES = {
 }
 TITLE = "Race back"
 HEIGHT = 230  # CSS pixels
+FLAT = 2  # from this multiple of the loss before the crash on, the axis is logarithmic
 SECONDS = 6  # that the race takes on the screen
 BEFORE, CALM = "before", "no crash"  # names of lines
 _COLOURS = {GREEN: "good", VERMILION: "up", PURPLE: "table", BLUE: "down"}
@@ -109,13 +110,17 @@ def race_picture(
         number: of the picture on its page.
     """
     ways = ways_back(outcomes, smooth)
-    lines = [_line(BEFORE, "grey", "solid", ways.before), _line(CALM, "grey", "dot", ways.calm)]
+    lines = [
+        _line(BEFORE, "grey", "solid", ways.before),
+        _line(CALM, "grey", "dot", ways.calm) | {"label": CALM},
+    ]
     for name, points in ways.lines.items():
         colour, _, dash = STYLES[name]
         running, end = not over and name == outcomes[-1].method.name, ways.ends[name]
         price = f" {amount_text(points[-1][0])}" if end is not None else f" > {ways.cap}"
         label = {"label": name if running else f"{name}{price}", "ends": not running}
         lines.append(_line(name, _COLOURS[colour], dash, points) | label)
+    losses = [y for line in lines for y in line["y"] if y is not None]
     measure = "smoothed loss" if smooth else "loss as measured"
     return Picture(
         "curves",
@@ -127,7 +132,7 @@ def race_picture(
             "marks": [{"step": 0, "text": f"crash at {at}", "strong": True}],
             "level": {"y": plotted(ways.level), "text": f"{short_loss_text(ways.level)} before"},
             "range": [ways.before[0][0] if ways.before else 0, ways.calm[-1][0]],
-            "log": False,
+            "log": min(losses) > 0 and max(losses) > FLAT * ways.level,  # else all lie on the level
             "unit": "iteration",
             "height": HEIGHT,
             "right": round(10 + _LETTER * max(len(line["label"]) for line in lines)),

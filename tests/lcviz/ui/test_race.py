@@ -36,7 +36,9 @@ def test_on_the_trend_it_ends_at_the_price(seeds: Seeds) -> None:
     assert points(drawn, "full") == [(0, 2.0)]
     assert points(drawn, "no crash") == list(enumerate(seeds[0][0].race.trend))
     assert drawn.data["level"]["y"] == 2.0
-    assert labels(drawn) == ["full 0", "SCAR 1.4", "TOPN > 4", "LC Huffman 0.4", "LC run-length 0"]
+    of_lc = ["LC Huffman 0.4", "LC run-length 0"]
+    assert labels(drawn) == ["no crash", "full 0", "SCAR 1.4", "TOPN > 4", *of_lc]
+    assert drawn.data["log"]
     assert drawn.data["play"] == 6
     assert drawn.data["height"] == HEIGHT
     assert "LC Huffman after 0.4" in drawn.text
@@ -73,7 +75,8 @@ def test_what_was_not_saved_is_repeated_first(seeds: Seeds) -> None:
 def test_a_loss_that_is_no_number_was_never_back(seeds: Seeds) -> None:
     broken = seeds[0][1].after([math.nan] * 5)
     drawn = race_picture([seeds[0][0], broken], 83, smooth=False)
-    assert labels(drawn) == ["full 0", "SCAR > 4"]
+    assert labels(drawn) == ["no crash", "full 0", "SCAR > 4"]
+    assert not drawn.data["log"]
     assert [y for _, y in points(drawn, "SCAR")] == [None] * 5
 
 
