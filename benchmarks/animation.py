@@ -23,6 +23,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.dashboard.first import warm
 from benchmarks.dashboard.serving import FLAGS, PATIENCE, chromium, server
+from lcviz.ui.race import SECONDS
 
 SIZE = 1280, 720
 SHOWN = 960, 540
@@ -118,13 +119,13 @@ def play(page: Page, film: Film) -> None:
         page.get_by_text(re.compile("Killed at iteration")).wait_for()
         page.locator(".st-key-kill-report").scroll_into_view_if_needed()
         page.wait_for_timeout(1000)
-    with film.scene(most=6):
+    with film.scene(most=8):
         _press(page, "Race back")
         over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
         over.wait_for(state="attached")
         page.locator(RACE).scroll_into_view_if_needed()
         page.mouse.move(SIZE[0] - 20, 20)
-        page.wait_for_timeout(1500)
+        page.wait_for_timeout(1000 * SECONDS + 1500)  # until it is played, and read
 
 
 def _press(page: Page, name: str) -> None:

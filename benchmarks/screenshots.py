@@ -18,7 +18,7 @@ CHARTS = {
     "live": "[data-picture=examples]",
     "learn": "[data-picture=restart] svg",
     "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
-    "recover": ".st-key-panel-race .js-plotly-plot .main-svg",
+    "recover": "[data-picture=curves] svg",
     "inspect": ".st-key-panel-exponents .js-plotly-plot .main-svg",
     "export": ".js-plotly-plot .main-svg",
     "glossary": ".st-key-glossary-asked",

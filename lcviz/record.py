@@ -20,7 +20,6 @@ from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.live.shown_step import as_saved
 from lcviz.recover import page_rework
 from lcviz.recover import recorded as recover
-from lcviz.recover.race_figure import race_panel
 from lcviz.recover.rework_figure import rework_panel
 from lcviz.report.chain_figures import figures_of
 from lcviz.report.one_file import shown_text
@@ -33,6 +32,8 @@ from lcviz.tune.page_recommend import recommended
 from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui import recording
 from lcviz.ui.charts import INK, Panel, inked_figure
+from lcviz.ui.picture import Picture
+from lcviz.ui.race import race_picture
 
 
 def recorded() -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _experiments() -> dict[str, Any]:
     answered = recommended(tune.recorded())
     crashed = recover.recorded()
     cost = page_rework.headline(crashed.by_seed, crashed.experiment.share)
-    race = race_panel(crashed.by_seed[0], crashed.experiment.protocol.fail_at, True)
+    race = race_picture(crashed.by_seed[0], crashed.experiment.protocol.fail_at)
     return {
         "tune": _page(
             f"Tune: {answered.headline}",
@@ -79,10 +80,12 @@ def _experiments() -> dict[str, Any]:
     }
 
 
-def _page(title: str, *panels: Panel) -> dict[str, Any]:
+def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
     """A title, and what `recording` draws below it."""
     drawn = [
-        {
+        panel.data
+        if isinstance(panel, Picture)
+        else {
             "title": shown_text(panel.title),
             "alt": panel.alt,
             "figure": json.loads(inked_figure(panel.figure, "light").to_json()),

@@ -90,6 +90,16 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def amount_text(n: float) -> str:
+    """A number of iterations, to a tenth: 7.04 -> '7', 12.13 -> '12.1'."""
+    return f"{n:,.1f}".removesuffix(".0") if n < 100 else f"{n:,.0f}"
+
+
+def iterations_text(n: float) -> str:
+    """1.0 -> '1 iteration'; 12.13 -> '12.1 iterations'."""
+    return f"{amount_text(n)} iteration{'' if amount_text(n) == '1' else 's'}"
+
+
 def enumerated(names: Sequence[str]) -> str:
     """["a", "b", "c"] -> 'a, b and c'."""
     *most, last = names

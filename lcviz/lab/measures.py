@@ -78,13 +78,13 @@ def recent(values: Sequence[float], n: int) -> list[float]:
     return means
 
 
-def lost_iterations(
-    steps: Sequence[int], live_losses: Sequence[float], restored_loss: float, iteration: int
-) -> int | None:
-    """Roughly how many iterations of work a crash at ``iteration`` would lose.
+def iterations_behind(
+    steps: Sequence[int], live_losses: Sequence[float], restored_loss: float
+) -> float | None:
+    """Roughly how many iterations a restored model is behind the newest of these steps.
 
     A restart begins with the restored loss. The live curve, straight between measured steps, was
-    last that high some iterations ago; the iterations since then would be repeated.
+    last that high so many iterations before: they have to be repeated.
     steps, live_losses: of the measured steps, rising. Returns None if the restored loss is not
     finite. An estimate: it reads the curve instead of training again.
     """
@@ -95,8 +95,8 @@ def lost_iterations(
     for step, loss in reversed(points):
         if loss >= restored_loss:
             if later is None or loss == restored_loss:
-                return iteration - step
+                return steps[-1] - step
             share = (loss - restored_loss) / (loss - later[1])
-            return math.ceil(iteration - step - share * (later[0] - step))
+            return steps[-1] - step - share * (later[0] - step)
         later = (step, loss)
-    return iteration
+    return steps[-1]

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import pandas as pd
 
-from lcviz.lab.measures import lost_iterations, recent
+from lcviz.lab.measures import iterations_behind, recent
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.run.snapshot import (
     DEAD,
@@ -22,7 +22,7 @@ from lcviz.run.snapshot import (
     Snapshot,
     nbytes_by_kind,
 )
-from lcviz.text import nbytes_text, plural
+from lcviz.text import iterations_text, nbytes_text
 from lcviz.ui.picture import Picture, quantity
 
 from .shown_step import ShownStep
@@ -129,7 +129,7 @@ def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) ->
 
 
 def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
-    """What a crash now would cost, or has cost, as a sentence without a full stop.
+    """The price of a crash now, or of the newest one, as a sentence without a full stop.
 
     raced: how LC did in the race back from the newest crash, if it is over.
     """
@@ -137,15 +137,36 @@ def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
         return f"a crash now {describe_lost_work(snapshot)}"
     if raced is None:
         return f"this crash {describe_lost_work(snapshot)}"
+    cost = quantity("crash-cost", raced.rework, iterations_text(raced.rework))
     more = "more than " if raced.capped else ""
-    text = f"{raced.rework:.3g}"
-    return f"the race: {more}{text} iteration{'' if text == '1' else 's'} lost"
+    return f"this crash costs {more}{cost}{_not_saved(snapshot, raced.rework)}"
 
 
 def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> str:
-    """What a crash now would cost, in words.
+    """The estimated price of a crash now, in words.
 
     tried: step -> restored loss if the whole run were saved as tried; None if it is not.
+    """
+    n = estimated_price(snapshot, tried)
+    if n is None:
+        step = snapshot.measured[-1].step
+        return f"loses the run: the model restored from step {step} has no finite loss"
+    name = "crash-cost" if tried is None else "whole-run-crash-cost"
+    if n < 0.05:
+        return f"costs {quantity(name, n, 'less than 0.1 iterations')}"
+    return f"costs about {quantity(name, n, iterations_text(n))}{_not_saved(snapshot, n)}"
+
+
+def _not_saved(snapshot: Snapshot, price: float) -> str:
+    """The part of a price that everybody can count, once it does not change any more."""
+    unsaved = snapshot.iteration - snapshot.newest.step if snapshot.status in DEAD else 0
+    return f", {unsaved} of them not saved" if 0 < unsaved < round(price, 1) else ""
+
+
+def estimated_price(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> float | None:
+    """What a crash now would cost, in iterations; None if the restored model has no finite loss.
+
+    An estimate: it reads the loss curve, the race trains again.
     """
     every = snapshot.measured
     if tried is not None:
@@ -154,7 +175,6 @@ def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = N
             for c in every
             if c.step in tried or c.kind == "base"
         )
-    last = every[-1]
     # Losses lag behind where there is no time to measure them. The newest known loss stands for
     # what a checkpoint loses; iterations since the newest checkpoint come on top.
     # One loss jumps from batch to batch: this is the mean of the last few, of both models.
@@ -162,15 +182,8 @@ def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = N
         recent([loss_or_nan(loss) for loss in losses], SMOOTHED)
         for losses in zip(*((c.live_loss, c.restored_loss) for c in every))
     )
-    since = lost_iterations([c.step for c in every], live, restored[-1], last.step)
-    if since is None:
-        return f"loses the run: the model restored from step {last.step} has no finite loss"
-    n = since + snapshot.iteration - snapshot.newest.step
-    if n == 0:
-        return "repeats less than 1 iteration"
-    unsaved = snapshot.iteration - snapshot.newest.step if snapshot.status in DEAD else 0
-    split = f", {unsaved} of them not saved" if 0 < unsaved < n else ""
-    return f"repeats about {plural(n, 'iteration')}{split}"
+    behind = iterations_behind([c.step for c in every], live, restored[-1])
+    return None if behind is None else behind + snapshot.iteration - snapshot.newest.step
 
 
 def loss_or_nan(loss: float | None) -> float:

@@ -16,15 +16,17 @@ from lcviz.recover.page_rework import nothing_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Snapshot
 from lcviz.server.jobs import View
-from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
+from lcviz.text import amount_text, enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.picture import Picture
 
+from .headline import estimated_price
 from .race_picture import race_picture
 
 PATIENCE = 0.4  # seconds that a click waits for a chain; a short one is read by then
 RACE_POLL_SECONDS = 0.5
+_CLOSED = "kill-closed"  # in the session: the crash whose race was closed
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,15 @@ class RaceBack:
     """The race back from the newest crash of a run.
 
     crash: everything that decides it. asking: its job, and view: how far that is; None if there is
-    no time for a race. watching: whether this session follows it.
+    no time for a race. watching: whether this session follows it, or looks at what came of it.
+    estimate: of the price, in words, while the run is dead.
     """
 
     crash: Crash
     asking: Asking[Raced] | None
     view: View[Raced] | None
     watching: bool
+    estimate: str
 
     @property
     def raced(self) -> Raced | None:
@@ -62,12 +66,18 @@ class RaceBack:
         """Whether this session has asked for it."""
         return self.asking is not None and self.asking.asked == self.asking.key
 
+    def close(self) -> None:
+        """Do not show it any more once the run goes on."""
+        st.session_state[_CLOSED] = self.crash
+
     @property
     def picture(self) -> Picture | None:
         """The race as far as it is, once a method runs."""
         if not self.outcomes:
             return None
-        return race_picture(self.outcomes, self.crash.fail_at, self.raced is not None)
+        differs = self.ours and amount_text(self.ours.rework) not in self.estimate.split()
+        estimate = self.estimate if differs else ""
+        return race_picture(self.outcomes, self.crash.fail_at, self.raced is not None, estimate)
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
@@ -114,41 +124,54 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     """The race back from the newest crash; None if there was none."""
     if not snapshot.kills:
         return None
-    crash = _crash(run, snapshot)
+    crash, estimate = _crash(run, snapshot), ""
+    price = estimated_price(snapshot) if snapshot.status in DEAD else None
+    if price is not None:
+        estimate = f"about {amount_text(price)}"
     asking = _asking(crash, snapshot)
     if asking is None:
-        return RaceBack(crash, None, None, False)
+        return RaceBack(crash, None, None, False, estimate)
     assert isinstance(asking.experiment, Crash), "nothing else is asked for here"
-    watching = asking.watched
-    return RaceBack(asking.experiment, asking, asking.look(watching), watching)
+    view = asking.look(asking.watched)
+    closed = st.session_state.get(_CLOSED) == asking.experiment
+    over = asking.asked == asking.key and bool(view.found)
+    watching = asking.watched or (over and not closed)
+    return RaceBack(asking.experiment, asking, view, watching, estimate)
 
 
 def kill_report(run: Run) -> None:
-    """One row beside the buttons: what the newest crash took, going on, and the race."""
+    """One row beside the buttons: what the newest crash took, going on, and the race.
+
+    Once the run has gone on, nothing but a race that is looked at.
+    """
     snapshot = run.snapshot()
     back = race_back(run, snapshot)
     if back is None:  # another tab has reset the run: the whole page runs again
         return
     kill, mine = snapshot.kills[-1], session.steered().allows(run)
+    dead, racing = snapshot.status in DEAD, back.asking is not None and back.asking.watched
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
-        alive = snapshot.status not in DEAD
-        if not back.watching:  # else the race says how far it is, and needs the room
+        if dead and not racing:  # else the race says how far it is, and needs the room
             text = f"**Killed at iteration {kill.iteration}**{_when(snapshot, kill)}"
-            text += f" The run went on from step {kill.step}." if alive else ""
             st.markdown(text, help=_gone_and_left(snapshot, kill, run))
-        if not alive:
-            _go_on(run, snapshot, kill)
-        if back.asking and back.view:
-            back.asking.controls(back.view, back.watching, _texts(back, kill, mine=mine), bar=False)
-        else:
+        if dead:
+            _go_on(run, snapshot, back)
+        if back.asking and back.view and (dead or racing):
+            back.asking.controls(back.view, racing, _texts(back, kill, mine=mine), bar=False)
+        elif dead:
             st.caption(_too_long(back.crash.shortest, kill), width="content")
+        elif back.watching and widgets.button(
+            "Close the race", icon=":material/close:", key="kill-close"
+        ):
+            back.close()
+            st.rerun()
 
 
 def show_problems(snapshot: Snapshot, back: RaceBack) -> None:
     """What went wrong in going on, and in the race."""
     if snapshot.status in DEAD and snapshot.message:
         st.error(snapshot.message, icon=":material/error:")
-    if back.raced:
+    if back.raced and (back.watching or snapshot.status in DEAD):
         _show_warnings(back.raced)
 
 
@@ -198,7 +221,8 @@ def _left_out(saved: Checkpoint) -> str:
     return f"{text} (loss: restored {restored}, live {live})"
 
 
-def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
+def _go_on(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
+    kill = snapshot.kills[-1]
     if snapshot.status == RESTORING:
         n = plural(len(snapshot.checkpoints), "record")
         st.markdown(f"Restoring step {kill.step} from {n}…", width="content")
@@ -210,6 +234,8 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
         help=f"Restores step {kill.step} from the chain and trains on with the same batches. "
         f"{_what_it_holds(run)}",
     ):
+        if back.raced:  # it was seen
+            back.close()
         session.steered().of(run).go_on_beside(PATIENCE)
         st.rerun()
 
@@ -267,13 +293,12 @@ def _offer(crash: Crash, kill: Kill) -> str:
         steps = enumerated([str(step) for step in sorted(crash.went_on)])
         again = f" It goes on from step {steps} as this run did."
     return (
-        "How much work did that cost? **LC** restores from this run's chain. For **full**, "
+        "What is the price of this crash? **LC** restores from this run's chain. For **full**, "
         "**SCAR** and **TOPN** the training is repeated from its seed with the same batches and "
         f"saved at the same steps.{again} SCAR and TOPN get the bytes that LC took on average, "
         f"{percent_text(crash.share)} of float32. {_saved_by_all(crash)} Then all four race back, "
-        "for at most "
-        f"{crash.cap} iterations{fewer}. About {_duration(crash.seconds(kill.pace))} at most, in "
-        "the background."
+        f"for at most {crash.protocol.since + crash.cap} iterations{fewer}. About "
+        f"{_duration(crash.seconds(kill.pace))} at most, in the background."
     )
 
 

@@ -4,11 +4,10 @@ Reading order:
 
     page                the page: settings, the experiment's controls
     page_rework         the outcome of the finished seeds (computed in lab/recovery)
-    race_figure         the loss of each method until it is back
-    rework_figure       rework by seed, and the state right after restoring
+    rework_figure       the price of a crash by seed, and the state right after restoring
     recorded            the experiment that is there when the page opens
     record              the command that writes it
     page_timelines      where the time of saving goes, on this page and on Live
     timelines           the same training saved in three ways, every moment measured
-    timelines_figure    what loop and saver do, and what a crash would cost
+    timelines_figure    what loop and saver do, and what is not saved
 """

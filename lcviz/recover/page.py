@@ -170,7 +170,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
             DEFAULT.protocol.cap,
             10,
             key="recover_cap",
-            text="Iterations of rework. What is not back by then counts as so many.",
+            text="Iterations after T. What is not back by then costs all that were tried.",
         )
     protocol = Protocol(fail_at or Protocol.fail_at, interval, cap or Protocol.cap)
     st.caption(_last_checkpoint(protocol))
@@ -209,9 +209,10 @@ def _explanation() -> None:
             "Protocol",
             width="content",
             help="One training is saved in five ways, crashes, and is restored from each. All go "
-            "on with the same batches. Rework: iterations until the loss on fixed held-out "
-            "examples is back. It is counted on the trend, the undisturbed loss averaged over 11 "
-            "iterations plus what the restored training is above it; jumps that both make cancel.",
+            "on with the same batches. The price: iterations since the checkpoint, and those after "
+            "them until the loss on fixed held-out examples is back. It is counted on the "
+            "smoothed loss, the undisturbed one averaged over 11 iterations plus what the restored "
+            "training is above it; jumps that both make cancel.",
         )
         for name, text in METHODS.items():
             st.markdown(f"**{name}**", width="content", help=text)

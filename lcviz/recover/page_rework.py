@@ -1,4 +1,4 @@
-"""A recovery experiment: a sentence, the race back and the rework, and what was restored."""
+"""A recovery experiment: a sentence, the race back and its prices, and what was restored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from demo_models import MODELS
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs
 from lcviz.text import enumerated, plural
-from lcviz.ui import widgets
+from lcviz.ui import picture, widgets
+from lcviz.ui.race import race_picture
 
-from .race_figure import race_panel
 from .rework_figure import restored_table, rework_panel
 
 LOSSES = {"trend": "smoothed", "measured": "as measured"}
@@ -41,7 +41,7 @@ def conditions(experiment: CrashExperiment, seeds: int) -> str:
 def pictures(
     experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
 ) -> None:
-    """The race back beside the rework.
+    """The race back beside the prices of all seeds.
 
     seeds: how many were asked for. by_seed: those that are finished, at least one.
     """
@@ -101,12 +101,12 @@ def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outco
             LOSSES,
             default="trend",
             key="recover_loss",
-            help="On the trend: jumps from batch to batch are averaged out. As measured: whole "
+            help="Smoothed: jumps from batch to batch are averaged out. As measured: whole "
             "iterations until the loss itself is back.",
         )
     with place:
         if seed >= len(by_seed):
             st.info(f"Seed {seed} is not finished yet.")
             return
-        panel = race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend")
-        widgets.show(panel, "race")
+        drawn = race_picture(by_seed[seed], experiment.protocol.fail_at, smooth=losses == "trend")
+        picture.show(drawn, "race")

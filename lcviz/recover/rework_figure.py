@@ -1,4 +1,4 @@
-"""What a crash costs with each way to save: rework by seed, and the state right after it."""
+"""The price of a crash with each way to save, by seed, and the state right after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOM = 1.22  # of the longest bar, for the number right of it
 
 def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     """A point for every seed, the mean with its 95 % interval. costs: one for each method."""
-    figure = base_figure("rework (iterations)", "", _HEIGHT, l=128, t=12)
+    figure = base_figure("price of a crash (iterations)", "", _HEIGHT, l=128, t=12)
     for row, cost in enumerate(costs):
         figure.add_trace(_points(row, cost))
     bounded = [_bounded(c) for c in costs]
@@ -58,10 +58,11 @@ def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     )
     figure.update_layout(hovermode="closest", showlegend=False)
     return Panel(
-        "Rework: iterations until the loss is back where it was",
+        "Price of a crash: iterations until the loss is back",
         _sentence(costs),
         figure,
-        "Rework of each method in iterations: a point for every seed, the mean and its interval.",
+        "What a crash costs with each method, in iterations: a point for every seed, the mean and "
+        "its interval.",
         _table(costs),
     )
 
@@ -110,7 +111,7 @@ def _sentence(costs: Sequence[CrashCost]) -> str:
         "One seed: no interval yet." if n == 1 else f"{n} seeds; bars: 95 % intervals of the means."
     )
     if any(c.capped for c in costs):
-        text += " An arrow was not back at the cap: its rework is that or more."
+        text += " An arrow was not back at the cap: it costs that or more."
     return text
 
 
@@ -119,7 +120,7 @@ def _table(costs: Sequence[CrashCost]) -> pd.DataFrame:
         [
             {
                 "method": c.method.name,
-                "rework, mean": _text(c),
+                "price, mean": _text(c),
                 "of each seed": " · ".join(
                     f"{'≥ ' if capped else ''}{value:.2f}" for value, capped in c.each
                 ),

@@ -127,7 +127,7 @@ class Timeline:
         return max(step for at, step in known if at <= second)
 
     def lost(self, second: float, machine: bool = True) -> int:
-        """Iterations that a crash costs."""
+        """Iterations that are not saved at this second."""
         return self.iterated(second) - self.restored(second, machine)
 
     def behind(self, machine: bool = True) -> list[tuple[float, int]]:

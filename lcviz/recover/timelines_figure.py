@@ -1,4 +1,4 @@
-"""What loop and saver do at every moment in three ways to save, and what a crash would cost."""
+"""What loop and saver do at every moment in three ways to save, and what is not saved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BARS = {
     MERGES: (PURPLE, _HIGH),
     REOPENS: (BLUE, _LOW),
 }
-_LOST = "iterations that a crash would cost"
+_LOST = "iterations not saved"
 _TOP, _LANES, _APART, _STRIP, _GAP, _BELOW = 70, 60, 10, 36, 30, 50  # pixels
 _BLOCK = _LANES + _APART + _STRIP + _GAP  # of one way
 
@@ -46,7 +46,7 @@ _BLOCK = _LANES + _APART + _STRIP + _GAP  # of one way
 def timelines_panel(
     found: Sequence[Timeline], crash: float, machine: bool, window: tuple[float, float]
 ) -> Panel:
-    """For each way a lane for the loop and one for the saver, and below what a crash would cost.
+    """For each way a lane for the loop and one for the saver, and below what is not saved.
 
     crash: the second that is marked. machine: see `Timeline.restored`. window: seconds, shown.
     """
@@ -74,7 +74,7 @@ def timelines_panel(
             "domain": [max((low - _STRIP) / inside, 0), low / inside],
             "range": [0, most],
             "tickvals": [0, most],
-            "tickprefix": "a crash costs ",
+            "tickprefix": "not saved: ",
         }
         for what in there:
             first = next(other for other in found if _spans(other, what))
@@ -88,11 +88,11 @@ def timelines_panel(
     figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=mark)
     figure.add_annotation(text="crash", x=at, y=1, yref="paper", yanchor="bottom", showarrow=False)
     return Panel(
-        "Training and saving by the millisecond, and what a crash costs",
+        "Training and saving by the millisecond, and what is not saved",
         _sentence(found, machine),
         figure,
         "For each way to save, bars of what the training loop and the saver do over time, and "
-        "below them a line of the iterations that a crash would cost.",
+        "below them a line of the iterations that are not saved.",
         partial(_table, found),
     )
 
@@ -134,14 +134,14 @@ def _lost(line: Timeline, machine: bool, end: float, axis: str, *, legend: bool)
         mode="lines",
         line={"color": GREY, "width": 1.5, "shape": "hv"},
         fill="tozeroy",
-        hovertemplate="%{x:.1f} ms: a crash costs %{y}<extra></extra>",
+        hovertemplate="%{x:.1f} ms: %{y} not saved<extra></extra>",
     )
 
 
 def _sentence(found: Sequence[Timeline], machine: bool) -> str:
     worst = ", ".join(f"{line.way} {max(n for _, n in line.behind(machine))}" for line in found)
     who = "machine" if machine else "training alone"
-    text = f"A crash of the {who} costs at most, in iterations: {worst}."
+    text = f"A crash of the {who} costs at most, in iterations since the checkpoint: {worst}."
     merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in found]
     if pauses := [s.seconds for line, steps in merged for s in line.pauses if s.step in steps]:
         text += f" Merging {MERGED_AT_ONCE} deltas stops the loop for {_ms(median(pauses))}."
@@ -218,7 +218,7 @@ def crash_table(found: Sequence[Timeline], crash: float, machine: bool) -> pd.Da
                 "the saver": _doing(line.saver, crash),
                 "iterations": str(done),
                 "restored": str(restored),
-                "lost": plural(done - restored, "iteration"),
+                "not saved": plural(done - restored, "iteration"),
             }
         )
     return pd.DataFrame(rows)

@@ -70,7 +70,7 @@ def answer(
 
 
 def described(candidate: Candidate, verb: str = "") -> str:
-    """As "x = 3 bits every 2 meets the limit: 1.5 % of float32, at most 0.5 iterations lost".
+    """As "x = 3 bits meets the limit: 1.5 % of float32, a crash costs at most 0.5 iterations".
 
     verb: with the blank before it.
     """
@@ -81,7 +81,9 @@ def described(candidate: Candidate, verb: str = "") -> str:
     every = f" every {setting.interval}" if setting.interval > 1 else ""
     lost = f"distance at most {percent_text(candidate.distance_bound)}"
     if (n := candidate.rework_bound) is not None:
-        lost = f"at most {n:.1f} iterations lost" if math.isfinite(n) else "more lost than trained"
+        lost = "a crash costs more than was trained"
+        if math.isfinite(n):
+            lost = f"a crash costs at most {n:.1f} iterations"
     return f"{kept}{every}{verb}: {100 * candidate.share:.2g} % of float32, {lost}"
 
 

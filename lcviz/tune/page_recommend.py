@@ -25,12 +25,12 @@ from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
 TARGETS = {
-    "rework": "lose few iterations",
+    "rework": "a low price of a crash",
     "distance": "limit the restore error",
     "size": "fit into a size",
 }
 LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step, help
-    "rework": ("Iterations lost at most, in 95 of 100 crashes", 0.1, 100.0, 3.0, 0.5, None),
+    "rework": ("Price at most, in iterations, of 95 of 100 crashes", 0.1, 100.0, 3.0, 0.5, None),
     "distance": (
         "Relative distance at most, in 95 of 100 crashes",
         *(0.001, 1.0, 0.1, 0.01),

@@ -29,7 +29,7 @@ SURE = "95 of 100 below"  # the meaning of a bound, in words
 LIMIT = "your limit, kept in 95 of 100"
 MEASURES = {
     "distance": f"distance, {SURE}",
-    "rework": f"iterations lost, {SURE}",
+    "rework": f"price of a crash in iterations, {SURE}",
 }
 
 
@@ -80,15 +80,15 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
     more = len(tuned.candidates) - len(drawn)
     sentence = f"{plural(len(tuned.candidates), 'setting')} tried."
     if more:
-        lost = f"lose more than {MOST_REWORK:g} iterations"
+        lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
         why = "restore what is not finite" if measure == "distance" else lost
         sentence += f" Not drawn: {more} that {why}."
     return Panel(
-        f"What is written and what a crash loses: {measure}",
+        f"What is written, and {'the price of a crash' if measure == 'rework' else measure}",
         sentence,
         figure,
-        "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
-        "the Pareto frontier and a dashed line at the limit.",
+        "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
+        "line of the Pareto frontier and a dashed line at the limit.",
         frontier_table(tuned, unit, closer),
     )
 
@@ -120,14 +120,14 @@ def frontier_table(tuned: Tuned, unit: str, closer: Candidate | None = None) -> 
                 f"a checkpoint, {SURE}": percent_text(c.share_bound),
                 "distance": f"{c.distance.value:.3f}",
                 f"distance, {SURE}": f"{c.distance_bound:.3f}",
-                "rework": _iterations(c.rework.value if c.rework else None),
-                f"rework, {SURE}": _iterations(c.rework_bound),
+                "price": _iterations(c.rework.value if c.rework else None),
+                f"price, {SURE}": _iterations(c.rework_bound),
                 "setting": c.setting.text(unit),
             }
             for c in sorted(rows, key=lambda c: c.rate)
         ]
     )
-    return table if knows_loss else table.drop(columns=["rework", f"rework, {SURE}"])
+    return table if knows_loss else table.drop(columns=["price", f"price, {SURE}"])
 
 
 def _iterations(rework: float | None) -> str:

@@ -30,7 +30,7 @@ step: live, inspect
 iteration: live
   One update of the parameters from one batch of examples.
 interval: live, recover
-  Iterations between two checkpoints; a crash loses those since the last one.
+  Iterations between two checkpoints; a crash repeats those since the last one.
 # From δ to bits
 exponent: learn
   e in (−1)ˢ · m · 2ᵉ, as a float32 is stored: its magnitude lies between 2ᵉ and 2ᵉ⁺¹.
@@ -85,8 +85,8 @@ share of energy (energy): live
   The part of ‖δ‖², the sum of squares, in the kept buckets.
 loss: live
   How wrong the model is on held-out examples; lower is better.
-rework: recover, tune
-  Iterations that a restored training needs to regain the loss before the crash.
+price of a crash (rework): live, recover, tune
+  Iterations to repeat: those since the checkpoint, then those until the loss is back where it was.
 seed: live, recover
   The number behind all randomness: the same seed and settings give the same bytes on one machine.
 full checkpoint: recover

@@ -1,21 +1,22 @@
-"""The race back after a failure: the loss of each method until it is what it was before."""
+"""The race back after a crash: the loss of each method until it is what it was before."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.text import enumerated, loss_text, plural
+from lcviz.text import amount_text, enumerated, loss_text, plural, short_loss_text
 
-from .charts import BLUE, GREEN, GREY, PURPLE, VERMILION, base_figure, plotted
+from .charts import BLUE, GREEN, PURPLE, VERMILION, plotted
+from .picture import Picture
 
-# Of each method: colour, and Plotly's names of its symbol and dash. Grey is the training that goes
-# on undisturbed.
+# Of each method: colour, and Plotly's names of its symbol and dash.
 STYLES = {
     "full": (GREEN, "square", "solid"),
     "SCAR": (VERMILION, "circle", "dash"),
@@ -24,20 +25,14 @@ STYLES = {
     "LC run-length": (BLUE, "hexagon", "solid"),
     "LC": (BLUE, "diamond", "solid"),
 }
-Points = list[tuple[float, float]]  # iterations after the failure, loss
-
-
-@dataclass(frozen=True)
-class RaceWords:
-    """The words of a picture.
-
-    event: what happened, "failure" or "crash". calm: the undisturbed training. before: the training
-    until then; "" if that is not drawn.
-    """
-
-    event: str
-    calm: str
-    before: str = ""
+TITLE = "Race back"
+HEIGHT = 230  # CSS pixels
+FLAT = 2  # from this multiple of the loss before the crash on, the axis is logarithmic
+SECONDS = 6  # that the race takes on the screen
+BEFORE, CALM = "before", "no crash"  # names of lines
+_COLOURS = {GREEN: "good", VERMILION: "up", PURPLE: "table", BLUE: "down"}
+_LETTER = 6.4  # CSS pixels, of a name beside the end of its line
+Points = list[tuple[float, float]]  # iterations after the crash, loss
 
 
 @dataclass(frozen=True)
@@ -45,8 +40,9 @@ class Ways:
     """The lines of one race.
 
     smooth: smoothed losses, which rework is counted with; else as measured. lines, ends: by method,
-    see `way_back`. calm: the undisturbed training, as far as it is drawn. before: up to the
-    failure, which is at 0. cap: iterations after which rework is no longer counted.
+    see `way_back`. calm: the training that did not crash, as far as it is drawn. before: up to the
+    crash, which is at 0; empty if that is not known. cap: after how many iterations a method is
+    given up.
     """
 
     smooth: bool
@@ -58,7 +54,7 @@ class Ways:
 
     @property
     def level(self) -> float:
-        """The loss before the failure."""
+        """The loss before the crash."""
         return self.calm[0][1]
 
 
@@ -76,13 +72,13 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
         {name: end for name, (_, end) in ways.items()},
         [(float(r), calm[r]) for r in range(until + 1)],
         [(float(i + 1 - len(before)), loss) for i, loss in enumerate(before)],
-        len(calm) - 1,
+        outcomes[0].since + len(calm) - 1,
     )
 
 
 def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
     """The line of one method up to where its loss is back, and when that is; None if never."""
-    values = o.race.on_trend if smooth else o.race.restored
+    values = o.on_trend if smooth else o.race.restored
     rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
     whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
     if not capped and smooth and rework > 0:
@@ -92,76 +88,94 @@ def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
     return whole, None if capped else whole[-1][0]
 
 
-def race_figure(
-    ways: Ways, words: RaceWords, at: int, height: int, names: Mapping[str, str] | None = None
-) -> go.Figure:
-    """The lines of a race; each ends where its loss is back.
+def race_picture(
+    outcomes: Sequence[Outcome],
+    at: int,
+    text: str = "",
+    about: str = "",
+    *,
+    smooth: bool = True,
+    over: bool = True,
+) -> Picture:
+    """The loss of each method after a crash, and of the training that did not crash.
 
-    at: the iteration of the failure. height: in pixels. names: of the methods in the legend, where
-    they differ from their own.
+    Args:
+        outcomes: of one seed so far, at least one; the last may be under way.
+        at: the iteration of the crash.
+        text: what came of it, in words; "" for when each method is back.
+        about: more words beside the title.
+        smooth: see `Ways`.
+        over: whether no method is under way; then the race is played.
     """
-    x = f"iterations after the {words.event} (at iteration {at})"
-    figure = base_figure(x, "loss on held-out examples", height)
-    last = ways.calm[-1][0]
-    figure.update_xaxes(range=[ways.before[0][0] if words.before else -0.02 * last, last])
-    figure.add_hline(
-        ways.level,
-        line={"color": GREY, "dash": "dash", "width": 1},
-        annotation={"text": f"before the {words.event}", "xanchor": "right", "x": 1},
-    )
-    if words.before:
-        figure.add_vline(0, line={"color": GREY, "dash": "dash", "width": 1})
-        figure.add_trace(_line(words.before, GREY, "solid", None, ways.before))
-    figure.add_trace(_line(words.calm, GREY, "dot", None, ways.calm))
+    ways = ways_back(outcomes, smooth)
+    lines = [
+        _line(BEFORE, "grey", "solid", ways.before),
+        _line(CALM, "grey", "dot", ways.calm) | {"label": CALM},
+    ]
     for name, points in ways.lines.items():
-        colour, symbol, dash = STYLES[name]
-        shown = (names or {}).get(name, name)
-        figure.add_trace(_line(shown, colour, dash, symbol, points))
-    return figure
-
-
-def _line(name: str, colour: str, dash: str, symbol: str | None, points: Points) -> go.Scatter:
-    """A line whose first and last points are marked."""
-    last = len(points) - 1
-    sizes = [10 if symbol and i in (0, last) else 0 for i in range(len(points))]
-    return go.Scatter(
-        name=name,
-        x=[round(x, 4) for x, _ in points],
-        y=[plotted(y) for _, y in points],
-        mode="lines+markers" if symbol else "lines",
-        line={"color": colour, "dash": dash, "width": 2},
-        marker={"symbol": symbol, "size": sizes, "color": colour, "opacity": 1},
-        hovertemplate="%{y:.4f}",
+        colour, _, dash = STYLES[name]
+        running, end = not over and name == outcomes[-1].method.name, ways.ends[name]
+        price = f" {amount_text(points[-1][0])}" if end is not None else f" > {ways.cap}"
+        label = {"label": name if running else f"{name}{price}", "ends": not running}
+        lines.append(_line(name, _COLOURS[colour], dash, points) | label)
+    losses = [y for line in lines for y in line["y"] if y is not None]
+    measure = "smoothed loss" if smooth else "loss as measured"
+    return Picture(
+        "curves",
+        TITLE,
+        f"{measure}, by iterations after the crash{about}",
+        text or race_sentence(ways),
+        {
+            "lines": lines,
+            "marks": [{"step": 0, "text": f"crash at {at}", "strong": True}],
+            "level": {"y": plotted(ways.level), "text": f"{short_loss_text(ways.level)} before"},
+            "range": [ways.before[0][0] if ways.before else 0, ways.calm[-1][0]],
+            "log": min(losses) > 0 and max(losses) > FLAT * ways.level,  # else all lie on the level
+            "unit": "iteration",
+            "height": HEIGHT,
+            "right": round(10 + _LETTER * max(len(line["label"]) for line in lines)),
+            "clickable": False,
+        }
+        | ({"play": SECONDS} if over else {}),
+        partial(race_table, ways),
     )
 
 
-def race_sentence(ways: Ways, words: RaceWords) -> str:
+def _line(name: str, colour: str, dash: str, points: Points) -> dict[str, Any]:
+    return {
+        "name": name,
+        "label": "",
+        "colour": colour,
+        "dash": dash,
+        "x": [round(x, 4) for x, _ in points],
+        "y": [plotted(y) for _, y in points],
+    }
+
+
+def race_sentence(ways: Ways) -> str:
     """When each method is back."""
     back = {name: end for name, end in ways.ends.items() if end is not None}
     parts = [
-        f"{name} {'immediately' if end == 0 else f'after {end:.3g}'}"
+        f"{name} {f'after {amount_text(end)}' if end else 'at once'}"
         for name, end in sorted(back.items(), key=lambda item: item[1])
     ]
     never = [name for name, end in ways.ends.items() if end is None]
     if never:
         parts.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
-    ends_at = "it is back, or at the cap" if never else "it is back"
+    ends_at = "it is back, or given up" if never else "it is back"
     return (
-        f"{'Smoothed loss' if ways.smooth else 'Loss'} before the {words.event}: "
-        f"{loss_text(ways.level, 4)}. Recovered: {', '.join(parts)}. Each line ends where "
-        f"{ends_at}."
+        f"{'Smoothed loss' if ways.smooth else 'Loss'} before the crash: "
+        f"{loss_text(ways.level, 4)}. Back: {', '.join(parts)}. Each line ends where {ends_at}."
     )
 
 
-def race_table(ways: Ways, words: RaceWords) -> pd.DataFrame:
+def race_table(ways: Ways) -> pd.DataFrame:
     """Losses at whole iterations; empty where a line has ended."""
-    columns = {words.calm: ways.calm, **ways.lines}
-    if words.before:
-        columns = {words.before: ways.before, **columns}
+    columns = {BEFORE: ways.before, CALM: ways.calm, **ways.lines}
     whole = {name: {x: y for x, y in points if x == int(x)} for name, points in columns.items()}
     rows = sorted({x for own in whole.values() for x in own})
     sign = "+.0f" if rows[0] < 0 else ".0f"
     table: dict[str, list[object]] = {"iteration": [format(x, sign) if x else "0" for x in rows]}
     for name, own in whole.items():
         table[name] = [loss_text(own[x], 5) if x in own else "" for x in rows]
-    return pd.DataFrame(table)
+    return pd.DataFrame(table).drop(columns=[] if ways.before else [BEFORE])

@@ -40,13 +40,16 @@ def show_figures(name: str) -> None:
 
 
 def figures(name: str) -> None:
-    """Draw a page's Plotly figures in two columns; of an odd number, the first is as wide."""
+    """Draw a page's pictures and Plotly figures in two columns; an odd first one is as wide."""
     found = _read()["pages"][name]
     ink, theme = _read()["ink"], st.context.theme.type or "light"
     odd = len(found["panels"]) % 2
     grid = st.grid(2, min_column_width=420, border=True, key="recorded")
     for i, panel in enumerate(found["panels"]):
         with grid.cell(column_span=2 if odd and i == 0 else 1):
+            if "picture" in panel:
+                picture.mount({**panel, "recorded": True}, f"recorded-{i}")
+                continue
             st.markdown(f"**{panel['title']}**")
             text = json.dumps(panel["figure"]).replace(ink["light"], ink[theme])
             with DRAWING:

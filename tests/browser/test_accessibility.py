@@ -15,7 +15,7 @@ PAGES = {
     "Live": "[data-picture=examples]",
     "Learn": "[data-picture=restart] svg",
     "Tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
-    "Recover": ".st-key-panel-race .js-plotly-plot .main-svg",
+    "Recover": "[data-picture=curves] svg",
     "Inspect": ".st-key-verify button",
     "Export": ".st-key-download-all button",
     "Glossary": ".st-key-glossary-asked",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from lcviz.live.loss_picture import loss_picture
 from lcviz.ui.picture import script, style
+from lcviz.ui.race import HEIGHT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Line = dict[str, Any]
+Motion = Literal["no-preference", "reduce"]
 LOOK = """() => {
     const box = (node) => { const { left, right, top, bottom } = node.getBoundingClientRect();
         return { left, right, top: top + 3, bottom: bottom - 1 }; }; // the letters
@@ -53,25 +55,102 @@ RACES = {
 }
 
 
-def shown(browser: Browser, size: int = 800, **data: Any) -> Page:
-    """A page with nothing but the picture of these data."""
-    known = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
+def shown(browser: Browser, size: int = 800, motion: Motion = "no-preference", **data: Any) -> Page:
+    """A page with nothing but the picture of these data, where time stands still."""
     module = script("curves").replace("export default function (", "window.draw = function (", 1)
-    page = browser.new_page(offline=True, viewport={"width": size, "height": 400})
+    page = browser.new_page(
+        offline=True, viewport={"width": size, "height": 400}, reduced_motion=motion
+    )
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
     page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
     page.add_script_tag(content=module)
+    draw(page, data)
+    return page
+
+
+def draw(page: Page, data: dict[str, Any]) -> None:
+    """Draw these data, again if something is there already."""
+    known = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
     page.evaluate(
         "data => window.draw({ data, parentElement: document.body })",
         known | {"unit": "iteration", "clickable": False} | data,
     )
-    return page
 
 
 @pytest.mark.parametrize("lines", RACES.values(), ids=RACES)
 def test_words_stand_where_no_line_is(browser: Browser, lines: list[Line]) -> None:
     level = {"y": 0.3, "text": "0.300 before"}
-    with shown(browser, lines=[BEFORE, *lines], level=level, range=[-10, 40], height=104) as page:
+    known = {"level": level, "range": [-10, 40], "height": HEIGHT}
+    with shown(browser, lines=[BEFORE, *lines], **known) as page:
         assert page.evaluate(LOOK) == []
+
+
+RACE = {
+    "lines": [
+        BEFORE,
+        line("no crash", [0, 10], [0.3, 0.2], ends=False),
+        line("full 2", [0, 2], [0.4, 0.3]),
+        line("SCAR 8", [0, 8], [1.1, 0.3]),
+    ],
+    "range": [-10, 10],
+    "height": HEIGHT,
+    "text": "full wins",
+    "play": 6,
+}
+PLAYED = """() => {
+    const seen = (nodes) => [...nodes].filter(node => node.checkVisibility({
+        visibilityProperty: true, opacityProperty: true }));
+    const words = (select) => seen(document.querySelectorAll(select)).map(n => n.textContent);
+    const dots = seen(document.querySelectorAll('g.now circle'));
+    return [words('g.now text'), words('g.names > g'), dots.length, words('p.text')];
+}"""
+OVER = [[], ["full 2", "SCAR 8", "no crash"], 0, ["full wins"]]
+
+
+def test_a_race_is_played_once_and_again_on_a_click(browser: Browser) -> None:
+    """Whatever draws the same lines again meanwhile: a page that looks every second does."""
+    with shown(browser, **RACE) as page:
+        assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
+        page.clock.run_for(3000)
+        seen = page.evaluate(PLAYED)
+        assert seen == [["iteration 3"], ["full 2"], 2, []]  # 10 · ½ ** 1.5
+        draw(page, RACE)
+        assert page.evaluate(PLAYED) == seen
+        page.clock.run_for(3100)
+        assert page.evaluate(PLAYED) == OVER
+        draw(page, RACE)
+        page.clock.run_for(100)
+        assert page.evaluate(PLAYED) == OVER
+        again = page.get_by_role("button", name="See it again")
+        again.click()
+        page.clock.run_for(1000)
+        assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
+        draw(page, RACE | {"play": None})  # another picture in its place
+        assert page.evaluate(PLAYED) == OVER
+        assert again.count() == 0
+
+
+def test_a_dot_is_where_its_line_ends(browser: Browser) -> None:
+    with shown(browser, **RACE) as page:
+        page.clock.run_for(3000)
+        front = page.locator("g.now > line").bounding_box()
+        for dot in page.locator("g.now circle").all():
+            box = dot.bounding_box()
+            assert box
+            assert front
+            assert abs(box["x"] + box["width"] / 2 - front["x"]) < 1
+        window = page.locator("g.now rect")
+        wide = float(window.get_attribute("width") or 0)
+        assert wide == float(page.locator("g.now > line").get_attribute("x1") or 0)
+
+
+@pytest.mark.parametrize("more", [{"motion": "reduce"}, {"recorded": True}])
+def test_the_end_is_there_at_once(browser: Browser, more: dict[str, Any]) -> None:
+    """For whoever wants no motion, and where nothing can be used yet."""
+    with shown(browser, **RACE | more) as page:
+        assert page.evaluate(PLAYED) == OVER
+        assert page.get_by_role("button").count() == 0
 
 
 def test_twelve_lines_that_end_together_can_be_told_apart(browser: Browser) -> None:

@@ -19,7 +19,7 @@ def test_it_opens_with_its_answer(tab: MakeTab) -> None:
     page, expecting = visitor.page, visitor.expecting
     expecting(page.get_by_text("Recorded with")).to_have_count(0)  # this server's own is there
     title = page.get_by_role("heading", level=1)
-    told = r"Tune: x = \d bits?.* meets the limit: .+ % of float32, at most \d+\.\d iterations lost"
+    told = r"Tune: x = \d bits?.* meets the limit: .+ % of float32, a crash costs at most \d"
     expecting(title).to_have_text(re.compile(told))
     frontier = visitor.figure("frontier")
     visitor.check_on_first_screen(title)

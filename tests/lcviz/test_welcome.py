@@ -41,7 +41,7 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         assert page["title"] == other["title"]
         assert [panel["title"] for panel in page["panels"]] == [p["title"] for p in other["panels"]]
         for panel, same in zip(page["panels"], other["panels"], strict=True):
-            traces, others = panel["figure"]["data"], same["figure"]["data"]
+            traces, others = (lines_of(one) for one in (panel, same))
             assert [t.get("name") for t in traces] == [t.get("name") for t in others]
     # Which buckets are kept at one step depends on how losses round; sums over all steps hardly do.
     sizes = [sizes_of(one["pages"]["inspect"]) for one in (found, now)]
@@ -51,6 +51,12 @@ def test_the_recording_is_the_example(compiled: None) -> None:
         assert shown == nbytes[EXAMPLE_OPENS // EXAMPLE.interval - 1]
         each = shown / sum(bar["kept"] for bar in one["buckets"]["buckets"])
         assert 0.5 < each < 1, "bytes for each value that is kept: its code, and the zeros before"
+
+
+def lines_of(panel: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a picture of our own, or of Plotly's."""
+    found: list[dict[str, Any]] = panel.get("lines") or panel["figure"]["data"]
+    return found
 
 
 def sizes_of(page: dict[str, Any]) -> list[int]:
@@ -100,7 +106,10 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
         own = found["pages"][name]
         assert page.title[0].value == own["title"]
         figures = [json.loads(e.proto.spec) for e in page.get("plotly_chart")]
-        assert [f["data"] for f in figures] == [p["figure"]["data"] for p in own["panels"]]
+        ours = [p for p in own["panels"] if "picture" in p]
+        assert pictures == [{**p, **behind(p["title"]), "recorded": True} for p in ours]
+        drawn = [p["figure"]["data"] for p in own["panels"] if p not in ours]
+        assert [f["data"] for f in figures] == drawn
         assert page.markdown[0].value.startswith("A recording: ")
     else:
         assert page.info[0].value.startswith("The server has just started")
@@ -120,11 +129,12 @@ def test_no_figure_is_drawn_while_pandas_is_half_imported(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(welcome, "import_module", importing)
     monkeypatch.setattr(recording.st, "plotly_chart", drawing)
+    monkeypatch.setattr(recording.picture, "mount", lambda *_: None)
     welcome.load()
     recording.show_figures("recover")
     # Whatever else is imported in this process comes after it.
     assert list(held)[:2] == ["lcviz.server.compilation", "pandas"]
     assert held["pandas"]
-    assert held["recorded-0"]
+    assert held["recorded-1"]  # the first is the race
     assert not held["lcviz.dashboard"]
     assert not recording.DRAWING.locked()

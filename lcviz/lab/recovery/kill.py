@@ -25,7 +25,7 @@ from .methods import Method
 from .recovery import Outcome, Protocol, fail_and_recover
 
 BEFORE = 30  # iterations before the crash whose losses are drawn
-CAPS = (100, 50, 25, 10)  # iterations that rework is looked for: the first that there is time for
+CAPS = (100, 50, 25, 10)  # iterations after T to look for rework: the first that fits
 SECONDS = 300.0  # longer races are not offered
 
 
@@ -109,7 +109,8 @@ class Crash:
     workload, seed: what was trained. fail_at: T, the last iteration. interval: iterations between
     checkpoints. ours: its own way to save, its chain and the newest step. share: of float32, what
     its records after the base took on average. died_as: the fingerprint of its model at T. went_on:
-    steps from which it resumed after earlier crashes. cap: the most rework that is looked for.
+    steps from which it resumed after earlier crashes. cap: the most rework after T that is looked
+    for.
     """
 
     workload: Workload
@@ -189,6 +190,6 @@ class Crash:
         done -= plan[1]
         for method, most in zip(self.methods, plan[2:], strict=True):
             if done < most:
-                return f"Racing back: {method.name}, {done} of {self.cap} at most"
+                return f"Racing back: {method.name}, {done} of {most} at most"
             done -= most
         return "Counting"

@@ -1,10 +1,11 @@
 """Recovery: how much work a crash costs with each way to save, at equal bytes on disk.
 
 Protocol. Train with a fixed order of batches, save every few iterations with every method, and let
-the training fail at iteration T. Each method restores what it has; the training goes on from T + 1
-with the same batches. Rework is how many iterations pass until the loss on fixed held-out examples
-is again at or below its value just before the failure. A restart without the optimizer's state may
-begin there and rise at once: it is back when it is there again.
+the training fail at iteration T. Each method restores its newest checkpoint, of iteration c, and
+the training goes on from c + 1 with the same batches. The price of the failure, rework, is how many
+iterations have to be repeated: the T - c since the checkpoint, and those after them until the loss
+on fixed held-out examples is again at or below its value just before the failure. A restart without
+the optimizer's state may begin there and rise at once: it is back when it is there again.
 
 A training's loss jumps between iterations by more than it falls. So rework is counted on its
 trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the restored
@@ -44,12 +45,12 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: the most rework that is looked for. smooth: w, iterations on either side. optimizer:
-    whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun: whether it
-    has one, of zeros, before the first iteration: checkpoints then have the same tensors from the
-    first on. before: for how many iterations before the failure losses are returned, too. first:
-    the iteration of the first checkpoint. whole: whether a race goes on to the cap when the loss is
-    back. Raises ProtocolError.
+    cap: the most rework that is looked for after T. smooth: w, iterations on either side.
+    optimizer: whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun:
+    whether it has one, of zeros, before the first iteration: checkpoints then have the same tensors
+    from the first on. before: for how many iterations before the failure losses are returned, too.
+    first: the iteration of the first checkpoint. whole: whether a race goes on to the cap when the
+    loss is back. Raises ProtocolError.
     """
 
     fail_at: int = 80
@@ -71,22 +72,27 @@ class Protocol:
                 f"{self.smooth}, before {self.before}, first {self.first}"
             )
 
+    @property
+    def since(self) -> int:
+        """T - c, iterations from the newest checkpoint to the failure."""
+        return (self.fail_at - self.first) % self.interval
+
     def iterations(self, methods: int) -> tuple[int, ...]:
         """Iterations at most: up to the failure, on without one, and after each restore."""
-        return self.fail_at, *(methods + 1) * [self.cap + self.smooth]
+        return self.fail_at, self.cap + self.smooth, *methods * [self.since + self.cap]
 
 
 @dataclass(frozen=True)
 class Race:
-    """Losses on the probe from the failure on, T first.
+    """Losses on the probe.
 
     undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
-    averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
-    restoring), T + 1, ..., until it was back both on the trend and without smoothing, or to the
-    cap; two at least.
+    averaged over 2w + 1 iterations. restored: of the restored one, at iterations c (right after
+    restoring), c + 1, ..., until it was back both on the trend and without smoothing, or to the
+    cap; two from T on at least.
 
     before, trend_before: as measured and averaged, of the iterations before T that the protocol
-    asks for, T last; fewer if it failed early.
+    asks for, from c on at least, T last; fewer if it failed early.
     """
 
     undisturbed: tuple[float, ...]
@@ -95,23 +101,18 @@ class Race:
     before: tuple[float, ...] = ()
     trend_before: tuple[float, ...] = ()
 
-    @property
-    def on_trend(self) -> tuple[float, ...]:
-        """The trend plus what the restored training is above the undisturbed one."""
-        return tuple(t + r - u for t, r, u in zip(self.trend, self.restored, self.undisturbed))
-
 
 @dataclass(frozen=True)
 class Outcome:
     """What one method made of one failure.
 
-    rework: iterations, on the trend; if capped as many as were tried, which is the protocol's cap
-    once the race is over. rework_raw: whole iterations until the loss itself is at or below that
+    rework: the price in iterations, on the trend; if capped as many as were tried, up to the
+    protocol's cap after T. rework_raw: whole iterations until the loss itself is at or below that
     before the failure, without any smoothing; as many as were tried if it never was. loss_before,
     loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0|| of the model. nbytes:
     of a checkpoint after the first, on disk, the mean. share: of the float32 size. save_seconds: of
     one save, median; seconds: of an iteration of training, median. race: the
-    losses that rework was counted on.
+    losses that rework was counted on. since: T - c, the part of rework that was never saved.
     """
 
     method: Method
@@ -127,22 +128,35 @@ class Outcome:
     save_seconds: float
     seconds: float
     race: Race
+    since: int = 0
+
+    @property
+    def on_trend(self) -> tuple[float, ...]:
+        """The trend plus what the restored training is above the undisturbed one, from c on."""
+        trend, calm = (
+            before[-1 - self.since : -1] + after
+            for before, after in (
+                (self.race.trend_before, self.race.trend),
+                (self.race.before, self.race.undisturbed),
+            )
+        )
+        return tuple(t + r - u for t, r, u in zip(trend, self.race.restored, calm))
 
     @property
     def capped_raw(self) -> bool:
         """Whether the loss itself was not back when the cap was reached."""
-        return not any(loss <= self.loss_before for loss in self.race.restored)
+        return not any(loss <= self.loss_before for loss in self.race.restored[self.since :])
 
     def after(self, restored: Sequence[float]) -> Outcome:
-        """The same with these losses of the restored training."""
-        excess = [loss - calm for loss, calm in zip(restored, self.race.undisturbed)]
-        rework = crossing(self.race.trend, excess)
-        raw = [r for r, loss in enumerate(restored) if loss <= self.loss_before]
+        """The same with these losses of the restored training, from c on."""
+        again = restored[self.since :]
+        more = crossing(self.race.trend, [u - v for u, v in zip(again, self.race.undisturbed)])
+        raw = [self.since + r for r, loss in enumerate(again) if loss <= self.loss_before]
         tried = len(restored) - 1
         return replace(
             self,
-            rework=tried if rework is None else rework,
-            capped=rework is None,
+            rework=tried if more is None else self.since + more,
+            capped=more is None,
             rework_raw=raw[0] if raw else tried,
             race=replace(self.race, restored=tuple(restored)),
         )
@@ -194,7 +208,8 @@ def fail_and_recover(
         whole = training.state()
         return whole if p.optimizer else {"model": whole["model"]}
 
-    since = max(p.fail_at - p.before - p.smooth, 0)  # the first iteration whose loss is needed
+    told = p.fail_at - max(p.before, p.since)  # the first iteration whose trend is needed
+    since = max(told - p.smooth, 0)  # and the first whose loss is
     with ExitStack() as stack:
         savers = []
         for method in methods:
@@ -225,7 +240,7 @@ def fail_and_recover(
         losses[t] = training.task.probe_loss()
     whole = smoothed([losses[t] for t in sorted(losses) if t >= since], p.smooth)
     trend = whole[p.fail_at - since :]
-    told = range(max(p.fail_at - p.before, 0), p.fail_at + 1) if p.before else range(0)
+    before = range(max(told, 0), p.fail_at + 1) if told < p.fail_at else range(0)
     undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
     moved = distance(end, start)
     for i, (method, saved, own, its) in enumerate(zip(methods, restored, sizes, spent)):
@@ -250,16 +265,17 @@ def fail_and_recover(
                 undisturbed,
                 tuple(trend),
                 (),
-                tuple(losses[t] for t in told),
-                tuple(whole[t - since] for t in told),
+                tuple(losses[t] for t in before),
+                tuple(whole[t - since] for t in before),
             ),
+            p.since,
         )
         found.append(untried.after(race))
-        # Two losses at least: the second shows whether a loss that is back stays there.
-        while len(race) <= p.cap and (
-            p.whole or len(race) < 2 or found[-1].capped or found[-1].capped_raw
+        # Two losses from T on at least: the second shows whether a loss that is back stays there.
+        while len(race) <= p.since + p.cap and (
+            p.whole or len(race) < p.since + 2 or found[-1].capped or found[-1].capped_raw
         ):
-            iterate(p.fail_at + len(race))
+            iterate(p.fail_at - p.since + len(race))
             race.append(training.task.probe_loss())
             found[-1] = untried.after(race)
     report(total, total, tuple(found))

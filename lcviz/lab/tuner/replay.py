@@ -1,10 +1,10 @@
 """Every setting tried out on the states of one run, which do not depend on the setting.
 
-A failure at iteration T costs what was not saved yet. What was saved is not exactly what was
-trained, so the restored loss is above the loss before the failure. Rework is the number of
-iterations in which the run itself, on its trend, fell by as much. This predicts the protocol of
-`recovery`: there the excess of a restored training over the undisturbed one is measured at every
-iteration, here it stays as it is at the failure. A failure comes just before the next checkpoint.
+A failure at iteration T costs the iterations since the checkpoint. What was saved is not exactly
+what was trained, so the restored loss is above the trained one. Rework is those iterations, and
+those after them in which the run itself, on its trend, fell by as much. This predicts the protocol
+of `recovery`: there the excess of a restored training over the undisturbed one is measured at every
+iteration, here it stays as it is at the checkpoint. A failure comes just before the next one.
 
 Sizes are of deltas, as `codec.Checkpointer` writes them of the same states. Bases are not counted:
 neither the first one nor those that follow once deltas have outgrown the last.
@@ -182,7 +182,7 @@ def _candidates(
                     off, loss = restored[setting.restores]
                     one.distances.append(off / moved)
                     if loss is not None:
-                        one.excesses[number] = loss - losses[-1]
+                        one.excesses[number] = loss - losses[number - number % setting.interval]
             done += 1
             progress(done, total)
         refused += [t.refused for t in tries if t.refused]
@@ -197,7 +197,8 @@ def _candidate(one: _Trial, layout: Layout, losses: Sequence[float]) -> Candidat
     for number, excess in one.excesses.items():
         after = trend[number:]
         found = crossing(after, [excess] * len(after))
-        reworks.append(math.inf if found is None else found)
+        since = number % one.setting.interval
+        reworks.append(math.inf if found is None else since + found)
     share, share_bound = (f(one.sizes) / layout.nbytes for f in (np.mean, upper_bound))
     if (budget := one.setting.coding.budget) is not None:
         share_bound = min(share_bound, max(budget, share))

@@ -95,12 +95,12 @@ def choose(
     if target == "size":
         why = "restores closest to what was trained"
         if best.rework_bound is not None and math.isfinite(best.rework_bound):
-            why = "has the least rework, in 95 of 100 cases"
+            why = "has the lowest price of a crash, in 95 of 100 cases"
     rework = ""
     if best.rework:
-        rework = f", mean rework {best.rework.value:.2f} iterations"
+        rework = f", and a crash costs {best.rework.value:.2f} iterations on average"
         if not math.isfinite(best.rework.value):
-            rework = ", rework beyond the end of this training"
+            rework = ", and a crash costs more than was trained"
     words = best.setting.text(unit)
     meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
     because = (
@@ -145,7 +145,7 @@ def _rival(other: Candidate, unit: str) -> str:
     kind = "equal steps" if other.setting.coding.uniform else "exponent buckets"
     rework = ""
     if other.rework and math.isfinite(other.rework.value):
-        rework = f", rework {other.rework.value:.2f}"
+        rework = f", a crash costs {other.rework.value:.2f}"
     return (
         f" The best with {kind}, {other.setting.text(unit)}: {_percent(other.rate)}, "
         f"distance {other.distance.value:.3f}{rework}."
@@ -183,7 +183,7 @@ def _words(target: str, most: float) -> str:
     what = {
         "size": "a checkpoint",
         "distance": "the relative distance",
-        "rework": "the rework after a crash",
+        "rework": "the price of a crash",
     }[target]
     return f"{what} within {_amount(target, most)}, in 95 of 100 cases"
 

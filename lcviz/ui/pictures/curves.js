@@ -9,14 +9,87 @@ const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", tab
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { body } = frame(component);
+  const { figure, body, controls } = frame(component);
   let svg = body.querySelector("svg");
   if (!svg) {
     svg = make("svg", { role: "presentation" });
-    for (const name of ["grid", "marks", "lines", "names", "hover"]) svg.append(make("g", { class: name }));
+    for (const name of ["grid", "marks", "lines", "names", "hover", "now"]) svg.append(make("g", { class: name }));
     body.append(svg);
   }
-  fitted(body, (width) => drawAll(svg, data, width, setTriggerValue));
+  fitted(body, (width) => {
+    svg.drawn = drawAll(svg, data, width, setTriggerValue);
+    if (data.play || svg.played) play(svg, data, controls, figure.querySelector("p.text"));
+  });
+}
+
+/**
+ * Let the lines grow from step 0 on, as long as data.play says, in seconds: once for the same lines,
+ * however often they are drawn, and again on a click. It begins slowly, where most of them end.
+ */
+function play(svg, data, controls, text) {
+  const last = Math.max(0, ...data.lines.filter((line) => line.label !== "").map((line) => line.x.at(-1)));
+  const moves = Boolean(data.play && last) && !data.recorded && !still();
+  each(
+    controls,
+    moves ? ["See it again"] : [],
+    (name) => name,
+    (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
+    (button) => (button.onclick = () => begin()),
+  );
+  const show = () => {
+    const share = moves ? Math.min((performance.now() - svg.began) / (1000 * data.play), 1) : 1;
+    grow(svg, data, share < 1 ? last * share ** 1.5 : null);
+    set(text, { style: share < 1 ? "opacity: 0" : null }); // it says how it ends
+    cancelAnimationFrame(svg.next);
+    if (share < 1 && svg.isConnected) svg.next = requestAnimationFrame(show);
+  };
+  const begin = () => {
+    svg.began = performance.now();
+    show();
+  };
+  const lines = moves ? JSON.stringify(data.lines) : "";
+  const known = lines === svg.played;
+  svg.played = lines;
+  if (moves && !known) begin();
+  else show();
+}
+
+/** Show what there is up to a step: the lines, ends that are reached, and where each one is. null: all. */
+function grow(svg, data, step) {
+  const { x, y, ends, height } = svg.drawn;
+  const [, , lines, names, , now] = svg.children;
+  const at = step === null ? null : x(step);
+  const reached = ({ line }) => at === null || line.x.at(-1) <= step;
+  [...names.children].forEach((name, i) => set(name, { visibility: reached(ends[i]) ? null : "hidden" }));
+  if (!now.firstChild) {
+    svg.clip = `clip-${Math.random()}`;
+    const seen = document.createElementNS(SVG, "clipPath");
+    set(seen, { id: svg.clip }).append(make("rect", { x: 0, y: 0 }));
+    now.append(seen, make("g"), make("line", { stroke: "var(--ink)", opacity: 0.4 }), make("text", { y: 12, style: `${HALO} font-size: 13px; font-weight: 600` }));
+  }
+  const [seen, dots, rule, said] = now.children;
+  set(lines, { "clip-path": at === null ? null : `url(#${svg.clip})` });
+  set(now, { visibility: at === null ? "hidden" : null });
+  const running = ends.filter((end) => !reached(end) && !end.line.y.includes(null));
+  each(
+    dots,
+    running,
+    ({ line }) => line.name,
+    () => make("circle", { r: 4 }),
+    (dot, { line }) => set(dot, { cx: at, cy: y(between(line, step)), fill: COLOURS[line.colour] }),
+  );
+  if (at === null) return;
+  set(seen.firstChild, { width: at, height });
+  set(rule, { x1: at, x2: at, y1: 16, y2: height - BOTTOM });
+  set(said, { x: at + 6 });
+  said.textContent = `${data.unit} ${Math.floor(step)}`;
+}
+
+/** The value of a line at a step. */
+function between({ x, y }, step) {
+  const i = Math.max(x.findLastIndex((own) => own <= step), 0);
+  const share = i + 1 < x.length ? (step - x[i]) / (x[i + 1] - x[i]) : 0;
+  return share ? y[i] + share * (y[i + 1] - y[i]) : y[i];
 }
 
 function drawAll(svg, data, width, send) {
@@ -103,6 +176,7 @@ function drawAll(svg, data, width, send) {
     },
   );
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
+  return { x, y, ends, height };
 }
 
 /** Places for the words of marks, below or above the curves; null if there is no room. */

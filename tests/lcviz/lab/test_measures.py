@@ -7,37 +7,33 @@ import math
 import numpy as np
 import pytest
 
-from lcviz.lab.measures import crossing, distance, lost_iterations, recent, smoothed
+from lcviz.lab.measures import crossing, distance, iterations_behind, recent, smoothed
 
 
 @pytest.mark.parametrize(
-    ("live", "restored", "iteration", "lost"),
+    ("live", "restored", "behind"),
     [
-        ([5.0, 4.0, 3.0, 2.0], 2.0, 3, 0),  # restored exactly
-        ([5.0, 4.0, 3.0, 2.0], 1.5, 3, 0),  # better than the live model: nothing is lost
-        ([5.0, 4.0, 3.0, 2.0], 2.5, 3, 1),  # the training was last as bad as that at step 2
-        ([5.0, 4.0, 3.0, 2.0], 3.0, 3, 1),  # exactly as bad as at step 2
-        ([5.0, 4.0, 3.0, 2.0], 5.0, 3, 3),  # no better than the start
-        ([5.0, 4.0, 3.0, 2.0], 9.0, 3, 3),  # worse than the start: everything, not more
-        ([5.0, 2.0, 4.0, 3.0], 3.5, 3, 1),  # the last time counts, not the first
-        ([5.0, 4.0, 3.0, 2.0], 2.0, 8, 5),  # unsaved iterations since the newest step
-        ([5.0, 4.0, 3.0, 2.0], 3.5, 8, 7),
-        ([5.0, math.nan, 3.0, 2.0], 3.5, 3, 2),  # not measured: a straight line from 0 to 2
-        ([5.0, 4.0, 3.0, math.nan], 3.5, 3, 2),
-        ([5.0, 4.0, 3.0, 2.0], math.nan, 8, None),  # a diverged model has no such step
-        ([5.0, 4.0, 3.0, 2.0], math.inf, 8, None),
+        ([5.0, 4.0, 3.0, 2.0], 2.0, 0),  # restored exactly
+        ([5.0, 4.0, 3.0, 2.0], 1.5, 0),  # better than the live model: nothing is lost
+        ([5.0, 4.0, 3.0, 2.0], 2.25, 0.25),  # a quarter of the last iteration
+        ([5.0, 4.0, 3.0, 2.0], 3.0, 1),  # exactly as bad as at step 2
+        ([5.0, 4.0, 3.0, 2.0], 5.0, 3),  # no better than the start
+        ([5.0, 4.0, 3.0, 2.0], 9.0, 3),  # worse than the start: everything, not more
+        ([5.0, 2.0, 4.0, 3.0], 3.5, 0.5),  # the last time counts, not the first
+        ([5.0, math.nan, 3.0, 2.0], 3.5, 1.5),  # not measured: a straight line from 0 to 2
+        ([5.0, 4.0, 3.0, math.nan], 3.5, 1.5),
+        ([5.0, 4.0, 3.0, 2.0], math.nan, None),  # a diverged model has no such step
+        ([5.0, 4.0, 3.0, 2.0], math.inf, None),
     ],
 )
-def test_lost_iterations(
-    live: list[float], restored: float, iteration: int, lost: int | None
-) -> None:
-    assert lost_iterations([0, 1, 2, 3], live, restored, iteration) == lost
+def test_iterations_behind(live: list[float], restored: float, behind: float | None) -> None:
+    assert iterations_behind([0, 1, 2, 3], live, restored) == behind
 
 
 def test_steps_count_not_places() -> None:
     """With a checkpoint every 10 iterations the loss is in iterations."""
-    assert lost_iterations([0, 10, 20], [3.0, 2.0, 1.0], 1.5, 24) == 9
-    assert lost_iterations([0, 10, 20], [3.0, 2.0, 1.0], 1.0, 24) == 4
+    assert iterations_behind([0, 10, 20], [3.0, 2.0, 1.0], 1.5) == 5
+    assert iterations_behind([0, 10, 20], [3.0, 2.0, 1.0], 1.0) == 0
 
 
 def test_distance() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import time
@@ -28,7 +27,7 @@ from lcviz.live.headline import describe_lost_work
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.server import runs
-from lcviz.text import CODER_NAMES, nbytes_text, percent_text
+from lcviz.text import CODER_NAMES, iterations_text, nbytes_text, percent_text
 from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
@@ -108,8 +107,7 @@ def test_the_headline_is_that_of_the_newest_checkpoint(live: Live) -> None:
     )
     steps = [k.step for k in snapshot.checkpoints]
     as_bad = np.interp(-restored_means[-1], np.negative(live_means), steps)  # losses fall
-    cost = f"a crash now repeats about {math.ceil(6 - as_bad)} iteration"
-    assert top["crash"].startswith(cost)
+    assert top["crash"] == f"a crash now costs about {iterations_text(6 - as_bad)}"
     assert top["kept"] is None
 
 
@@ -765,11 +763,11 @@ def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("measured", "above", "iteration", "said"),  # above: how far the restored loss is
     [
-        ([5.0, 4.0, 3.0, 2.0], 0.5, 3, "repeats about 1 iteration"),  # the mean falls by half
-        ([5.0, 3.0, 4.0, 2.0], 0.5, 3, "repeats about 1 iteration"),  # a jump changes little
-        ([5.0, 4.0, 3.0, 2.0], 0.5, 9, "repeats about 7 iterations"),  # 6 since step 3
-        ([5.0, 4.0, 3.0, None], -0.5, 3, "repeats less than 1 iteration"),
-        ([5.0, None, None, None], -0.5, 3, "repeats less than 1 iteration"),
+        ([5.0, 4.0, 3.0, 2.0], 0.5, 3, "costs about 1 iteration"),  # the mean falls by half
+        ([5.0, 3.0, 4.0, 2.0], 0.5, 3, "costs about 1 iteration"),  # a jump changes little
+        ([5.0, 4.0, 3.0, 2.0], 0.5, 9, "costs about 7 iterations"),  # 6 since step 3
+        ([5.0, 4.0, 3.0, None], -0.5, 3, "costs less than 0.1 iterations"),
+        ([5.0, None, None, None], -0.5, 3, "costs less than 0.1 iterations"),
     ],
 )
 def test_losses_that_lag_behind_cost_nothing(

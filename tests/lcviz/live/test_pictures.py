@@ -380,7 +380,7 @@ def test_predictions_are_the_model_s(finished_runs: Finished) -> None:
 def test_headline(finished_runs: Finished, retry: Retry) -> None:
     shown = newest(finished_runs())
     saved = finished_runs().snapshot().checkpoints
-    crash = "a crash now repeats nothing"
+    crash = "a crash now costs nothing"
     data = check(headline(shown, saved, "iteration 6 of 6", crash, "2 bits"))
     assert data["share"] == shown.nbytes / 31_400
     assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("server")
 SECONDS = 60
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
-PANELS = {"rework", "race"}
+PANELS = {"rework"}
 Recovering = Callable[..., Any]
 
 
@@ -229,10 +229,10 @@ def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
     assert "python -m lcviz.recover.record" in how
     assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
     assert page.charts == PANELS
-    lines = {trace["name"]: trace for trace in page.figure("race")["data"]}
+    lines = {line["name"]: line for line in page.picture("race")["lines"]}
     assert lines["SCAR"]["x"][-1] == round(own.by_seed[0][1].rework, 4)
     page.set("segmented_control", "recover_seed_5", 3)
-    lines = {trace["name"]: trace for trace in page.figure("race")["data"]}
+    lines = {line["name"]: line for line in page.picture("race")["lines"]}
     assert lines["SCAR"]["x"][-1] == round(own.by_seed[3][1].rework, 4)
 
 

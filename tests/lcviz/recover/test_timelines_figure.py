@@ -130,12 +130,12 @@ def test_what_a_crash_would_cost(check_figure: Check) -> None:
     _, alone, _ = costs(check_figure(timelines_panel(FOUND, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
     assert panel.sentence == (
-        "A crash of the machine costs at most, in iterations: synchronous 1, asynchronous 1, "
-        "merged 1. Merging 8 deltas stops the loop for 36 ms."
+        "A crash of the machine costs at most, in iterations since the checkpoint: synchronous 1, "
+        "asynchronous 1, merged 1. Merging 8 deltas stops the loop for 36 ms."
     )
     alone = timelines_panel(FOUND[:2], 0.02, False, (0.012, 0.025))
     assert alone.sentence.endswith(
-        "alone costs at most, in iterations: synchronous 1, asynchronous 1."
+        "alone costs at most, in iterations since the checkpoint: synchronous 1, asynchronous 1."
     )
     assert check_figure(alone)["layout"]["xaxis"]["range"] == [12, 25]
 

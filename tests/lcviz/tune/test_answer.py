@@ -35,7 +35,7 @@ def test_bits_first_and_what_comes_closer() -> None:
     assert found.tuned.recommended is BITS
     assert found.closer is nearer
     assert found.headline == (
-        "x = 3 bits meets the limit: 1.5 % of float32, at most 0.5 iterations lost"
+        "x = 3 bits meets the limit: 1.5 % of float32, a crash costs at most 0.5 iterations"
     )
     assert found.tuned.because.startswith("In bits: 3 bits, ")
     assert answer((BITS, budget(0.01, 0.6)), "rework", 3.0).closer is None
@@ -54,8 +54,8 @@ def test_where_no_bits_meet_the_limit() -> None:
     assert found.tuned.recommended is other
     assert found.closer is None
     assert found.headline == (
-        "no number of bits meets the limit, budget 2.00 % does: 3 % of float32, at most 0.2 "
-        "iterations lost"
+        "no number of bits meets the limit, budget 2.00 % does: 3 % of float32, a crash costs "
+        "at most 0.2 iterations"
     )
     assert answer((BITS, other), "rework", 0.1).headline == "no tested setting meets this limit"
     alone = answer((other,), "rework", 0.3)
@@ -80,7 +80,7 @@ def test_few_failures_are_told() -> None:
 
 
 def test_in_words() -> None:
-    lost = "1.5 % of float32, at most 0.5 iterations lost"
+    lost = "1.5 % of float32, a crash costs at most 0.5 iterations"
     every_second = replace(BITS, setting=Setting(Coding(3), 2))
     assert described(every_second) == f"x = 3 bits every 2: {lost}"
     everything = replace(BITS, setting=Setting(Coding(None), 1))
@@ -88,6 +88,6 @@ def test_in_words() -> None:
     in_buckets = replace(BITS, setting=Setting(Coding(budget=0.02, quantizer="exponent"), 1))
     assert described(in_buckets) == f"budget 2.00 % in buckets: {lost}"
     never = replace(BITS, rework_bound=math.inf)
-    assert described(never).endswith("more lost than trained")
+    assert described(never).endswith("a crash costs more than was trained")
     alone = replace(BITS, rework=None, rework_bound=None)
     assert described(alone).endswith("distance at most 10.00 %")

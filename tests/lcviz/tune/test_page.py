@@ -301,7 +301,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert "for every checkpoint" in page.at.title[0].proto.help
     page.set("toggle", "tables", True)
     (table,) = (t.value for t in page.at.table)
-    assert "rework" not in table
+    assert "price" not in table
 
 
 def test_own_files_too_few_for_an_interval(

@@ -55,9 +55,9 @@ def test_rework(check_figure: Check) -> None:
     assert drawn[LIMIT] == [(2, 2), (8, 2)]
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
-    assert "Not drawn: 1 that lose more than 25" in panel.sentence
-    assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
-    assert panel.table["rework, 95 of 100 below"].tolist() == [
+    assert "Not drawn: 1 that cost more than 25 iterations after a crash" in panel.sentence
+    assert panel.table["price"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
+    assert panel.table["price, 95 of 100 below"].tolist() == [
         "not reached",
         "6.00",
         "1.50",
@@ -112,7 +112,7 @@ def test_distance_without_a_loss(check_figure: Check) -> None:
     figure = check_figure(panel)
     assert figure["layout"]["yaxis"]["type"] == "log"
     assert [y for _, y in points(figure)["Pareto frontier"]] == [0.5, 0.001]
-    assert "rework" not in panel.table
+    assert "price" not in panel.table
     assert "for every checkpoint" in panel.table
     assert "saved every checkpoint" in panel.table["setting"][0]
 

@@ -46,7 +46,7 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     for step in range(1, 11):
         restored.iterate(step)
     after = [restored.task.probe_loss()]
-    for step in range(13, 28):
+    for step in range(11, 28):
         restored.iterate(step)
         after.append(restored.task.probe_loss())
     full = seeds[0][0]
@@ -55,8 +55,10 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     assert race.trend == pytest.approx(
         [np.mean([losses[t + k] for k in range(-2, 3)]) for t in range(12, 28)]
     )
-    assert 1 < len(race.restored) < 16
-    assert list(race.restored) == after[: len(race.restored)]
+    assert list(race.restored) == after[:4]  # from 10 to 13: at 12 it is back
+    assert (full.rework, full.rework_raw, full.since) == (2, 2, 2)
+    assert full.on_trend[2:] == pytest.approx(race.trend[:2])
+    assert full.on_trend[:2] == pytest.approx(race.trend_before[:2])
     assert race.restored[0] == full.loss_restored
     assert race.undisturbed[0] == full.loss_before
 
@@ -65,12 +67,13 @@ def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> N
     for outcome in (o for own in seeds for o in own):
         race, rework = outcome.race, outcome.rework
         assert len(race.trend) == len(race.undisturbed) == SHORT.cap + 1
-        line = np.array(race.on_trend) - race.trend[0]
-        if not outcome.capped and rework > 0:
-            assert np.all(line[: math.ceil(rework)] > 0)
+        line = np.array(outcome.on_trend) - race.trend[0]
+        assert rework >= outcome.since == SHORT.since == 2  # what was not saved is always repeated
+        if not outcome.capped and rework > 2:
+            assert np.all(line[2 : math.ceil(rework)] > 0)
             assert np.interp(rework, np.arange(len(line)), line) == pytest.approx(0, abs=1e-12)
-        back = [r for r, loss in enumerate(race.restored) if loss <= outcome.loss_before]
-        assert outcome.rework_raw == (back[0] if back else SHORT.cap)
+        back = [r for r, loss in enumerate(race.restored) if r > 1 and loss <= outcome.loss_before]
+        assert outcome.rework_raw == (back[0] if back else 2 + SHORT.cap)
 
 
 def test_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:

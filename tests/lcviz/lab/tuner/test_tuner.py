@@ -138,7 +138,7 @@ def test_a_target_of_size_wants_the_least_rework() -> None:
     assert found.recommended.share < found.recommended.share_bound <= 0.06
     for c in found.candidates:
         assert c.share_bound > 0.06 or c.rework_bound >= found.recommended.rework_bound
-    assert "has the least rework" in found.because
+    assert "has the lowest price of a crash" in found.because
 
 
 def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
@@ -146,7 +146,7 @@ def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
     every = [replace(c, rework=lost, rework_bound=math.inf) for c in tuned.candidates]
     found = choose(every, "size", 1.0)
     assert "restores closest" in found.because
-    assert "beyond the end of this training" in found.because
+    assert "a crash costs more than was trained" in found.because
 
 
 def test_checkpoints_without_a_training(own: OwnSeries) -> None:
