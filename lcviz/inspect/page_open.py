@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 import weakref
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import streamlit as st
 
@@ -21,20 +20,24 @@ from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_conten
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
-from lcviz.server.foreign_files import CHAIN, chain_inside, extract
-from lcviz.text import nbytes_text, plain
-from lcviz.ui import session, widgets
+from lcviz.server.foreign_files import CHAIN, chain_inside
+from lcviz.server.quota import VisitorFolder
+from lcviz.text import plain
+from lcviz.ui import own_files, session, widgets
 
 from . import page_watch
 from .page_parts import progress_bar, sentence
 from .watch import Watched
 from .watch_paths import linked_records
 
-UPLOAD_MIB = 200  # as server.maxUploadSize, which stops larger ones on their way
+NO_CHAIN = (
+    "You have opened checkpoint files, which are no chain. Export makes one of them; Tune and "
+    "Recover try them out."
+)
+_PATH = "inspect_path"  # in the URL
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
-_TURN = "inspect-turn"  # in the session: how often something was uploaded
-_UPLOAD = "inspect-upload"  # in the session: the uploaded file, or why it was refused
 _FINDINGS = "inspect-findings"  # in the session: what is known of the chain being looked at
+_ARCHIVES: weakref.WeakKeyDictionary[VisitorFolder, IO[bytes]] = weakref.WeakKeyDictionary()
 # What any session has read of a run last; others need not read it again.
 _READ: weakref.WeakKeyDictionary[Run, Findings] = weakref.WeakKeyDictionary()
 
@@ -99,39 +102,6 @@ class Findings:
         return max((r.stamp for r in self.catalogue.records), default=0) or self.noticed
 
 
-class Upload:
-    """An uploaded archive, in a file without a name on the visitors' shelf of this server.
-
-    Of a zip from Export's *Download everything*, only the chain inside is kept. The file is gone
-    once it is closed, at the latest with the session. Raises OSError if the disk refuses it,
-    FullError if the shelf is full, SourceError if it must not be opened.
-    """
-
-    def __init__(self, name: str, content: memoryview) -> None:
-        self.name = name
-        if not name.lower().endswith(".zip"):
-            raise SourceError(
-                f"is no chain. Upload an archive, {CHAIN}, as Export's Download chain gives it; "
-                "checkpoint files can be opened on Export"
-            )
-        with ExitStack() as opened:
-            self.place = place = session.shelf().place()
-            opened.callback(place.close)
-            self.file = opened.enter_context(tempfile.TemporaryFile())
-            place.take(len(content))
-            self.file.write(content)
-            self.file.seek(0)
-            if (inside := chain_inside(self.file, len(content))) is not None:
-                place.take(inside.file_size)
-                chain = opened.enter_context(tempfile.TemporaryFile())
-                extract(self.file, inside, chain)
-                self.file.close()
-                place.take(-len(content))
-                self.file = chain
-                self.file.seek(0)
-            self.close = weakref.finalize(self, opened.pop_all().close)
-
-
 def _check_not_inside(target: object) -> None:
     """Raise SourceError for the path of a zip that holds a chain beside other files."""
     inside = None
@@ -152,25 +122,30 @@ def choose() -> ChainSource | Literal["compare"] | None:
     with st.container(key="inspect-where"):
         choice = page_watch.chosen(leave)
         otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
-        own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
-        own = bool(own or st.query_params.get("inspect_path"))
+        is_chain = own_files.is_chain(_PATH)
         label = "Open a path or archive" + (" instead" if choice is not None else "")
-        path = ""
-        box = widgets.opened(label, "folder_open", "inspect-else", ("inspect_path",), own)
+        path, upload = "", None
+        box = widgets.opened(label, "folder_open", "inspect-else", (_PATH,), is_chain)
         if box is not None:
             with box:
-                path = _elsewhere(otherwise)
-        upload = st.session_state.get(_UPLOAD)
-        if isinstance(upload, str):
-            st.error(upload, icon=":material/error:")
-        elif upload is not None:
-            label = f"Close the upload {plain(upload.name)}"
-            st.button(label, icon=":material/close:", on_click=_drop, key="inspect-close")
-    if isinstance(upload, Upload):
-        return ChainSource(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
-    if path.strip():
+                path = own_files.places(
+                    _PATH,
+                    chains=True,
+                    placeholder=otherwise,
+                    help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
+                    "process may be writing to it: nothing is locked or changed. Empty: "
+                    f"{otherwise.removeprefix('the chain of ')}.",
+                )
+                if not is_chain and own_files.upload() is not None:
+                    st.info(NO_CHAIN, icon=":material/draft:")
+        if is_chain:
+            upload = own_files.upload()
+    if upload is not None:
+        place, ((name, file),) = upload
+        return ChainSource(file, f"the uploaded archive **{plain(name)}**", _archive(place, file))
+    if path:
         try:
-            return _at(path.strip())
+            return _at(path)
         except SourceError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return None
@@ -190,34 +165,15 @@ def choose() -> ChainSource | Literal["compare"] | None:
     return ChainSource(run.id, what, run.path, run.path, run)
 
 
-def _elsewhere(otherwise: str) -> str:
-    """The fields for a path and an archive; returns the path. otherwise: what opens without."""
-    grid = st.grid(2, min_column_width=320, key="inspect-places")
-    with grid.cell():
-        path: str = st.text_input(
-            "Path on this machine",
-            key="inspect_path",
-            bind="query-params",
-            persist_state="session",
-            placeholder=otherwise,
-            on_change=_path_given,
-            help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
-            "process may be writing to it: nothing is locked or changed. Empty: "
-            f"{otherwise.removeprefix('the chain of ')}.",
-        )
-    with grid.cell():
-        # A new widget for every upload: the server's copy of the one before is let go.
-        turn = st.session_state.setdefault(_TURN, 0)
-        st.file_uploader(
-            "Or an archive, .lcc.zip",
-            key=f"inspect_upload_{turn}",
-            on_change=_received,
-            args=(turn,),
-            max_upload_size=UPLOAD_MIB,
-            help="From Export's Download chain or Download everything. It is kept for this browser "
-            "tab alone, and deleted with it.",
-        )
-    return path
+def _archive(place: VisitorFolder, file: Path) -> IO[bytes]:
+    """The uploaded archive, open: so that errors do not name our own path. Closed with its place.
+
+    Raises OSError.
+    """
+    if place not in _ARCHIVES:
+        opened = _ARCHIVES[place] = file.open("rb")
+        weakref.finalize(place, opened.close)
+    return _ARCHIVES[place]
 
 
 def _at(text: str) -> ChainSource:
@@ -240,8 +196,7 @@ def _at(text: str) -> ChainSource:
 
 def leave() -> None:
     """Make room for what is watched."""
-    st.session_state["inspect_path"] = ""
-    _drop()
+    own_files.close(_PATH)
 
 
 def _changed(path: Path) -> int | None:
@@ -250,41 +205,6 @@ def _changed(path: Path) -> int | None:
         return path.stat().st_ctime_ns
     except (OSError, ValueError):
         return None
-
-
-def _path_given() -> None:
-    """The last request is shown: an upload, or why it was refused, makes room."""
-    if st.session_state["inspect_path"].strip():
-        _drop()
-
-
-def _drop() -> None:
-    """Close the upload, or forget why it was refused."""
-    before = st.session_state.pop(_UPLOAD, None)
-    if isinstance(before, Upload):
-        before.close()
-
-
-def _received(turn: int) -> None:
-    """Put an upload into a file."""
-    given: Any = st.session_state.get(f"inspect_upload_{turn}")
-    if given is None:
-        return
-    _drop()
-    st.session_state[_TURN] = turn + 1
-    most = UPLOAD_MIB * 2**20
-    upload: Upload | str
-    if given.size > most:
-        upload = f"{plain(given.name)} has {nbytes_text(given.size)}; up to {nbytes_text(most)} "
-        upload += "can be uploaded. Enter its path on this machine instead."
-    else:
-        try:
-            upload = Upload(given.name, given.getbuffer())
-        except SourceError as exc:
-            upload = f"{plain(given.name)}: {sentence(exc)}"
-        except OSError as exc:
-            upload = f"The upload cannot be stored. {sentence(exc)}"
-    st.session_state[_UPLOAD] = upload
 
 
 def read(source: ChainSource) -> Findings:

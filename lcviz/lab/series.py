@@ -5,9 +5,11 @@ A chain gives its track, which is what it restores: with few bits not exactly wh
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,18 +22,23 @@ from codec.inspect import (
     Arrays,
     Front,
     Layout,
+    Parts,
     Policy,
     Track,
     by_numbers,
     copy_arrays,
     entry_of,
+    from_arrays,
     read_state,
     steps_of_files,
     to_arrays,
+    unflatten,
 )
 
+from .measures import distance
 from .workload import Workload
 
+Loss = Callable[[Mapping[Any, Any]], float]
 LossOf = Callable[[Arrays], float]
 
 
@@ -41,7 +48,7 @@ class SeriesState:
 
     arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with the
     training, so copy what you keep. loss_of: the loss of such a state, None if unknown. values:
-    what is no tensor, see `codec.state.tree`.
+    what is no tensor, see `codec.state.tree`. state: all of it, as it came.
     """
 
     step: int
@@ -49,6 +56,12 @@ class SeriesState:
     arrays: Arrays
     loss_of: LossOf | None = None
     values: tuple[str, ...] = ()
+    state: Mapping[Any, Any] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> list[str]:
+        """Names of the tensors that a setting is for: neither exact nor an optimizer's moments."""
+        return [t.name for t in self.layout.tensors if t.lossy and not t.alone]
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class TrainedSeries:
             model = training.state()["model"]
             parts, layout = front.look_at(model)
             arrays = to_arrays(parts.tensors, layout)
-            return SeriesState(step, layout, arrays, training.task.probe_loss)
+            return SeriesState(step, layout, arrays, training.task.probe_loss, state=model)
 
         yield moment(0)
         for step in range(1, self.iterations + 1):
@@ -93,12 +106,14 @@ class TrainedSeries:
 class OwnSeries:
     """Checkpoints of a visitor's own: files, folders of them, or one chain or its archive.
 
-    policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also
-    during iteration for a checkpoint without lossy tensors; SourceError, codec.ChainError.
+    policy: which tensors are lossy, see `codec.Checkpointer`. loss: of a checkpoint, as it was
+    saved. Raises codec.SettingsError, also during iteration for a checkpoint without lossy tensors;
+    SourceError, codec.ChainError.
     """
 
     paths: Sequence[Path]
     policy: Mapping[str, str] = field(default_factory=dict)
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         Policy(self.policy)
@@ -134,7 +149,7 @@ class OwnSeries:
         return tuple(p for path in self.paths for p in (_inside(path) or [path]))
 
     def __iter__(self) -> Iterator[SeriesState]:
-        return _moments(self._states(), self.policy)
+        return _moments(self._states(), self.policy, self.loss)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -201,7 +216,9 @@ class OpenedSeries:
 
 
 def _moments(
-    states: Iterator[tuple[int, Mapping[Any, Any]]], policy: Mapping[str, str]
+    states: Iterator[tuple[int, Mapping[Any, Any]]],
+    policy: Mapping[str, str],
+    loss: Loss | None = None,
 ) -> Iterator[SeriesState]:
     """The states of checkpoints. Raises codec.SettingsError for one without lossy tensors."""
     front = Front(Policy(policy))
@@ -213,7 +230,14 @@ def _moments(
                 f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
             )
         arrays = to_arrays(parts.tensors, layout)
-        yield SeriesState(step, layout, arrays, values=parts.values)
+        loss_of = partial(_loss_of, loss, layout, parts.values) if loss else None
+        yield SeriesState(step, layout, arrays, loss_of, parts.values, state)
+
+
+def _loss_of(loss: Loss, layout: Layout, values: tuple[str, ...], arrays: Arrays) -> float:
+    """The loss of arrays, put together as the checkpoint was."""
+    parts = Parts(layout.structure, from_arrays(arrays, layout), values)
+    return float(loss(unflatten(parts)))
 
 
 def _inside(path: Path) -> list[Path]:
@@ -226,6 +250,29 @@ def _inside(path: Path) -> list[Path]:
 
 
 Series = TrainedSeries | OwnSeries | OpenedSeries
+
+
+def check_alike(first: SeriesState, moment: SeriesState) -> None:
+    """Raise codec.SettingsError unless a later state has the tensors of the first one."""
+    if moment.layout != first.layout:
+        raise SettingsError(
+            f"the tensors of checkpoint {moment.step} are not those of the first one; name a "
+            "series without that change"
+        )
+
+
+def moved_since(start: Arrays, moment: SeriesState) -> float:
+    """How far the weights were trained since the first state, 1 if they did not move.
+
+    Raises codec.SettingsError if that is not finite.
+    """
+    moved = distance(start, moment.arrays, moment.weights) or 1.0
+    if not math.isfinite(moved):
+        raise SettingsError(
+            f"checkpoint {moment.step} holds NaN, infinity or values so large that nothing is "
+            "near to it; name a series without it"
+        )
+    return moved
 
 
 def tracked(series: Series, coding: Coding) -> Iterator[tuple[SeriesState, Tracker]]:

@@ -5,6 +5,7 @@ Reading order:
     page                the page: settings, the experiment's controls
     page_rework         the outcome of the finished seeds (computed in lab/recovery)
     rework_figure       the price of a crash by seed, and the state right after restoring
+    page_last_state     the outcome of own files (computed in lab/recovery), in last_state_figure
     recorded            the experiment that is there when the page opens
     record              the command that writes it
     page_timelines      where the time of saving goes, on this page and on Live

@@ -19,6 +19,7 @@ from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
+from . import page_last_state
 from .page_rework import conditions, details, headline, pictures
 from .page_timelines import TITLE, timelines
 from .recorded import COMMAND, RecordingError, recorded
@@ -27,6 +28,7 @@ from .timelines import Drill
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
 FAIL_AT, CAP = (10, 500), (10, 300)  # the least and the most
+SOURCES = {"trained": "a demo model", "own": "own files"}
 DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
 IN_URL = tuple(
     f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
@@ -50,6 +52,23 @@ Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the 
 
 def page() -> None:
     """The whole page."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="recover-parameters"):
+        source = widgets.choice(
+            "Try a crash on",
+            SOURCES,
+            default="trained",
+            key="recover_source",
+            label_visibility="collapsed",
+        )
+        share = _share() if source == "own" else DEFAULT.share
+    if source == "own":
+        page_last_state.section(share)
+    else:
+        _trained()
+
+
+def _trained() -> None:
+    """The experiment on a model that is trained for it."""
     first = st.container(key="answer")
     experiment, seeds, wrong = DEFAULT, SEEDS, ""
     if (box := widgets.opened("Settings", "tune", "recover-settings", IN_URL)) is not None:
@@ -129,13 +148,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
             help="On built-in data, plain SGD. A seed takes seconds; of AlexNet half a minute.",
         )
     with grid.cell():
-        share = widgets.choice(
-            "Size limit, % of float32",
-            {s: f"{100 * s:g} %" for s in SHARES},
-            default=DEFAULT.share,
-            key="recover_share",
-            help="Of a record on disk, its header included. “Full” takes all of it.",
-        )
+        share = _share()
     with grid.cell():
         interval = widgets.choice(
             "Save every … iterations",
@@ -177,6 +190,16 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     _explanation()
     wrong = "" if fail_at and cap else "Correct the settings first."
     return CrashExperiment(model, share, protocol), seeds, wrong
+
+
+def _share() -> float:
+    return widgets.choice(
+        "Size limit, % of float32",
+        {s: f"{100 * s:g} %" for s in SHARES},
+        default=DEFAULT.share,
+        key="recover_share",
+        help="Of a record on disk, its header included. “Full” takes all of it.",
+    )
 
 
 def _timed_model() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from demo_models import MODELS
+from lcviz.lab.recovery.last_state import Restored
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs
 from lcviz.text import enumerated, plural
@@ -73,7 +74,7 @@ def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
             )
 
 
-def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:
+def nothing_saved(found: Sequence[CrashCost | Outcome | Restored]) -> str:
     """Which methods could save no change at all, and why; nothing if all could."""
     names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
     if not names:

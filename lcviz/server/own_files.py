@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -55,6 +55,7 @@ MOST_FILES = 200
 MOST_EACH = 2**30  # bytes of a file on this machine; lcviz.ui.own_files has that for uploads
 MOST_NAME = 255  # characters of a file's name: the last ones, with its number and suffix
 ARCHIVE = ".zip"
+_OPENED = "opened.lcc.zip"  # in a visitor's place: a chain
 Named = Sequence[tuple[str, Path]]  # the visitor's name of a file, and where it is
 Tell = Callable[[int, int, str], None]  # files done, files in all, name of the next
 
@@ -230,7 +231,8 @@ def open_files(named: Named, place: VisitorFolder, tell: Tell) -> OwnFiles:
                 raise
             except (SourceError, codec.ChainError, codec.RecordError, MemoryError, OSError) as exc:
                 refused.append(_sentence(name, exc))
-                if path.parent == place.path:  # an upload
+                # An upload of no use. A damaged chain has one: Inspect shows what is left of it.
+                if path.parent == place.path and not chains:
                     place.remove(path)
     try:
         files, order = in_order(taken)
@@ -327,35 +329,58 @@ def _tensors(path: Path) -> Tensors:
     return found
 
 
+def chain_file(path: Path, place: VisitorFolder) -> Path:
+    """The archive of a chain: the file, or the one in a zip of Export, which is put into the place.
+
+    Of a zip that is in the place already, only that is left. Raises SourceError, FullError,
+    OSError.
+    """
+    nbytes = _regular(path)
+    with path.open("rb") as file:
+        inside = chain_inside(file, nbytes)
+        if inside is None:
+            return path
+        target = place.path / _OPENED
+        with _taken(place, target, inside.file_size), target.open("wb") as copy:
+            extract(file, inside, copy)
+    if path.parent == place.path:
+        place.remove(path)
+    return target
+
+
+@contextmanager
+def _taken(place: VisitorFolder, target: Path, nbytes: int) -> Iterator[None]:
+    """Room for a file in the place, given back if it cannot be written. Raises FullError."""
+    place.take(nbytes)
+    try:
+        yield
+    except BaseException:
+        target.unlink(missing_ok=True)
+        place.take(-nbytes)
+        raise
+
+
 def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
-    target, taken = place.path / "opened.lcc.zip", 0
-    try:
-        if path.is_dir():
-            place.take(taken := codec.Chain(path).nbytes)
-            codec.Chain(path).pack(target)
+    target = place.path / _OPENED
+    if path.is_dir():
+        chain = codec.Chain(path)
+        with _taken(place, target, chain.nbytes):
+            chain.pack(target)
+    else:
+        found = chain_file(path, place)
+        if found.parent == place.path:
+            target = found
         else:
-            nbytes = _regular(path)
-            with path.open("rb") as file:
-                inside = chain_inside(file, nbytes)
-                if inside is not None:
-                    place.take(taken := inside.file_size)
-                    with target.open("wb") as copy:
-                        extract(file, inside, copy)
-                elif path.parent == place.path:  # an upload, which stays where it is
-                    target = path
-                else:
-                    place.take(taken := nbytes)
-                    shutil.copyfile(path, target)
+            with _taken(place, target, found.stat().st_size):
+                shutil.copyfile(found, target)
+    try:
         with target.open("rb") as file:
             codec.Chain(file)
     except BaseException:
         if target != path:
-            target.unlink(missing_ok=True)
-            place.take(-taken)
+            place.remove(target)
         raise
-    if path.parent == place.path and target != path:
-        place.remove(path)
     shown = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
     archive = OwnFile(shown, target.stat().st_size, _sha256(target), target, target, {})
     return OwnFiles(place, archive=archive)

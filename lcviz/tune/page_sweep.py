@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-import codec
 from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.tuner.replay import LEAST_STATES
@@ -18,9 +17,8 @@ from lcviz.server.runs import EXAMPLE
 from lcviz.text import plain
 from lcviz.ui import session, widgets
 from lcviz.ui.live_settings import training_parameters
-from lcviz.ui.own_files import opened_files
+from lcviz.ui.own_files import opened_series
 
-MOST_SENTENCES = 5  # about single files
 SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own files"}
 
 
@@ -110,24 +108,7 @@ def asked() -> Asked:
 
 def _own(run: Run | None, *, wide: bool) -> Asked:
     """What the visitor has opened, or why that cannot be used."""
-    own = opened_files("tune_own")
-    nothing = Sweep("", "none", wide=wide)
+    own, wrong = opened_series("tune_own", LEAST_STATES)
     if own is None:
-        return Asked(nothing, run, wrong=f"Open {LEAST_STATES} or more checkpoints, or a chain.")
-    for sentence in (*own.refused, *own.odd)[:MOST_SENTENCES]:
-        st.error(plain(sentence), icon=":material/error:")
-    if left_out := {name for file in own.files for name in file.left_out}:
-        st.caption(f"Left out, because a chain cannot hold it: {plain(', '.join(left_out))}.")
-    try:
-        n = len(own.steps)
-        told = own.describe() if n else ""
-    except codec.ChainError as exc:
-        return Asked(nothing, run, wrong=f"{exc}")
-    wrong = ""
-    if n < LEAST_STATES:
-        wrong = f"{told or 'No checkpoint'}: too few. Open {LEAST_STATES} or more."
-    elif own.odd:
-        wrong = f"{told}: open files whose tensors have the same shapes."
-    if wrong:
-        st.markdown(f":red[:material/error: {plain(wrong)}]")
+        return Asked(Sweep("", "none", wide=wide), run, wrong=wrong)
     return Asked(Sweep("", own.digest, wide=wide, opened=own), run, own, wrong)

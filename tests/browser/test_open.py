@@ -103,8 +103,6 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     paper = tmp_path / "receipt.json"
     paper.write_bytes(receipt.dumped(told))
     page.get_by_role("link", name="Inspect").click()
-    page.get_by_text("Open a path or archive").click()
-    page.locator(".st-key-inspect-where input[type=file]").set_input_files(chain)
     visitor.expecting(page.get_by_text("This is the uploaded archive own-4steps")).to_be_visible()
     page.get_by_text("Check a receipt").click()
     page.locator(".st-key-inspect-receipting input[type=file]").set_input_files(paper)

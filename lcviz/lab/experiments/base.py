@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import argparse
 import math
+import runpy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from codec.errors import SettingsError
 from codec.inspect import SCOPES, rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress as Tell
-from lcviz.lab.series import OwnSeries, Series, TrainedSeries
+from lcviz.lab.series import Loss, OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
 
 from .results_file import Row
@@ -92,6 +95,12 @@ def workload_arguments(
 def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
     """A training of one seed, or checkpoints of the user's own."""
     workload_arguments(parser, seeds=1)
+    own_arguments(parser)
+    argument(parser, "--iterations", whole(1), iterations, "N", "of a training")
+
+
+def own_arguments(parser: argparse.ArgumentParser) -> None:
+    """Checkpoints of the user's own."""
     parser.add_argument(
         "--own",
         type=Path,
@@ -107,7 +116,6 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
         help="lossy, exact or skip for names like this in your checkpoints; a ? at the end lets "
         "the pattern match nothing; may be repeated",
     )
-    argument(parser, "--iterations", whole(1), iterations, "N", "of a training")
 
 
 def choice_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +151,20 @@ def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
 
 def found_of(options: argparse.Namespace) -> OwnSeries:
     """The user's own checkpoints."""
-    return OwnSeries(options.own, rules(options.policy))
+    loss = getattr(options, "loss", None)
+    return OwnSeries(options.own, rules(options.policy), _function(loss) if loss else None)
+
+
+@cache
+def _function(text: str) -> Loss:
+    """What FILE.py:FUNCTION names. Raises codec.SettingsError if it is not there."""
+    path, _, name = text.rpartition(":")
+    if not Path(path).is_file():
+        raise SettingsError(f"--loss {text}: there is no such file; give FILE.py:FUNCTION")
+    found: Loss | None = runpy.run_path(path).get(name)
+    if not callable(found):
+        raise SettingsError(f"--loss {text}: the file has no such function")
+    return found
 
 
 def caution(options: argparse.Namespace) -> str:

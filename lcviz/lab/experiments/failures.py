@@ -9,8 +9,10 @@ from typing import Any
 
 from codec import Coding
 from codec.bench.markdown import table
+from codec.errors import SettingsError
 from lcviz.lab.intervals import mean
 from lcviz.lab.progress import counted
+from lcviz.lab.recovery.last_state import Restored, crash_at_last
 from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at
 from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
 from lcviz.lab.recovery.recovery import Protocol as Failure
@@ -21,9 +23,12 @@ from .base import (
     Tell,
     about,
     argument,
+    found_of,
     grouped,
     listed,
+    own_arguments,
     percent,
+    series_keys,
     share,
     whole,
     with_interval,
@@ -38,6 +43,7 @@ ABOUT_REPEATED = (
     "that, accuracy in percentage points; the mean over seeds, with half of its 95 % interval if "
     "there are several. At: the share of float32 that a checkpoint takes.\n"
 )
+ABOUT_OWN = "Distance: ‖restored − u‖ / ‖u − u₀‖ of the weights, u the last state, u₀ the first.\n"
 
 
 class Recovery(Experiment):
@@ -47,6 +53,12 @@ class Recovery(Experiment):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         workload_arguments(parser)
+        own_arguments(parser)
+        parser.add_argument(
+            "--loss",
+            metavar="FILE.py:FUNCTION",
+            help="with --own: takes a state as you saved it, and returns its loss",
+        )
         shares = "of float32 that a checkpoint may take"
         argument(parser, "--shares", listed(share), list(SHARES), "S,…", shares)
         for flag, default, metavar, text in (
@@ -56,17 +68,28 @@ class Recovery(Experiment):
         ):
             argument(parser, flag, whole(1), default, metavar, text)
 
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        if options.loss and not options.own:
+            raise SettingsError("--loss is of your own checkpoints: name them with --own")
+        return list(series_keys(options))
+
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
         methods += [lc(Coding(bits)) for bits in (2, 3)]
+        if options.own:
+            last = crash_at_last(found_of(options), methods, tell)
+            of_all = {"step": last.step, "by": options.loss or last.by}
+            return [about(options, model, seed) | of_all | _row(r) for r in last.restored]
         of = workload_of(options, model)
         outcomes = fail_and_recover(of, seed, methods, failure, counted(tell))
         told = about(options, model, seed) | {"cap": options.cap}
         return [told | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        if options.own:
+            return _of_own(rows)
         rework = _by_model(rows, "rework, iterations", _rework, lambda r: r["rework"])
         work = _by_model(rows, "work lost, ms (a save, ms)", _work)
         after = _by_model(rows, "loss after restoring (distance)", _after)
@@ -109,6 +132,22 @@ class Repeated(Experiment):
                 cells.append(f"{with_interval(change, digits, '+')} at {size:.2%}")
             lines.append([name, *cells])
         return f"{table(head, lines)}\n{ABOUT_REPEATED}"
+
+
+def _of_own(rows: Sequence[Row]) -> str:
+    """A line for each way to save the user's own checkpoints."""
+    by, step = rows[0]["by"], rows[0]["step"]
+    head = [f"restored at step {step}", "may take", "takes", "distance"]
+    head += ["loss", "steps lost"] if by else []
+    lines = []
+    for r in rows:
+        may_take = "–" if r["budget"] is None else percent(r["budget"])
+        line = [r["name"], may_take, f"{r['share']:.2%}", f"{r['distance']:.4f}"]
+        if by:
+            line += [f"{r['loss']:.5f}", "all" if r["lost"] is None else f"{r['lost']:.1f}"]
+        lines.append(line)
+    told = f"Steps lost: read from the loss of {by} at the checkpoints.\n" if by else ""
+    return f"{table(head, lines)}\n{ABOUT_OWN}{told}"
 
 
 def _by_model(
@@ -178,7 +217,7 @@ def comparison(rows: Sequence[Row]) -> str:
     return "".join(lines)
 
 
-def _row(found: Outcome | RepeatedOutcome) -> Row:
+def _row(found: Outcome | RepeatedOutcome | Restored) -> Row:
     told = {"name": found.method.name, "budget": found.method.share}
     return told | {k: v for k, v in asdict(found).items() if k not in ("method", "race")}
 

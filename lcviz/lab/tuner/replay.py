@@ -23,7 +23,7 @@ from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import Series, SeriesState
+from lcviz.lab.series import Series, SeriesState, check_alike, moved_since
 
 from .candidates import Candidate, Setting
 
@@ -125,15 +125,9 @@ class _Trial:
 
     def restored(self, moment: SeriesState) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
-        lossy = _chosen(moment.layout)
-        off = distance(self._chain.track, moment.arrays, lossy)
+        off = distance(self._chain.track, moment.arrays, moment.weights)
         off = math.inf if math.isnan(off) else off  # what was saved holds NaN
         return off, moment.loss_of(self._chain.track) if moment.loss_of else None
-
-
-def _chosen(layout: Layout) -> list[str]:
-    """Names of the tensors that a setting is for."""
-    return [t.name for t in layout.tensors if t.lossy and not t.alone]
 
 
 def _candidates(
@@ -157,20 +151,10 @@ def _candidates(
                 start = copy_arrays(moment.arrays)
                 own = tried[begin : begin + together]
                 tries = [_Trial(s, moment, start) for s in own]
-            elif moment.layout != first.layout:
-                raise SettingsError(
-                    f"the tensors of checkpoint {moment.step} are not those of the first one; "
-                    "name a series without that change"
-                )
+            check_alike(first, moment)
             if moment.loss_of is not None:
                 losses.append(moment.loss_of(moment.arrays))
-            lossy = _chosen(moment.layout)
-            moved = distance(start, moment.arrays, lossy) or 1.0
-            if number in every and not math.isfinite(moved):
-                raise SettingsError(
-                    f"checkpoint {moment.step} holds NaN, infinity or values so large that "
-                    "nothing is near to it; name a series without it"
-                )
+            moved = moved_since(start, moment) if number in every else math.nan
             restored: dict[Setting, tuple[float, float | None]] = {}
             for one in (t for t in tries if t.refused is None):
                 setting = one.setting

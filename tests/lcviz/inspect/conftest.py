@@ -67,9 +67,9 @@ def upload() -> Callable[[Any, str, bytes], Any]:
     """Upload an archive: upload(page, name, data)."""
 
     def give(page: Any, name: str, data: bytes) -> Any:
-        turn = page.at.session_state["inspect-turn"]
-        given = (name, data, "application/zip")
-        page.at.file_uploader(key=f"inspect_upload_{turn}").set_value(given)
+        turn = page.at.session_state["own-turn"]
+        given = [(name, data, "application/zip")]
+        page.at.file_uploader(key=f"own_upload_{turn}").set_value(given)
         return page.run()
 
     return give

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from streamlit.testing.v1 import AppTest
 
 import codec
 from codec.errors import StreamError
@@ -19,7 +21,7 @@ from lcviz.inspect import page as inspect
 from lcviz.inspect import page_open
 from lcviz.run.run import Run
 from lcviz.server import foreign_files
-from lcviz.ui import session
+from lcviz.ui import own_files, session
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -27,6 +29,11 @@ BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
 Said = Callable[[Any, str], list[str]]
+
+
+@pytest.fixture(autouse=True)
+def _own_shelf() -> None:
+    session.shelf.clear()
 
 
 @pytest.fixture
@@ -282,33 +289,31 @@ def test_an_uploaded_archive(
     upload: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[Any] = []
-    create = page_open.tempfile.TemporaryFile
-    patched = lambda: made.append(create()) or made[-1]  # noqa: E731
-    monkeypatch.setattr(page_open.tempfile, "TemporaryFile", patched)
     page = inspecting()
     upload(page, "my_run.lcc.zip", packed)
+    made = [page_open._ARCHIVES[page.at.session_state["own-uploaded"][0]]]
     assert any("the uploaded archive **my_run.lcc.zip**" in t for t in said(page, "markdown"))
     assert page.metrics["Steps"] == ("9", "0 to 8")
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)
     assert "9 steps" in page.click("verify").texts("success")[0]
-    assert page.at.session_state["inspect-turn"] == 1  # the server's own copy is let go
+    assert page.at.session_state["own-turn"] == 1  # the server's own copy is let go
     assert session.shelf().nbytes == len(packed)
-    page.click("inspect-close")
+    page.click("own-close")
     assert made[0].closed
     assert session.shelf().nbytes == 0
     assert any("the example run" in t for t in page.texts("markdown"))
     upload(page, "evil.zip", b"PK\x05\x06 no archive")
     (evil,) = said(page, "error")
     assert "The archive is not a readable .lcc.zip" in evil
-    assert not made[1].closed
     upload(page, "again.zip", packed)
-    assert made[1].closed
-    for key in ("inspect-upload", "inspect-findings"):  # as when the session ends
+    assert session.shelf().nbytes == len(packed)
+    made.append(page_open._ARCHIVES[page.at.session_state["own-uploaded"][0]])
+    for key in ("own-uploaded", "inspect-findings"):  # as when the session ends
         del page.at.session_state[key]
     del page
     gc.collect()
-    assert made[2].closed
+    assert made[1].closed
+    assert session.shelf().nbytes == 0
 
 
 def test_everything_that_export_gave_is_opened(
@@ -341,10 +346,88 @@ def test_an_upload_of_another_kind_is_answered(
     page = inspecting()
     assert not any(one.proto.type for one in page.at.file_uploader)
     upload(page, "notes.txt", b"a note")
-    (error,) = said(page, "error")
-    assert error.startswith("notes.txt: is no chain. Upload an archive, .lcc.zip, as Export's ")
-    assert error.endswith(".")
+    assert said(page, "info") == [page_open.NO_CHAIN]
+    assert page.metrics["Steps"] == ("4", "0 to 6")  # what was there before
+    page.click("own-close")
+    assert not page.texts("info")
     assert session.shelf().nbytes == 0
+
+
+@pytest.fixture
+def visit(page_of: Callable[[AppTest], Any]) -> Callable[[str], Any]:
+    """One session at several pages: visit("tune"), then visit("inspect")."""
+
+    def script() -> None:
+        import importlib
+
+        import streamlit as st
+
+        importlib.import_module(f"lcviz.{st.session_state['page']}.page").page()
+
+    at = AppTest.from_function(script, default_timeout=60)
+    for name, own in OWN.items():
+        at.query_params[f"{name}_source"] = own
+
+    def go(name: str) -> Any:
+        at.session_state["page"] = name
+        return page_of(at).run()
+
+    return go
+
+
+OWN = {"tune": "own files", "recover": "own files", "export": "Files of mine"}
+PATHS = {"tune": "tune_own", "recover": "recover_own", "export": "export_path"}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_path_that_was_given_on_another_page(
+    name: str, visit: Callable[[str], Any], path: Path, tmp_path: Path
+) -> None:
+    """And back: what Inspect was given is there on the other."""
+    other = visit(name).set("text_input", PATHS[name], str(path))
+    assert not other.texts("error")
+    page = visit("inspect")
+    assert page.metrics["Steps"] == ("9", "0 to 8")
+    damage(path, 4)
+    shutil.copytree(path, tmp_path / "bad.lcc")
+    page.set("text_input", "inspect_path", str(tmp_path / "bad.lcc"))
+    assert page.metrics["Complete"][0] == "no"
+    other = visit(name)
+    assert other.at.text_input(key=PATHS[name]).value == str(tmp_path / "bad.lcc")
+
+
+def test_files_that_are_no_chain_stay_where_they_are_of_use(
+    visit: Callable[[str], Any], path: Path, tmp_path: Path
+) -> None:
+    for i in range(3):
+        torch.save({"w": torch.ones(900) * i}, tmp_path / f"{i}.pt")
+    visit("tune").set("text_input", "tune_own", str(tmp_path))
+    page = visit("inspect").unfold("inspect-else")
+    assert not page.texts("error")
+    assert page.metrics["Steps"] == ("4", "0 to 6")  # of the example
+    assert visit("export").at.text_input(key="export_path").value == str(tmp_path)
+    visit("inspect").unfold("inspect-else").set("text_input", "inspect_path", str(path))
+    other = visit("tune")
+    assert other.at.text_input(key="tune_own").value == str(path)
+    assert other.at.query_params["tune_own"] == str(path)  # the link has it
+    other.set("text_input", "tune_own", "")
+    assert visit("inspect").metrics["Steps"] == ("4", "0 to 6")
+
+
+def test_an_upload_on_another_page(
+    visit: Callable[[str], Any], packed: bytes, upload: Callable[..., Any]
+) -> None:
+    """A damaged one as well, which is of no use there."""
+    broken = bytearray(packed)
+    broken[len(packed) // 2] ^= 8
+    for data, told in ((packed, "yes"), (broken, "no")):
+        upload(visit("recover"), "mine.lcc.zip", bytes(data))
+        page = visit("inspect")
+        assert page.at.button(key="own-close").label.startswith("Close the upload: mine.")
+        assert page.metrics["Complete"][0] == told
+    assert upload(visit("recover"), "mine.lcc.zip", packed[:-200]).texts("error")
+    (error,) = visit("inspect").texts("error")
+    assert error.startswith("This cannot be opened. The archive is")
 
 
 def test_uploads_that_are_refused(
@@ -358,7 +441,7 @@ def test_uploads_that_are_refused(
     for where, name, value, data, reason in (
         (session.shelf(), "most_bytes", len(packed) - 1, packed, "This server keeps "),
         (foreign_files, "MAX_MEMBERS", 8, packed, "a zip of 9 members; 8 are taken."),
-        (page_open, "UPLOAD_MIB", 1, bytes(2**20 + 1), "up to 1.05 MB can be uploaded"),
+        (own_files, "UPLOAD_MIB", 1, bytes(2**20 + 1), "can be uploaded together, 1.05 MB each"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
@@ -368,9 +451,9 @@ def test_uploads_that_are_refused(
         assert page.metrics["Steps"] == ("4", "0 to 6")  # what was there before
     page.set("text_input", "inspect_path", str(path))  # the refusal is said only once
     assert not page.texts("error")
-    assert upload(page, "mine.zip", packed).at.button(key="inspect-close")
+    assert upload(page, "mine.zip", packed).at.button(key="own-close")
     page.set("text_input", "inspect_path", str(path.parent / "packed.lcc.zip"))
-    assert not any(b.key == "inspect-close" for b in page.at.button)  # the last request is shown
+    assert not any(b.key == "own-close" for b in page.at.button)  # the last request is shown
     assert session.shelf().nbytes == 0
 
 

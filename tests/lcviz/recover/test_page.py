@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.lab.progress import Progress
+from lcviz.lab.recovery.last_state import LastState
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment, costs
+from lcviz.lab.workload import workload
+from lcviz.recover import page_last_state
 from lcviz.recover import recorded as recordings
 from lcviz.recover.page import DEFAULT, SEEDS
 from lcviz.recover.page_rework import headline, nothing_saved
@@ -291,3 +295,90 @@ def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
     further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
     assert nothing_saved(further) == ""
     assert "SCAR at least 10.0" in title(page)
+
+
+OWN = {"recover_source": "own files"}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Checkpoints of a training that is none of the lab's."""
+    generator, w = torch.Generator().manual_seed(0), torch.zeros(900)
+    for i in range(5):
+        w = w + torch.randn(900, generator=generator) * 2.0 ** -(i % 7)
+        torch.save({"w": w}, tmp_path / f"step-{10 * i}.pt")
+    return tmp_path
+
+
+def of_own(page: Any) -> LastState:
+    """What became of the files that this page has asked for."""
+    asked = page.at.session_state["recover-own-asked"]
+    (found,) = session.all_jobs().wait(*asked, SECONDS).found
+    page.run()
+    assert isinstance(found.value, LastState)
+    return found.value
+
+
+def test_own_files(recovering: Recovering, files: Path) -> None:
+    page = recovering(**OWN, recover_share="5 %")
+    assert title(page) == "Recover: what a crash costs"
+    assert page.at.button(key="recover-own-start").disabled
+    page.set("text_input", "recover_own", f" {files} ")
+    assert page.texts("caption")[0].startswith("5 files, steps 0–40 every 10, ")
+    found = of_own(page.click("recover-own-start"))
+    assert title(page) == f"Recover: {page_last_state.headline(found, 0.05)}"
+    assert page.charts == {"last-state"}
+    assert not page.at.button
+    (bars,) = page.figure("last-state")["data"]
+    assert bars["x"] == [round(100 * one.distance, 4) for one in found.restored]
+    assert any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
+    other = recovering(**OWN, recover_own=str(files), tables="true")  # it is there at once
+    assert other.charts == {"last-state"}
+    (table,) = (t.value for t in other.at.table)
+    assert "lost" not in table
+    assert list(table["method"]) == ["full", "SCAR", "TOPN", "LC Huffman", "LC run-length"]
+    page.set("segmented_control", "recover_share", 0.1)
+    assert not page.charts  # not asked for yet
+    page.set("segmented_control", "recover_source", "trained")
+    assert page.charts == PANELS
+
+
+def test_own_files_that_a_model_of_the_lab_fits(recovering: Recovering, tmp_path: Path) -> None:
+    """A chain of its training, as Export gives it."""
+    training = workload("matrix-factorization").training(0)
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        for step in range(4):
+            training.iterate(step + 1)
+            chain.save(step, training.state())
+    page = recovering(**OWN, recover_own=str(tmp_path / "run.lcc"), tables="true")
+    found = of_own(page.click("recover-own-start"))
+    assert found.by == training.task.title
+    assert any(f"By the loss of {found.by}, " in text for text in page.sentences)
+    assert not any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
+    (table,) = (t.value for t in page.at.table)
+    assert table["lost"][0] == "0.0 steps"
+
+
+def test_own_files_too_few_and_what_no_method_saves(recovering: Recovering, files: Path) -> None:
+    page = recovering(**OWN, recover_own=str(files), recover_share="1 %")
+    of_own(page.click("recover-own-start"))
+    (warning,) = page.texts("warning")
+    assert "saved nothing and restart at the first weights" in warning
+    for i in (0, 10, 20):
+        (files / f"step-{i}.pt").unlink()
+    page = recovering(**OWN, recover_own=str(files))
+    assert "too few. Open 3 or more." in said(page)
+    assert page.at.button(key="recover-own-start").disabled
+
+
+def test_a_damaged_chain_is_said(recovering: Recovering, tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        for step in range(4):
+            chain.save(step, {"w": torch.arange(900.0) * step})
+    (record,) = (tmp_path / "run.lcc").glob("00000002.*")
+    record.write_bytes(record.read_bytes()[:-3] + b"end")
+    page = recovering(**OWN, recover_own=str(tmp_path / "run.lcc")).click("recover-own-start")
+    session.all_jobs().wait(*page.at.session_state["recover-own-asked"], SECONDS)
+    (error,) = page.run().texts("error")
+    assert error.endswith("Inspect shows which steps of the chain still restore.")
+    assert not page.charts

@@ -56,26 +56,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     session.shelf.clear()
 
 
-@pytest.fixture
-def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
-    """The Tune page of a session of its own, opened with these URL parameters."""
-
-    def script() -> None:
-        from lcviz.tune import page as tune
-
-        tune.page()
-
-    def open_page(run: Run | None = None, **parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        if run is not None:
-            at.query_params["run"] = run.id
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
-
-
 MODEL = {"tune_source": "another model", "tune_model": "Matrix factorization"}
 OWN = {"tune_source": "own files"}
 
@@ -375,7 +355,7 @@ def test_uploads_are_tried_out_and_stay_for_export(
 
 def test_a_path_given_on_one_page_stands_on_the_other(tuning: Tuning, own: Path) -> None:
     page = tuning()
-    page.at.session_state["own-path"] = str(own)
+    page.at.session_state["own-path"] = ("export_path", str(own))
     page.set("segmented_control", "tune_source", "own")
     assert page.at.text_input(key="tune_own").value == str(own)
     assert page.texts("caption")[0].startswith("40 files")

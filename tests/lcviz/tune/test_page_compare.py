@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import codec
 from codec.scheme.coding import Coding
@@ -26,24 +26,9 @@ Create = Callable[..., Run]
 
 
 @pytest.fixture
-def comparing(page_of: Callable[[AppTest], Any]) -> Tuning:
+def comparing(tuning: Tuning) -> Tuning:
     """Compare, of a run or of the example: comparing(run, tune_a_bits="3")."""
-
-    def script() -> None:
-        from lcviz.tune import page as tune
-
-        tune.page()
-
-    def open_page(run: Run | None = None, **parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        if run is not None:
-            at.query_params["run"] = run.id
-        at.query_params["tune_view"] = "Compare"
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+    return partial(tuning, tune_view="Compare")
 
 
 def step(run: Run) -> None:

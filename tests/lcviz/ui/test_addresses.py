@@ -29,9 +29,9 @@ PAGES = {  # parameters of their own
         learn_answers u track learn_step""",
     "tune": f"""{OF_AB} tune_view tune_source tune_own tune_model tune_wide tune_want_True
         tune_size tune_distance tune_rework""",
-    "recover": """recover_model recover_share recover_interval recover_fail_at recover_seeds
-        recover_cap recover_seed_5 recover_loss recover_timed recover_crash recover_crashes
-        recover_shows""",
+    "recover": """recover_source recover_own recover_model recover_share recover_interval
+        recover_fail_at recover_seeds recover_cap recover_seed_5 recover_loss recover_timed
+        recover_crash recover_crashes recover_shows""",
     "inspect": """inspect_follow inspect_step inspect_tensor inspect_alphabet
         inspect_value_linear.weight""",
     "export": "export_source export_step",
@@ -46,6 +46,7 @@ OPENED = {
         {"tune_view": "Compare"},
         {"tune_view": "Compare", "tune_b_keep": "Budget"},
     ),
+    "recover": ({"recover_source": "own files"},),
     "export": ({"export_source": "Files of mine"},),
 }
 

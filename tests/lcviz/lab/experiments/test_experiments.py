@@ -315,6 +315,31 @@ def test_few_checkpoints_of_one_s_own_will_do(
     assert f" {n} or more" in capsys.readouterr().err
 
 
+def test_a_crash_of_checkpoints_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """In distance; with a loss of one's own also in steps."""
+    states(Path("own"), [f"{i}.pt" for i in range(4)])
+    asked = ["recovery", "--own", "own", "--shares", ".05,.1"]
+    assert main(asked) == 0
+    text = capsys.readouterr().out
+    assert "| LC run-length         | 10% " in text
+    assert "restored at step 3" in text
+    assert "loss" not in text
+    code = "def good(state):\n    return 9 - abs(state['w']).mean()\n"
+    Path("losses.py").write_text(code)
+    assert main([*asked, "--loss", "losses.py:good", "--keep", "other.jsonl"]) == 0
+    text = capsys.readouterr().out
+    assert "| steps lost |" in text
+    assert "the loss of losses.py:good at" in text
+    for wrong, told in (
+        (["--own", "own", "--loss", "losses.py:bad"], "has no such function"),
+        (["--own", "own", "--loss", "nowhere.py:good"], "there is no such file"),
+        (["--own", "own", "--loss", "good"], "there is no such file"),
+        (["--loss", "losses.py:good"], "name them with --own"),
+    ):
+        assert main(["recovery", *wrong]) == 2
+        assert told in capsys.readouterr().err
+
+
 def test_names_that_do_not_tell_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
     """They are taken in an order that people expect, and it is said."""
     states(Path("own"), ["c9.pt", "c10.pt", "d.pt"])
