@@ -91,8 +91,8 @@ def button(
     """A button that counts each click once, whatever interrupts the run that the click began.
 
     about: what it changes, as it is now; a click that was meant for something else does not count.
-    how: as for st.button. Act on the click before you touch the session, which ends a run that
-    another one follows.
+    how: as for st.button. Act on the click before you touch the session: where another run waits,
+    that ends this one.
     """
     place = f"{key}-clicks"
     clicks: list[object] = st.session_state.setdefault(place, [])
