@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Browser, Page, expect
 
+from .crowd import SURE
 from .first import summary
 from .in_page import new_context
 from .serving import PATIENCE, Server
@@ -217,6 +218,9 @@ def report(browser: Browser, ours: Server, rounds: int) -> None:
             found = list(seconds(page, control, rounds + 1))[1:]
             if run != "example":  # room for the next one
                 page.get_by_role("button", name="Reset", exact=True).click()
+                page.get_by_role("button", name=SURE).click()
+                page.get_by_role("button", name=SURE).wait_for(state="hidden")
+                page.get_by_role("button", name="Pause").click()
                 page.get_by_role("button", name="Play").wait_for()
             page.context.close()
             met = statistics.median(found) <= control.goal

@@ -42,11 +42,16 @@ COUNT_CLICKS = """() => {
     document.addEventListener('click', () => window.clicksSeen++, {capture: true, once: true});
 }"""
 
-SOON = """milliseconds => {
-    const controls = () => [...document.querySelectorAll('.st-key-controls button')];
-    const click = name => controls().find(b => b.innerText.includes(name)).click();
-    click('Reset');
-    return new Promise(done => setTimeout(() => done(click('Step')), milliseconds));
+SURE = "Delete and start over"  # asked by Reset where there are checkpoints
+SOON = """async ([sure, milliseconds]) => {
+    const find = name => [...document.querySelectorAll('button')]
+        .find(b => b.innerText.includes(name));
+    const wait = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+    find('Reset').click();
+    while (!find(sure)) await wait(10);
+    find(sure).click();
+    await wait(milliseconds);
+    find('Step').click();
 }"""
 
 
@@ -77,10 +82,7 @@ class Visitor:
 
     def start(self) -> None:
         """Begin a run, from the example, or instead of the one that there is."""
-        before = self.run
-        self._new_run("Reset" if before else "Start live training")
-        if before and self.run != before:
-            self._press("Play", "Pause")
+        self._new_run("Reset" if self.run else "Start live training")
 
     def plays(self) -> bool:
         """Whether one's own run does."""
@@ -110,8 +112,9 @@ class Visitor:
         for _ in range(2):  # the new run will be one behind
             self.press("Step")
         step = self._step()
-        self.page.evaluate(SOON, milliseconds)
+        self.page.evaluate(SOON, [SURE, milliseconds])
         expect(self._iteration()).not_to_have_text(step)
+        expect(self._button("Play")).to_be_visible()  # else the new run would play on
         self._settled()
         before, self.run = self.run, self._run_in_url()
         assert self.run not in (None, before), self.seen()
@@ -122,11 +125,14 @@ class Visitor:
             self.reload()  # else an old refusal would be taken for a new one
         before = self.run
         self._button(button).click()
-        self.page.wait_for_function(
-            "([before, full]) => (new URLSearchParams(location.search).get('run') ?? null) !== "
-            "before || document.body.innerText.includes(full)",
-            arg=[before, FULL],
+        seen = (
+            "([before, ...texts]) => (new URLSearchParams(location.search).get('run') ?? null) !== "
+            "before || texts.some(text => document.body.innerText.includes(text))"
         )
+        self.page.wait_for_function(seen, arg=[before, FULL, SURE])
+        if (sure := self.page.get_by_role("button", name=SURE)).count():
+            sure.click()
+            self.page.wait_for_function(seen, arg=[before, FULL])
         self._settled()
         if FULL in self.page.locator("body").inner_text():
             self._said["refused: the server is full"] += 1

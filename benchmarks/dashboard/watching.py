@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Browser, Page
 
+from .crowd import SURE
 from .first import summary
 from .in_page import new_context
 from .serving import PATIENCE, ROOT, Server
@@ -92,6 +93,9 @@ def stretches(browser: Browser, ours: Server) -> Iterator[tuple[Stretch, float]]
         before = after
     page.goto(address)
     page.get_by_role("button", name="Reset", exact=True).click(timeout=PATIENCE)
+    page.get_by_role("button", name=SURE).click(timeout=PATIENCE)
+    page.get_by_role("button", name=SURE).wait_for(state="hidden", timeout=PATIENCE)
+    page.get_by_role("button", name="Pause").click(timeout=PATIENCE)
     page.get_by_role("button", name="Play").wait_for(timeout=PATIENCE)
     context.close()
 

@@ -27,8 +27,6 @@ def page() -> None:
                 "[[Huffman code]]. Sizes are of the [[code words|code word]] alone.]"
             )
         )
-    if chosen is None:
-        return
 
     def told(what: object) -> None:
         keep_numbers(keep(what), chosen)

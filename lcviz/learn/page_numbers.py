@@ -18,7 +18,7 @@ from .numbers import MOST, TRACK, TRAINED, check_pairs, read_numbers, write_numb
 from .pictures import LETTERS
 
 SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
-_USABLE = "learn-usable"  # in the session: the last usable numbers of the reader
+_USABLE = "learn-usable"  # in the session: the last usable numbers
 _HELD = "learn-run"  # in the session: the run's id and the checkpoint that is shown
 _STEP = "learn_step"  # in the URL: that checkpoint's step
 
@@ -33,8 +33,8 @@ class Numbers:
     of_run: bool = False
 
 
-def choose_numbers() -> Numbers | None:
-    """The widgets that choose the numbers; None while there are none."""
+def choose_numbers() -> Numbers:
+    """The widgets that choose the numbers; while these cannot be used, the last usable ones."""
     source = widgets.choice(
         "Numbers",
         SOURCES,
@@ -43,13 +43,19 @@ def choose_numbers() -> Numbers | None:
         help="Ten numbers: the paper's example, or your own. The weights are those of the run on "
         "Live; here they are a whole checkpoint of their own.",
     )
+    found = None
     if source == "ten":
-        return _of_reader()
-    run = session.current_run()
-    if run is None:
+        found = _of_reader()
+    elif (run := session.current_run()) is None:
         session.await_example()
-        return None
-    return _of_run(run)
+    else:
+        found = _of_run(run)
+    if found is not None:
+        st.session_state[_USABLE] = found
+        return found
+    example = Numbers(read_numbers(TRACK), read_numbers(TRAINED), read_numbers(TRAINED))
+    usable: Numbers = st.session_state.get(_USABLE, example)
+    return usable
 
 
 def keep_numbers(live: list[float] | None, chosen: Numbers) -> None:
@@ -58,8 +64,7 @@ def keep_numbers(live: list[float] | None, chosen: Numbers) -> None:
         st.session_state["u"] = write_numbers(live)
 
 
-def _of_reader() -> Numbers:
-    """The reader's numbers; while these cannot be used, the last usable ones."""
+def _of_reader() -> Numbers | None:
     grid = st.grid(2, min_column_width=320, key="fields")
     with grid.cell():
         trained = st.text_input(
@@ -87,10 +92,8 @@ def _of_reader() -> Numbers:
             _say_wrong(exc)
         else:
             home = read_numbers(TRAINED) if track == TRACK else live
-            st.session_state[_USABLE] = Numbers(before, live, home)
-    example = Numbers(read_numbers(TRACK), read_numbers(TRAINED), read_numbers(TRAINED))
-    usable: Numbers = st.session_state.get(_USABLE, example)
-    return usable
+            return Numbers(before, live, home)
+    return None
 
 
 def _read(text: str) -> list[float] | None:
@@ -104,7 +107,12 @@ def _read(text: str) -> list[float] | None:
 
 def _say_wrong(problem: Exception) -> None:
     text = plain(str(problem))
-    widgets.wrong(f"{text[:1].upper()}{text[1:]}. The pictures keep the last numbers.")
+    widgets.wrong(f"{text[:1].upper()}{text[1:]}. {_shown_instead()}")
+
+
+def _shown_instead() -> str:
+    what = "last good numbers" if _USABLE in st.session_state else "example"
+    return f"The pictures show the {what}."
 
 
 def _of_run(run: Run) -> Numbers | None:
@@ -113,7 +121,7 @@ def _of_run(run: Run) -> Numbers | None:
     if not checkpoint.alphabets:
         st.info(
             f"Step {states.step} has no δ: it is the base, or all of it was stored exactly. Train "
-            "on the Live page up to the next checkpoint, and come back."
+            f"on the Live page up to the next checkpoint, and come back. {_shown_instead()}"
         )
         return None
     st.session_state[_HELD] = run.id, states

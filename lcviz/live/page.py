@@ -7,7 +7,9 @@ Its pictures keep their place from tick to tick.
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -60,6 +62,9 @@ def page() -> None:
     set_again()
     st.session_state.pop(CHANGED, None)
     form = settings_form()
+    if session.steered().just_begun() is not None:
+        st.session_state.pop(_PROBLEM, None)
+        follow_newest(True)
     run = session.current_run()
     with unseen:
         keep_in_browser(session.steered())  # it may have taken a key from the link
@@ -183,7 +188,7 @@ def _carries_toggle() -> None:
 def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     """The buttons of who may press them."""
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
-    steering = session.steered()
+    steering, speed = session.steered(), chosen_speed()
     label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
     st.button(
         label,
@@ -205,22 +210,32 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         args=(steering, run),
     )
     problem = kill_button(run, snapshot)
-    if widgets.button(
-        "Reset",
-        icon=":material/restart_alt:",
-        key="reset",
-        about=run.id,
-        disabled=bool(form.wrong),
-        help=form.correct_first
-        or "Start over with the sidebar settings. This run and its chain are deleted: export "
-        "first what you want to keep.",
-    ):
-        problem = _create_run(form, play=False, instead_of=run)
+    if _reset_button(run, snapshot, form):
+        problem = _create_run(form, steering, speed, run)
     share.popover(run)
     _say_what_is_wrong(form)
     if snapshot.status not in DEAD:  # then its place is the report's
         speed_slider(run, steering)
     return problem
+
+
+def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
+    """Whether the visitor starts over: with a second click, if that deletes checkpoints."""
+    loses, icon = len(snapshot.checkpoints) > 1, ":material/restart_alt:"
+    disabled = bool(form.wrong)
+    text = form.correct_first or "Start over with the sidebar settings."
+    box = partial(st.popover, "Reset", icon=icon, key="ask-reset", disabled=disabled, help=text)
+    with box() if loses else nullcontext():
+        if loses:
+            st.markdown("This run and its checkpoints go: export first what you want to keep.")
+        return widgets.button(
+            "Delete and start over" if loses else "Reset",
+            icon=icon,
+            key="reset",
+            about=run.id,
+            disabled=disabled,
+            help=None if loses else text,
+        )
 
 
 def _say_what_is_wrong(form: Form) -> None:
@@ -263,53 +278,57 @@ def _show_error(problem: str) -> None:
 
 def _play_or_pause(steering: Steering, run: Run, play: bool) -> None:
     """A callback: it acts before it touches the session, where it may be interrupted."""
-    run = steering.of(run)
-    if play:
-        run.play()
-    else:
-        run.pause()
-        run.wait(PATIENCE)  # the iteration under way is shown, too
+    with steering.turn:
+        run = steering.of(run)
+        if play:
+            run.play()
+        else:
+            run.pause()
+            run.wait(PATIENCE)  # the iteration under way is shown, too
     st.session_state.pop(_PROBLEM, None)
 
 
 def _step(steering: Steering, run: Run) -> None:
     """A callback, too."""
-    run = steering.of(run)
-    run.step()
-    run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
+    with steering.turn:  # a second click is a second step
+        run = steering.of(run)
+        run.step()
+        run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
     st.session_state.pop(_PROBLEM, None)
 
 
 def _start_button(form: Form, label: str = "Start live training") -> str | None:
     """The button for a first run. Returns why the run cannot start, if it cannot."""
+    steering, speed = session.steered(), chosen_speed()
     wanted = widgets.button(
         label,
         type=widgets.main_button(),
         icon=":material/play_arrow:",
         key="start",
-        about=len(session.steered().keys),  # a second click does not begin a second run
+        about=len(steering.keys),  # a second click does not begin a second run
         disabled=bool(form.wrong),
         help=form.correct_first or "With the sidebar settings.",
     )
+    problem = _create_run(form, steering, speed) if wanted else None
     _say_what_is_wrong(form)
-    return _create_run(form, play=True) if wanted else None
+    return problem
 
 
-def _create_run(form: Form, *, play: bool, instead_of: Run | None = None) -> str:
-    """Make a run and show it. Returns why it cannot start; then nothing is lost."""
-    steering, runs, speed = session.steered(), session.all_runs(), chosen_speed()
+def _create_run(
+    form: Form, steering: Steering, speed: float | None, instead_of: Run | None = None
+) -> str:
+    """Begin a run and show it. Returns why it cannot start; then nothing is lost."""
     settings = form.settings
     assert settings is not None, "else the button is disabled"
     try:
-        run = runs.create(settings, instead_of and steering.of(instead_of))
+        with steering.turn:
+            old = instead_of and steering.of(instead_of)
+            run = session.all_runs().create(settings, old)
+            steering.begin(run, instead_of)
+            run.set_speed(speed)
+            run.play()
     except (RunError, demo_models.DataError, codec.LccError) as exc:
         problem = f"This run cannot start. {str(exc).rstrip('.')}."
     else:
-        steering.begin(run, instead_of)  # before anything that may be interrupted
-        run.set_speed(speed)
-        if play:
-            run.play()
-        st.session_state.pop(_PROBLEM, None)
-        follow_newest(True)
         st.rerun()
     return problem

@@ -288,7 +288,7 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown,
     saved = Shown(as_saved(run, viewed))
     own = run.settings.coding
     held = st.session_state.get(_FORM)
-    if held is None and chosen(form).keys() & st.query_params.keys():
+    if held is None and chosen(form).keys() & st.query_params.to_dict().keys():
         held = st.session_state[_FORM] = era, own  # what a link says is tried at once
     if held is None or held[0] != era:
         held = st.session_state[_FORM] = era, form

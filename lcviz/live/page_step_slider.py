@@ -24,8 +24,8 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
         if asked is None and session.is_example(run) and EXAMPLE_OPENS in snapshot.steps:
             asked = EXAMPLE_OPENS
         if asked is not None:
+            _put_slider(run, asked)  # first: where a rerun interrupts this, it is done again
             st.session_state[_FOLLOW] = 0, False
-            _put_slider(run, asked)
     follow = _follow_toggle()
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.

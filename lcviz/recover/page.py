@@ -95,7 +95,7 @@ def _trained() -> None:
     with first:
         asking.follow(answer)
     asking.follow(more)
-    linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params)
+    linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params.to_dict())
     box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
     if box is not None:
         with box:

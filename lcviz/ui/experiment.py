@@ -115,7 +115,7 @@ class Asking(Generic[T]):
 
         bar: whether a bar shows how far it is, too.
         """
-        done, problem = len(view.found), None
+        done, problem, who = len(view.found), None, self._who()
         with st.container(
             horizontal=True,
             vertical_alignment="center",
@@ -130,8 +130,8 @@ class Asking(Generic[T]):
                     type=widgets.main_button(),
                     help=words.stop_help,
                 ):
+                    session.all_jobs().leave(who)
                     st.session_state[f"{self.name}-left"] = self.key
-                    session.all_jobs().leave(self._who())
                     st.rerun()
                 st.markdown(_where(view, words.working), width="content")
             elif view.status != DONE:
@@ -143,7 +143,7 @@ class Asking(Generic[T]):
                     help=words.wrong or words.help,
                     disabled=bool(words.wrong),
                 ):
-                    problem = self._ask()
+                    problem = self._ask(who)
             elif words.done:
                 st.markdown(words.done, width="content")
         if bar and watching and view.status != WAITING:
@@ -168,10 +168,10 @@ class Asking(Generic[T]):
         """Whether this session follows the job, which others may have asked for."""
         return session.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
 
-    def _ask(self) -> str:
+    def _ask(self, who: str) -> str:
         """Get in line; returns why that is not possible, or runs the page again."""
         try:
-            session.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
+            session.all_jobs().ask(self.experiment, self.parts, self.work, who)
         except CrowdedError as exc:
             problem = str(exc)
         else:

@@ -87,8 +87,8 @@ def current_run() -> Run | None:
     page if it cannot train it.
     """
     own = steered()
-    if own.begun is not None:
-        remember(_RUN, own.begun.id)
+    if (begun := own.just_begun()) is not None:
+        remember(_RUN, begun.id)
         own.begun = None
     run_id = own.newest(remembered(_RUN))
     run = all_runs().get(run_id)

@@ -7,6 +7,7 @@ other tabs; a second, private link hands it on.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -37,13 +38,15 @@ class Steering:
     A plain object: a callback that touches the session ends there if another rerun waits.
 
     keys: of runs, the newest first. begun: a run that the page does not show yet. speed: what the
-    slider of the speed showed last.
+    slider of the speed showed last. turn: held by what begins or steers a run; a click or a page
+    that comes meanwhile waits for it, and sees what came of it.
     """
 
     def __init__(self, runs: Runs, keys: Sequence[str]) -> None:
         self._runs, self.keys = runs, list(keys)
         self.begun: Run | None = None
         self.speed: str | None = None
+        self.turn = threading.RLock()
         self._reset: dict[str, str] = {}  # id of a run -> of the one begun instead
 
     def begin(self, run: Run, instead_of: Run | None = None) -> None:
@@ -52,6 +55,11 @@ class Steering:
         if instead_of is not None:
             self._reset[instead_of.id] = run.id
         self.begun = run
+
+    def just_begun(self) -> Run | None:
+        """A run that the page does not show yet, also if it is being made right now."""
+        with self.turn:
+            return self.begun
 
     def newest(self, run_id: str | None) -> str | None:
         """The id of the run that stands where this one stood.
@@ -73,7 +81,8 @@ class Steering:
 
     def of(self, run: Run) -> Run:
         """The run, or its `newest`, to steer it. Raises RunError unless this session may."""
-        return self._runs.steered(self._runs.get(self.newest(run.id)) or run, self.keys)
+        with self.turn:
+            return self._runs.steered(self._runs.get(self.newest(run.id)) or run, self.keys)
 
 
 def of_session(runs: Runs) -> Steering:

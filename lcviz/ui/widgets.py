@@ -69,7 +69,7 @@ def opened(
         label, expanded=expanded, icon=f":material/{icon}:", key=key, on_change="rerun"
     )
     drawn = f"{key}-drawn"
-    if names and (box.open or any(name.startswith(names) for name in st.query_params)):
+    if names and (box.open or any(name.startswith(names) for name in st.query_params.to_dict())):
         st.session_state[drawn] = True
     return box if box.open or drawn in st.session_state else None
 
@@ -91,14 +91,18 @@ def button(
     """A button that counts each click once, whatever interrupts the run that the click began.
 
     about: what it changes, as it is now; a click that was meant for something else does not count.
-    how: as for st.button.
+    how: as for st.button. Act on the click before you touch the session: where another run waits,
+    that ends this one.
     """
-    clicks: list[object] = st.session_state.setdefault(f"{key}-clicks", [])
-    # A callback comes before the page. This one does not touch the session: where another rerun
-    # waits, that would end it there, and the click would be lost.
+    place = f"{key}-clicks"
+    clicks: list[object] = st.session_state.setdefault(place, [])
+    # A callback comes before the page. This one does not touch the session either.
     st.button(label, key=key, disabled=disabled, on_click=clicks.append, args=(about,), **how)
-    clicked = about in clicks and not disabled
-    clicks.clear()
+    seen = len(clicks)
+    # If the click began another run, in another thread, this one ends here and leaves it to that.
+    clicks = st.session_state[place]
+    clicked = about in clicks[:seen] and not disabled
+    del clicks[:seen]
     return clicked
 
 

@@ -264,16 +264,49 @@ def test_keys(tab: MakeTab) -> None:
 
 
 def test_keys_before_the_first_checkpoint(tab: MakeTab) -> None:
-    visitor = tab(width=1280).open("/?iterations=100&interval=2&speed=slow")
+    visitor = tab(width=1280).open("/?iterations=100&interval=100&speed=slow")
     page = visitor.page
     start(page)
-    page.get_by_role("button", name="Reset", exact=True).click()
+    page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()
     expecting(page.get_by_text("The base is saved")).to_be_visible()
     settled(page)
+    page.get_by_role("slider", name="Speed").press("End")
+    settled(page)
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("ArrowRight")
-    expecting(whereabouts(page)).to_contain_text("iteration 2 of")
+    expecting(whereabouts(page)).to_contain_text("iteration 100 of")
+    visitor.check()
+
+
+def test_reset_asks_only_where_checkpoints_would_go(tab: MakeTab) -> None:
+    visitor = tab(width=500).open("/?iterations=200&interval=100&speed=slow")
+    page = visitor.page
+    start(page)
+    page.get_by_role("button", name="Pause").click()
+    expecting(page.get_by_text("The base is saved")).to_be_visible()
+    settled(page)
+    first, reset = visitor.run_id, page.get_by_role("button", name="Reset", exact=True)
+    reset.click()
+    page.wait_for_function("old => !location.search.includes(old)", arg=first)
+    page.get_by_role("button", name="Pause").click()
+    settled(page)
+    page.get_by_role("slider", name="Speed").press("End")
+    settled(page)
+    page.get_by_role("button", name="Step", exact=True).click()
+    expecting(whereabouts(page)).to_contain_text("iteration 100 of")
+    settled(page)
+    second, sure = visitor.run_id, page.get_by_role("button", name="Delete and start over")
+    reset.press("Enter")
+    expecting(sure).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expecting(sure).to_have_count(0)
+    assert visitor.run_id == second
+    reset.press("Enter")
+    sure.press("Enter")
+    page.wait_for_function("old => !location.search.includes(old)", arg=second)
+    expecting(sure).to_have_count(0)
+    expecting(page.get_by_role("button", name="Pause")).to_be_visible()  # it plays at once
     visitor.check()
 
 

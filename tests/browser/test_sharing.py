@@ -52,6 +52,10 @@ def test_two_links(tab: MakeTab, browser: Browser) -> None:
         expecting(other.locator("[data-picture=headline]")).to_be_visible()
         expecting(other.get_by_role("button", name="Start your own")).to_be_visible()
         expecting(other.get_by_role("button", name="Step", exact=True)).to_have_count(0)
+        elsewhere = look.replace("127.0.0.1", "localhost")  # as from another machine
+        other.goto(elsewhere)
+        other.get_by_role("button", name="Share").click()
+        expecting(other.get_by_test_id("stCode")).to_have_text(elsewhere)
         other.goto(steer)
         steers(other)
         assert "steer=" not in other.url

@@ -52,7 +52,7 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
     assert [m["delta"] for m in data(page)["lessons"][0]["lesson"]["numbers"]] == [1, 2, 4.5]
     for text, problem in (
         ("1 2", "There are 2 trained weights, but 3 in the track"),
-        ("1 2 nan", "“nan” is not finite. The pictures keep the last numbers."),
+        ("1 2 nan", "“nan” is not finite. The pictures show the last good numbers."),
         ("1 2 0,5", "“0,5” is not a number (write 0.76, with a point)"),
         ("", "Enter numbers."),
         ("![a](x) 2 3", "“!\\[a\\](x)” is not a number"),
@@ -74,7 +74,8 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
 def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None:
     page = learning(u="1 2 nan")
     assert data(page)["live"] == read_numbers(TRAINED)
-    assert any("“nan” is not finite" in text for text in page.texts("markdown"))
+    told = "“nan” is not finite. The pictures show the example."
+    assert any(told in text.replace("\u2060", "") for text in page.texts("markdown"))
 
 
 def test_weights_of_the_run(learning: Learning) -> None:
@@ -128,6 +129,8 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
     parameters = {"run": run.id, **RUN}
     page = learning(**parameters)
     assert "Step 0 has no δ" in page.texts("info")[0]
+    assert "The pictures show the example." in page.texts("info")[0]
+    assert data(page)["live"] == read_numbers(TRAINED)
     for _ in range(3):
         run.step()
         run.wait(60)

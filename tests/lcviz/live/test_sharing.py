@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from lcviz.live.page import _step
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session
+from lcviz.ui.steering import Steering
 
 Live = Callable[..., Any]
 Create = Callable[..., Run]
@@ -73,3 +77,33 @@ def test_the_key_of_one_run_opens_no_other(live: Live, run: Run, create: Create)
     other = create(interval=2, stop_after=100)
     page = live(steers=False, run=run.id, steer=session.all_runs().key(other), details="false")
     assert not buttons(page) & STEERING
+
+
+# With fast reruns, two threads of a session are at work.
+
+
+def test_a_page_waits_for_a_run_that_is_being_made(create: Create) -> None:
+    steering, run, holds = Steering(session.all_runs(), []), create(), threading.Event()
+
+    def make() -> None:
+        with steering.turn:
+            holds.set()
+            time.sleep(0.2)
+            steering.begin(run)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    holds.wait()
+    assert steering.just_begun() is run
+    thread.join()
+
+
+def test_a_second_step_waits_for_the_first(run: Run) -> None:
+    steering = Steering(session.all_runs(), [session.all_runs().key(run)])
+    run.set_speed(10)
+    clicks = [threading.Thread(target=_step, args=(steering, run)) for _ in range(2)]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join()
+    assert run.wait(60).iteration == 4

@@ -18,6 +18,28 @@ def script() -> None:
         state.clicks = state.get("clicks", 0) + 1
 
 
+def overtaken() -> None:
+    from unittest.mock import patch
+
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
+
+    from lcviz.ui import widgets
+
+    state, draw = st.session_state, st.button
+
+    def overtake(*args, on_click, **how):
+        draw(*args, on_click=on_click, **how)
+        if state.pop("overtaken", False):
+            on_click(*how["args"])
+            get_script_run_ctx().script_requests.request_rerun(RerunData())
+
+    with patch.object(st, "button", overtake):
+        clicked = widgets.button("Go", key="go")
+    if clicked:
+        state.clicks = state.get("clicks", 0) + 1
+
+
 @pytest.mark.parametrize("interrupt", [False, True])
 def test_each_click_counts_once(interrupt: bool) -> None:
     page = AppTest.from_function(script, default_timeout=60).run()
@@ -26,6 +48,15 @@ def test_each_click_counts_once(interrupt: bool) -> None:
         page.button(key="go").click().run()
         page.run()
         assert page.session_state["clicks"] == clicks
+
+
+def test_a_click_of_another_run_is_left_to_that() -> None:
+    """It comes when this one has just drawn the button."""
+    page = AppTest.from_function(overtaken, default_timeout=60)
+    page.session_state["overtaken"] = True
+    page.run()
+    assert not page.exception
+    assert page.session_state["clicks"] == 1
 
 
 def test_no_click_outlives_its_button() -> None:
