@@ -6,9 +6,10 @@ Read in this order:
     page_step_slider    which checkpoint is shown
     shown_step          that checkpoint, as saved or as a visitor tries it
     page_pictures       its pictures, and what happens when one touches them
-    headline, weights_picture, buckets_picture, steps_picture, bits_picture, loss_picture,
-    examples_picture    one picture each
+    followed            the weight that all pictures follow
+    headline, weights_picture, weight_picture, buckets_picture, steps_picture, bits_picture,
+    loss_picture, examples_picture    one picture each
     page_kill           "Kill it now": what a crash takes
     race_picture        the race back after it
-    details             everything else about the run and the checkpoint
+    details             what the first screen has no room for
 """

@@ -8,5 +8,4 @@ Read in this order:
     saved_step        one save, and its delta taken apart
     memory            what stays of older steps, in memory and on disk
     whole_run         all checkpoints so far, saved once more with another setting
-    removed_buckets   the removed-bucket experiment on the run's own chain
 """

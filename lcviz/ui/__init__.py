@@ -11,11 +11,10 @@ Read in this order:
     polling         parts of a page that run by themselves, again and again
     browser         Back, Forward and the menu of a narrow window
     steering        who may steer a run; share: its links
-    race            the race back after a failure, a panel that several pages show
+    race            the race back after a failure, a picture that several pages show
     own_files       a visitor's checkpoints: uploads, or a path on this machine
     coding_form     how deltas are coded: the widgets of several pages
     settings        the settings of a run; live_settings, snippet: the same elsewhere
     experiment      an experiment that a page asks for, follows and stops
-    follow_weight   a followed weight and a highlighted bucket; follow_weight_figure: its panel
     glossary        the words of the scheme, and links to them
 """
