@@ -98,12 +98,13 @@ def test_a_page_waits_for_a_run_that_is_being_made(create: Create) -> None:
     thread.join()
 
 
-def test_a_second_step_waits_for_the_first(run: Run) -> None:
+def test_a_click_waits_for_the_one_before(run: Run) -> None:
     steering = Steering(session.all_runs(), [session.all_runs().key(run)])
-    run.set_speed(10)
-    clicks = [threading.Thread(target=_step, args=(steering, run)) for _ in range(2)]
-    for click in clicks:
+    click = threading.Thread(target=_step, args=(steering, run))
+    with steering.turn:
         click.start()
-    for click in clicks:
-        click.join()
-    assert run.wait(60).iteration == 4
+        click.join(0.5)
+        assert click.is_alive()
+        assert run.snapshot().status == "paused"
+    click.join()
+    assert run.wait(60).iteration == 2
