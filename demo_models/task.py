@@ -133,12 +133,13 @@ class Task:
         """What a state makes of the first n examples of the probe; see `probe_loss`.
 
         Returns:
-            int64 (n,) classes, for text that of the byte after the window, or float32 (n,)
-            ratings in rating units.
+            int64 (n,) classes, or float32 (n,) ratings in rating units; for text the last n bytes
+            of the first window, each guessed from those before it.
         """
-        outputs = self._outputs(state, tuple(column[:n] for column in self.probe))
+        first = 1 if self.dataset.is_text else n
+        outputs = self._outputs(state, tuple(column[:first] for column in self.probe))
         if self.dataset.is_text:
-            return outputs[:, :, -1].argmax(dim=1)
+            return outputs[0, :, -n:].argmax(dim=0)
         if self.dataset.mean_rating is None:
             return outputs.argmax(dim=1)
         return outputs + self.dataset.mean_rating

@@ -13,8 +13,7 @@ from demo_models import Task
 from lcviz.text import minus, percent_text
 from lcviz.ui.picture import Picture, quantity
 
-N = 10  # examples shown
-SHOWN_BYTES = 5  # of a text
+N, BYTES = 10, 20  # examples shown, or bytes of a text
 
 
 def examples_picture(
@@ -26,11 +25,11 @@ def examples_picture(
     *,
     trial: bool = False,
 ) -> Picture:
-    """The first N examples of the probe.
+    """The first examples of the probe.
 
     Args:
         task: where they come from.
-        live, restored: predictions, (N,), from `Task.predictions`.
+        live, restored: predictions, (n,), from `Task.predictions`.
         live_metric, restored_metric: accuracy or RMSE on the whole probe; None if not measured.
         trial: whether the restored one is of a setting that a visitor tries.
     """
@@ -57,13 +56,18 @@ def examples_picture(
     ]
     title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")
     if task.dataset.is_text:
-        title, what = "Writes", "after held-out text"
+        title, what = "Reads", "held-out text, byte by byte"
     return Picture(
         "examples",
         title,
         what,
         text,
-        {"examples": rows, "scores": scores, "side": side or 0},
+        {
+            "examples": rows,
+            "scores": scores,
+            "side": side or 0,
+            "rows": [] if side else ["text" if task.dataset.is_text else "given", "live", below],
+        },
         lambda: pd.DataFrame(
             {
                 "example": [row["name"] for row in rows],
@@ -87,7 +91,7 @@ def _rating(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> d
     truth = task.probe[-1][i]
     user, item = (int(column[i]) for column in task.probe[:2])
     guesses = [minus(f"{float(value):.1f}") for value in (live, restored)]
-    name = f"given {minus(f'{float(truth):g}')}"
+    name = minus(f"{float(truth):g}")
     return {
         "name": name,
         "pixels": None,
@@ -96,14 +100,18 @@ def _rating(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> d
         "live_wrong": False,
         "restored_wrong": False,
         "differ": guesses[0] != guesses[1],
-        "title": f"User {user}, item {item}: {name}.",
+        "title": f"User {user}, item {item}: given {name}.",
     }
 
 
+def n_shown(task: Task) -> int:
+    """How many examples are shown."""
+    return BYTES if task.dataset.is_text else N
+
+
 def _text(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
-    before = "".join(_written(int(byte)) for byte in task.probe[0][i][-SHOWN_BYTES:])
-    said = int(live), int(restored)
-    return _classified(before, None, int(task.probe[-1][i][-1]), said, _written)
+    truth = int(task.probe[-1][0][i - BYTES])
+    return _classified(_written(truth), None, truth, (int(live), int(restored)), _written)
 
 
 def _image(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:

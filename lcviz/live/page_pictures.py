@@ -27,7 +27,7 @@ from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
-from .examples_picture import N, examples_picture, image_side
+from .examples_picture import examples_picture, image_side, n_shown
 from .followed import Thread, first_weight, largest_in_bucket, thread_of
 from .headline import describe_crash, describe_lost_work, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
@@ -342,6 +342,7 @@ def _examples(run: Run, shown: ShownStep, trial: Retried | None) -> Picture:
     assert restored is not None
     assert states is not None
     saved = run.states(shown.step) if trial else None  # a trial's δ may have another end
-    live, again = (run.task.predictions(N, s) for s in ((saved or states).live, restored))
+    n = n_shown(run.task)
+    live, again = (run.task.predictions(n, s) for s in ((saved or states).live, restored))
     metric = trial.at(shown.step).metric if trial else c.restored_metric
     return examples_picture(run.task, live, again, c.live_metric, metric, trial=trial is not None)

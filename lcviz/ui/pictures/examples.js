@@ -16,15 +16,19 @@ export default function (component) {
     },
   );
   if (!body.children.length) body.append(make("div", { class: "row" }), make("style", {}, STYLE));
+  const rows = data.rows ?? [];
+  set(body.firstChild, { style: `grid-template-columns: ${rows.length ? "max-content " : ""}repeat(${data.examples.length}, 1fr)` });
   const ink = colour(body, "--ink");
+  // Where there are no images, the first column says what the rows are.
+  const labels = rows.length ? [{ name: rows[0], live: rows[1], restored: rows[2], title: "", label: true }] : [];
   each(
     body.firstChild,
-    data.examples,
+    [...labels, ...data.examples],
     (_, i) => i,
     (example) =>
       make(
         "div",
-        { class: "example" },
+        { class: `example ${example.label ? "label" : ""}` },
         example.pixels ? make("canvas", { role: "img" }) : make("span", { class: "name" }),
         make("b", { class: "live" }),
         make("b", { class: "restored" }),
@@ -54,9 +58,11 @@ function paint(canvas, example, side, ink) {
 
 const STYLE = `
   .scores { display: flex; gap: 0.8rem; }
-  .row { display: grid; grid-template-columns: repeat(10, 1fr); gap: 4px; text-align: center; margin-top: 0.4rem; }
+  .row { display: grid; gap: 4px; text-align: center; margin-top: 0.4rem; }
   .example { display: grid; justify-items: center; gap: 2px; }
   .example canvas { width: 100%; max-width: 44px; image-rendering: pixelated; }
+  .label { justify-items: start; margin-right: 0.4rem; }
+  .example.label b { font-size: 12px; font-weight: 400; line-height: 20px; color: var(--faint); }
   .example .name { font-size: 11px; color: var(--faint); white-space: pre; }
   .example b { font-size: 15px; font-variant-numeric: tabular-nums; }
   .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }

@@ -21,7 +21,7 @@ from lcviz.lab.anatomy import totals
 from lcviz.lab.follow_weight import Weight
 from lcviz.live.bits_picture import bits_picture
 from lcviz.live.buckets_picture import Worth, bits_that_keep, buckets_picture
-from lcviz.live.examples_picture import N, examples_picture
+from lcviz.live.examples_picture import BYTES, N, examples_picture
 from lcviz.live.followed import Thread, first_weight, thread_of
 from lcviz.live.headline import describe_crash, headline, times_text
 from lcviz.live.loss_picture import loss_picture
@@ -352,18 +352,19 @@ def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
 
 
 def test_examples_of_text() -> None:
+    """Twenty bytes of one text, each guessed from those before it."""
     task = make_task("byte-transformer", "python-sources")
-    truth = task.probe[-1][:N, -1]
+    truth = task.probe[-1][0, -BYTES:]
     wrong = truth.clone()
     wrong[3] = ord("\n")
     data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
+    assert data["rows"] == ["text", "live", "restored"]
     row = data["examples"][3]
     assert (row["restored"], row["differ"], row["restored_wrong"]) == ("↵", True, True)
-    assert data["examples"][2]["live"] == chr(int(truth[2]))
-    for i, row in enumerate(data["examples"]):
-        before = bytes(task.probe[0][i, -5:].tolist()).decode()
-        assert row["name"] == before.replace(" ", "␣").replace("\n", "↵")
-        assert row["pixels"] is None
+    text = bytes(truth.tolist()).decode().replace(" ", "␣").replace("\n", "↵")
+    for name in ("name", "live"):
+        assert "".join(example[name] for example in data["examples"]) == text
+    assert {example["pixels"] for example in data["examples"]} == {None}
     assert data["side"] == 0
 
 
