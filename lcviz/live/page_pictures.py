@@ -40,6 +40,7 @@ from .weights_picture import Image, drawable, weights_picture
 
 # Of this run, after so many crashes, before or in the race back: what is tried ends with it.
 Era = tuple[str, int, bool]
+CUT = "cut"  # in the URL: how many buckets of each step a visitor keeps
 _CUT = "live-cut"  # in the session: (era, how many buckets of each step a visitor keeps)
 CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
 _FORM = "live-form"  # in the session: (era, the form's coding as that began, if not tried since)
@@ -232,7 +233,7 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
     """What a picture can send, and what happens then. form: the coding at the side."""
 
     def keep(most: float) -> None:
-        st.session_state[_CUT] = era, int(most)
+        _keep(era, int(most))
 
     def attempt(coding: Coding) -> None:
         st.session_state[_FORM] = era, None
@@ -317,13 +318,27 @@ def _who() -> str:
 
 def _cut_of(era: Era) -> int | None:
     """How many buckets a visitor keeps of each step: a run that goes on does not take it back."""
-    held = st.session_state.get(_CUT)
-    return held[1] if held is not None and held[0] == era else None
+    if _CUT not in st.session_state:  # what a link says is tried at once
+        text = st.query_params.get(CUT, "")
+        _keep(era, int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None)
+    held = st.session_state[_CUT]
+    most: int | None = held[1] if held[0] == era else None
+    if most is None:
+        st.query_params.pop(CUT, None)
+    return most
+
+
+def _keep(era: Era, most: int | None) -> None:
+    """Keep so many buckets of each step from now on, None for what the coding keeps."""
+    st.session_state[_CUT] = era, most
+    if most is not None:
+        st.query_params[CUT] = str(most)
 
 
 def _try(coding: Coding, **more: bool) -> None:
     """Set the form at the side: what it says is tried. more: of other widgets, by key."""
-    st.session_state.pop(_CUT, None)
+    if _CUT in st.session_state:
+        _keep(st.session_state[_CUT][0], None)
     set_widgets({**chosen(coding), **more})
     st.session_state[CHANGED] = coding
 

@@ -25,8 +25,8 @@ def popover(run: Run) -> None:
 
 
 def look_link(run: Run) -> str:
-    """The address of Live that shows the run."""
-    return _address({"run": run.id})
+    """The address of this page as it is, which shows the run: it does not let others steer."""
+    return _address(st.query_params.to_dict() | {"run": run.id})
 
 
 def steer_link(run: Run) -> str:
@@ -38,5 +38,6 @@ def steer_link(run: Run) -> str:
 
 
 def _address(parameters: dict[str, str]) -> str:
+    """The page with these parameters."""
     here = urlsplit(st.context.url or "")
     return f"{here.scheme}://{here.netloc}{here.path}?{urlencode(parameters)}"

@@ -60,6 +60,7 @@ function frame({ data, parentElement }) {
     parentElement.append(figure);
   }
   const [number, title, about, controls] = figure.querySelector("figcaption").children;
+  offerCopy(figure, data);
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
   write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
@@ -104,6 +105,73 @@ function term(shown, { help, link }) {
   const whole = make("span", { class: "explained" }, word, tip);
   whole.onkeydown = (event) => event.key === "Escape" && event.target.blur();
   return whole;
+}
+
+/** A button in the corner that copies the picture for a slide; a recording has none. */
+function offerCopy(figure, data) {
+  let button = figure.querySelector(":scope > .copy");
+  if (!button) {
+    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": `Copy ${data.title} as picture` }, "⧉");
+    figure.append(button);
+  }
+  set(button, { hidden: Boolean(data.recorded) });
+  button.onclick = async () => {
+    button.textContent = "…";
+    const copied = await copyPicture(figure, plain(data.title));
+    button.textContent = copied ? "✓" : "↓";
+    set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
+    setTimeout(() => (button.textContent = "⧉"), 2000);
+  };
+}
+
+/** Put a figure, with the link to it, on the clipboard as PNG; else save it as a file. */
+async function copyPicture(figure, title) {
+  const image = drawnPicture(figure);
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
+    return true;
+  } catch {
+    const link = make("a", { href: URL.createObjectURL(await image), download: `${title.replaceAll(/\W+/g, "-")}.png` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    return false;
+  }
+}
+
+const SHARPER = 2; // pixels of a copied picture for one on the screen
+const MARGIN = 12; // pixels around it
+const FOOT = 64; // pixels, of the link, and of lines that another font breaks
+
+/** A figure as a PNG: a browser draws HTML into an image only as a part of an SVG, without links. */
+async function drawnPicture(figure) {
+  const width = figure.clientWidth + 2 * MARGIN;
+  const copy = figure.cloneNode(true);
+  const canvases = [...figure.querySelectorAll("canvas")];
+  copy.querySelectorAll("canvas").forEach((canvas, i) => {
+    const image = make("img", { src: canvases[i].width ? canvases[i].toDataURL() : "", style: canvas.getAttribute("style"), class: canvas.className });
+    canvas.replaceWith(image);
+  });
+  for (const part of copy.querySelectorAll(".copy, .told, [hidden]")) part.remove();
+  const styles = [...figure.getRootNode().querySelectorAll("style")].map((style) => style.textContent).join("\n");
+  const own = getComputedStyle(figure);
+  const variables = [...new Set(styles.match(/--st-[\w-]+/g))].map((name) => `${name}: ${own.getPropertyValue(name)};`);
+  const page = make("div", { class: "copied", xmlns: "http://www.w3.org/1999/xhtml" });
+  page.append(
+    make("style", {}, `.copied { ${variables.join(" ")} background: var(--paper); padding: ${MARGIN}px; } .copied img { image-rendering: pixelated; }`),
+    make("style", {}, styles.replaceAll(":host", ".copied").replaceAll(" canvas", " img")),
+    copy,
+    make("div", { style: "font: 10px sans-serif; color: var(--faint); overflow-wrap: anywhere; margin-top: 8px" }, location.href),
+  );
+  const height = figure.clientHeight + 2 * MARGIN + FOOT;
+  const svg = `<svg xmlns="${SVG}" width="${width}" height="${height}"><foreignObject width="100%" height="100%">${new XMLSerializer().serializeToString(page)}</foreignObject></svg>`;
+  const image = make("img");
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = make("canvas", { width: SHARPER * width, height: SHARPER * height });
+  const pen = canvas.getContext("2d");
+  pen.scale(SHARPER, SHARPER);
+  pen.drawImage(image, 0, 0);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
 /** What a screen reader says of a picture. A recording is one image: nothing in it can be used. */
