@@ -44,7 +44,8 @@ LENET = "model=LeNet-5&iterations=20000&speed=full&interval=300"  # the step sho
 EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is only shown
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
-WEIGHTS = "[data-testid=stPopoverBody] [data-testid=stSelectbox]"
+PIXELS = "[data-picture=weights] .map"
+FOLLOWED = f"{PIXELS} .followed"  # the frame around the followed weight's pixel
 COMPARED, ANSWER = ".st-key-panel-compare .js-plotly-plot", ".st-key-panel-frontier .js-plotly-plot"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
 
@@ -129,13 +130,8 @@ def _theme(page: Page, i: int) -> None:
 
 
 def _follow(page: Page, i: int) -> None:
-    """What is below the button is opened: the choice of a weight to follow."""
-    button = page.get_by_role("button", name="Follow one weight")
-    if i:
-        button.press("Enter")
-        settled(page)
-    page.evaluate(WATCH, [WEIGHTS, "keydown"])
-    button.press("Enter")
+    """A click on a pixel."""
+    page.locator(PIXELS).click(position={"x": 40 + 7 * (i % 9), "y": 40})
 
 
 CONTROLS: dict[str, Control] = {
@@ -150,8 +146,8 @@ CONTROLS: dict[str, Control] = {
     "Live, cut let go, on the size": Control(SIZE, _drag, "pointerup", goal=EFFECT, runs=RUNS),
     "Live, budget, on the size": Control(SIZE, _budget, goal=EFFECT, runs=RUNS),
     "Live, step shown": Control(BARS, _slider("[data-testid=stMain]", "ArrowLeft"), goal=EFFECT),
-    "Live, bucket highlighted": Control(BARS, _bar, "pointerdown"),
-    "Live, weight to follow": Control(WEIGHTS, _follow, ready=BARS),
+    "Live, bar clicked, on the buckets": Control(BARS, _bar, "pointerdown"),
+    "Live, pixel clicked, on the weight": Control(FOLLOWED, _follow, "pointerdown", ready=BARS),
     "Live, theme": Control(".stApp", _theme, "theme"),
     "Tune, section": Control(COMPARED, _section, path="tune", ready=ANSWER),
     "Tune, bits of B": Control(

@@ -184,10 +184,10 @@ class Visitor:
         assert self.run is None or receipt["settings"]["seed"] == self.seed, receipt["settings"]
 
     def follow(self) -> None:
-        """A weight of one's own model, and a bucket."""
+        """A weight of one's own model."""
         weight = f"weight={self._weight}:{self._random.randrange(40)}"
         run = f"&run={self.run}" if self.run else ""
-        self.page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=neg-9{run}")
+        self.page.goto(f"{self._url}/?{self._settings()}&{weight}{run}")
         self._opened()
 
     def leave(self) -> None:
