@@ -86,7 +86,6 @@ def weights_picture(shown: ShownStep, image: Image, followed: Followed, *, told:
     written, missing = after - before, live - after
     maps = {
         "written": _packed(_seen(np.sign(written), at), 1.0),
-        "live": _packed(_seen(live, at)),
         "restored": _packed(_seen(after, at)),
         "missing": _packed(_seen(missing, at)),
     }
@@ -152,8 +151,6 @@ def _captions(
     return {
         "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. What is "
         f"left of δ {shown.left_out('stays')}.",
-        "live": f"{tensor} as it is trained.",
-        "restored": f"{tensor} as a restart would load it: the [[track]].",
         "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
         f"from the [[track]], left out or rounded. That {shown.left_out('stays')}.",
     }

@@ -332,7 +332,7 @@ def test_a_try_moves_nothing_and_the_track_is_explained(tab: MakeTab) -> None:
     expecting(picture(page, "curves")).not_to_contain_text("Saved as you try")
 
     weights = picture(page, "weights")
-    weights.get_by_role("button", name="postponed").click()
+    weights.get_by_role("button", name="difference").click()
     meaning = weights.get_by_text("the base plus all deltas")
     expecting(meaning).to_be_hidden()
     weights.get_by_role("button", name="track").click()

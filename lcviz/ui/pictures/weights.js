@@ -1,12 +1,10 @@
 // One tensor as an image: grey weights, and what this checkpoint moves in colour.
 
-const VIEWS = [["written", "written"], ["live", "live"], ["restored", "restored"], ["missing", "postponed"]];
+const VIEWS = [["written", "written"], ["missing", "difference"]];
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const views = VIEWS.filter(([name]) => name === "written" || data.maps[name]);
-  const seen = component.parentElement.querySelector(".body")?.view;
-  const first = views.some(([name]) => name === seen) ? seen : "written";
+  const first = component.parentElement.querySelector(".body")?.view ?? "written";
   const { figure, controls, body } = frame({ ...component, data: { ...data, text: data.captions[first] } });
   body.view = first;
   chooseTensor(controls, data, setTriggerValue);
@@ -27,7 +25,7 @@ export default function (component) {
     );
   const [map, under] = body.children;
   const draw = () => {
-    choices(under.children[1], "What is shown", views, body.view, (view) => {
+    choices(under.children[1], "What is shown", VIEWS, body.view, (view) => {
       body.view = view;
       draw();
     });
@@ -35,9 +33,8 @@ export default function (component) {
     pixels(body, map, data, setTriggerValue);
     write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
     under.firstChild.replaceChildren();
-    const colours = body.view === "written" || body.view === "missing";
-    if (colours) under.firstChild.append(key("up", "up"), key("down", "down"));
-    if (body.view !== "missing") under.firstChild.append(key("grey", "weight"));
+    under.firstChild.append(key("up", "up"), key("down", "down"));
+    if (body.view === "written") under.firstChild.append(key("grey", "weight"));
   };
   draw();
   if (body.step !== data.step && !still()) {
@@ -200,11 +197,9 @@ function paint(map, data, view) {
     out[at + 3] = 255 * strength(Math.abs(value) / LARGEST);
   };
   const [weights, glow, changes] = map.children;
-  const base = view === "live" ? data.maps.live : data.maps.restored ?? data.maps.live;
-  const nothing = new ImageData(columns, rows);
-  put(weights, view === "missing" || !base ? nothing : image(levels(base, rows * columns), grey));
-  const shown = view === "written" ? data.maps.written : view === "missing" ? data.maps.missing : null;
-  const over = shown ? image(levels(shown, rows * columns), signed(view === "written" ? () => 1 : (v) => 0.15 + 0.85 * v)) : nothing;
+  const written = view === "written";
+  put(weights, written ? image(levels(data.maps.restored, rows * columns), grey) : nothing);
+  const over = image(levels(data.maps[view], rows * columns), signed(written ? () => 1 : (v) => 0.15 + 0.85 * v));
   put(changes, over);
   const room = (map.room ||= map.clientWidth) || 380;
   const scale = Math.min(room / columns, data.height / rows);
@@ -212,7 +207,7 @@ function paint(map, data, view) {
   set(glow, { width: coarse(columns), height: coarse(rows) });
   const light = glow.getContext("2d");
   light.clearRect(0, 0, glow.width, glow.height);
-  if (view === "written") light.drawImage(changes, 0, 0, glow.width, glow.height);
+  if (written) light.drawImage(changes, 0, 0, glow.width, glow.height);
   const [wide, high] = [columns, rows].map((n) => Math.floor(n * scale));
   for (const canvas of map.querySelectorAll("canvas")) set(canvas, { style: `width: ${wide}px; height: ${high}px` });
   set(map, { style: `height: ${high}px; max-width: ${wide}px`, "aria-label": `Weights. ${plain(data.text)} Arrow keys read them one by one.` });
