@@ -30,7 +30,7 @@ SHOWN = 960, 540
 PER_SECOND = 8  # pictures
 HOLD = 3.0  # seconds that the last one stays
 MOST = 2e6  # bytes
-RACE = "[data-picture=curves]"
+RACE = "[data-title='Race back']"
 SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
 # A pointer, which Chromium does not draw without a screen.
 POINTER = """addEventListener("DOMContentLoaded", () => {

@@ -45,7 +45,7 @@ EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is 
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
 PIXELS = "[data-picture=weights] .map"
-FOLLOWED = "[data-picture=curves] .about"  # the name of the followed weight is among these
+FOLLOWED = "[data-title='One weight'] .about"
 COMPARED, ANSWER = ".st-key-panel-compare .js-plotly-plot", ".st-key-panel-frontier .js-plotly-plot"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
 

@@ -27,7 +27,7 @@ COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can 
 def test_axe_finds_nothing(tab: MakeTab) -> None:
     """On every page in both themes; back on Live, the weight is still followed."""
     visitor = tab(width=800).open(VIEW)
-    line = visitor.page.locator(".st-key-pictures figure", has_text="One weight")
+    line = visitor.page.locator("[data-title='One weight']")
     visitor.expecting(line).to_contain_text("linear.weight (1, 450)")
     told = line.inner_text()
     walk(visitor)

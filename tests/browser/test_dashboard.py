@@ -50,8 +50,8 @@ def drawing(page: Page, key: str) -> Locator:
 
 
 def picture(page: Page, name: str) -> Locator:
-    """One of our own pictures."""
-    return page.locator(f"[data-picture={name}]")
+    """One of our own pictures; of the curves, the loss."""
+    return page.locator(f"[data-picture={name}]{'[data-title=Loss]' if name == 'curves' else ''}")
 
 
 def written(page: Page, key: str, text: str | re.Pattern[str]) -> Locator:

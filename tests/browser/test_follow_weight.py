@@ -14,7 +14,7 @@ RING = "[data-picture=weights] .ring"
 
 def followed(page: Any) -> Any:
     """The name of the followed weight."""
-    return page.locator(".st-key-pictures figure", has_text="One weight").locator(".about")
+    return page.locator("[data-title='One weight'] .about")
 
 
 def test_one_weight_runs_through_all_pictures(tab: MakeTab) -> None:

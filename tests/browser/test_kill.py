@@ -40,7 +40,7 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(other.page.get_by_text(f"Killed at iteration {iteration}")).to_be_visible()
 
     page.get_by_role("button", name="Race back").click()
-    race = page.locator("[data-picture=curves]").filter(has_text="Race back")
+    race = page.locator("[data-title='Race back']")
     expecting(race).to_be_visible()  # while it runs
     for name in ("full", "SCAR", "TOPN", "LC"):
         expecting(race.get_by_text(re.compile(rf"^{name} (> )?[\d.]+$"))).to_have_count(1)
@@ -54,12 +54,12 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(page.locator(".stTooltipContent")).to_have_css("pointer-events", "none")
 
     visitor.check_fits()
-    visitor.check_accessible("[data-picture=curves]")
+    visitor.check_accessible("[data-title='Race back']")
     page.get_by_role("button", name="Go on from the checkpoint").click()
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
     expecting(page.get_by_text("Killed at")).to_have_count(0)
     expecting(race).to_have_count(0)
-    loss = page.locator("[data-picture=curves]")
+    loss = page.locator("[data-title=Loss]")
     # Until the newest step is far from it, the mark says "killed" alone.
     expecting(loss.get_by_text(re.compile(rf"^killed( at {iteration})?$"))).to_have_count(1)
     page.get_by_role("button", name="Pause").click()

@@ -60,6 +60,7 @@ function frame({ data, parentElement }) {
     parentElement.append(figure);
   }
   const [number, title, about, controls] = figure.querySelector("figcaption").children;
+  set(figure, { "data-title": data.title }); // where one module draws several pictures of a page
   offerCopy(figure, data);
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
