@@ -89,6 +89,8 @@ def checkpoints_of(
     x: int | None,
     steps: int = CHECKPOINTS,
     restored: int | None = None,
+    *,
+    carries: bool = True,
 ) -> list[dict[str, list[float]]]:
     """Checkpoints of a training that goes on as it began: each adds the first δ again.
 
@@ -97,6 +99,7 @@ def checkpoints_of(
         x: bits of promotion; None keeps every bucket.
         steps: checkpoints after the base.
         restored: after this one the training starts again from the track.
+        carries: whether what is left out stays in the next δ.
 
     Returns:
         The base and each checkpoint: live, track and written, one value for each number.
@@ -108,7 +111,8 @@ def checkpoints_of(
     for step in range(1, steps + 1):
         begin = np.array(kept, np.float32) if step - 1 == restored else now
         now = begin + drift
-        numbers = lesson(kept, now.tolist(), x).numbers
-        kept = [m.rebuilt for m in numbers]
+        numbers = lesson(kept if carries else begin.tolist(), now.tolist(), x).numbers
+        written = np.array([m.after_p for m in numbers], np.float32)
+        kept = (np.array(kept, np.float32) + written).tolist()
         found.append({"live": now.tolist(), "track": kept, "written": [m.after_p for m in numbers]})
     return found

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 MakeTab = Callable[..., Any]
-ASKED = """args => { %s; return args.map(([track, live, x, restored]) =>
-    [lessonOf(track, live, x), checkpointsOf(track, live, x, 5, restored)]); }"""
+ASKED = """args => { %s; return args.map(([track, live, x, restored, carries]) =>
+    [lessonOf(track, live, x), checkpointsOf(track, live, x, 5, restored, carries)]); }"""
 PATIENCE = 60_000
 
 
@@ -250,18 +250,22 @@ def test_axe_finds_nothing(scheme: str, tab: MakeTab) -> None:
 def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     rng = random.Random(0)
     track, live = map(read_numbers, (TRACK, TRAINED))
-    asked: list[tuple[list[float], list[float], int | None, int | None]] = []
+    asked: list[tuple[list[float], list[float], int | None, int | None, bool]] = []
     for _ in range(60):
         moved = [np.float32(v + rng.choice((0, 0, 1)) * rng.gauss(0, 0.5)) for v in live]
-        asked.append((track, [float(v) for v in moved], rng.choice((1, 2, 3, None)), 2))
-    asked.append((track, track, 2, None))
-    asked.append(([0.0, 0.0, 0.0], [1e-40, -1e-40, 3.0], 1, None))
-    asked.append(([0.5, 0.5], [0.75, 0.25], 1, None))  # alike but for the sign
+        asked.append(
+            (track, [float(v) for v in moved], rng.choice((1, 2, 3, None)), 2, rng.random() < 0.5)
+        )
+    asked.append((track, track, 2, None, True))
+    asked.append(([0.0, 0.0, 0.0], [1e-40, -1e-40, 3.0], 1, None, False))
+    asked.append(([0.5, 0.5], [0.75, 0.25], 1, None, False))  # alike but for the sign
     script = (FOLDER / "learn" / "scheme.js").read_text()
     found = page_of_file.evaluate(ASKED % script, [list(one) for one in asked])
-    for (before, now, x, restored), (stages, checkpoints) in zip(asked, found, strict=True):
+    for (before, now, x, restored, carries), (stages, checkpoints) in zip(
+        asked, found, strict=True
+    ):
         assert stages == values_of(lesson(before, now, x))
-        assert checkpoints == checkpoints_of(before, now, x, restored=restored)
+        assert checkpoints == checkpoints_of(before, now, x, restored=restored, carries=carries)
 
 
 def test_the_module_takes_the_codec_s_steps(page_of_file: Page) -> None:

@@ -72,7 +72,7 @@ function newPage(root) {
 }
 
 /** The state before anything is touched. */
-const begun = ({ data }) => ({ at: data.checkpoints, crashed: null, restored: null, slid: false, ...data.first });
+const begun = ({ data }) => ({ at: data.checkpoints, crashed: null, restored: null, carries: true, slid: false, ...data.first });
 
 /** Take over the server's numbers, unless they only repeat what was told from here. */
 function adopt(page) {
@@ -114,7 +114,9 @@ function compute(page) {
   }
   page.steps = stepsOf(data.track, live, state.fine);
   page.checkpoints =
-    state.restored === null && given ? given.checkpoints : checkpointsOf(data.track, live, state.x, data.checkpoints, state.restored);
+    state.restored === null && state.carries && given
+      ? given.checkpoints
+      : checkpointsOf(data.track, live, state.x, data.checkpoints, state.restored, state.carries);
 }
 
 function drawPage(page, root) {

@@ -106,6 +106,16 @@ def test_a_restart_goes_on_from_the_track() -> None:
     assert crashed[2]["live"][2] < calm[2]["live"][2]
 
 
+def test_without_the_track_what_is_dropped_is_lost() -> None:
+    kept, lost = checkpoints_of(*TEN, 2), checkpoints_of(*TEN, 2, carries=False)
+    assert lost[1] == kept[1]  # the first δ is the same
+    assert [c["live"] for c in lost] == [c["live"] for c in kept]
+    assert {c["written"][2] for c in lost} == {0.0}  # c never gets through
+    assert lost[-1]["track"][2] == np.float32(TEN[0][2])
+    off = [abs(c[-1]["live"][2] - c[-1]["track"][2]) for c in (kept, lost)]
+    assert off[1] > 3 * off[0]
+
+
 def test_answers() -> None:
     right = {name: q.options[q.right] for name, q in QUESTIONS.items()}
     assert (right["delta"], right["slots"], right["restart"]) == ("0.2", "7", "0.4")

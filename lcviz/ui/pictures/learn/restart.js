@@ -1,6 +1,7 @@
 // 6 Restart: the track chases u from checkpoint to checkpoint; a crash loads the track.
 
 const PACE = 500; // milliseconds a checkpoint
+const DROPPED = [[true, "keep"], [false, "lose"]]; // what a checkpoint leaves out
 
 function drawRestart(page, body, controls) {
   const { state, data } = page;
@@ -15,6 +16,7 @@ function drawRestart(page, body, controls) {
     );
     body.append(make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 })));
   }
+  choices(controls, "What is dropped", DROPPED, state.carries, (carries) => page.change({ carries }));
   const [slider, play, crash] = controls.children;
   slider.value = 10 * state.at;
   set(slider, { "aria-valuetext": `${words(state.at)} checkpoints`, disabled: state.crashed !== null });
@@ -61,7 +63,7 @@ function drawRestart(page, body, controls) {
       set(below, { cx: x(t), cy: y(c.track[i]), fill: kept ? "var(--up)" : "var(--paper)", stroke: "var(--up)", "stroke-width": 2 });
       set(above, { cx: x(t), cy: y(c.live[i]) });
       set(text, { x: x(t), y: 136, class: kept ? null : "faint" });
-      text.textContent = kept ? "kept" : c.live[i] === c.track[i] ? "" : "waits";
+      text.textContent = kept ? "kept" : c.live[i] === c.track[i] ? "" : state.carries ? "waits" : "lost";
     });
     const last = every[whole].track[i];
     const near = Math.abs(y(now) - y(last)) < 13;
@@ -101,6 +103,7 @@ function stop(page, changes = {}) {
 }
 
 function tellRestart({ state, checkpoints, names }) {
+  const lost = "What is dropped is lost: each δ begins at the last u, not at ũ.";
   const i = state.followed;
   const whole = Math.floor(state.at + 1e-9);
   const { live, track } = checkpoints[whole];
@@ -110,7 +113,8 @@ function tellRestart({ state, checkpoints, names }) {
   if (state.restored === whole && state.at === whole && whole)
     return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for it: the next gradient is taken where u is now.`;
   if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
-  return `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}. The grey gap, ${gap}, stays in the next δ.`;
+  const now = `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}.`;
+  return state.carries ? `${now} The grey gap, ${gap}, stays in the next δ.` : `${now} ${lost}`;
 }
 
 const tableRestart = ({ state, checkpoints }) => [

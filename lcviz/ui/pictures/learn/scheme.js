@@ -114,17 +114,19 @@ function mergesOf(counts) {
 
 /**
  * Checkpoints of a training that goes on as it began: each adds the first δ again.
- * restored: after this checkpoint the training starts again from the track. As in Python.
+ * restored: after this checkpoint the training starts again from the track. carries: whether what is
+ * left out stays in the next δ. As in Python.
  */
-function checkpointsOf(track, live, x, steps, restored) {
+function checkpointsOf(track, live, x, steps, restored, carries) {
   const drift = live.map((value, i) => f32(f32(value) - f32(track[i])));
   let now = track.map(f32);
   let kept = now;
   const found = [{ live: now, track: kept, written: now.map(() => 0) }];
   for (let step = 1; step <= steps; step++) {
-    now = (step - 1 === restored ? kept : now).map((value, i) => f32(value + drift[i]));
-    const { numbers } = lessonOf(kept, now, x);
-    kept = numbers.map((number) => number.rebuilt);
+    const begin = step - 1 === restored ? kept : now;
+    now = begin.map((value, i) => f32(value + drift[i]));
+    const { numbers } = lessonOf(carries ? kept : begin, now, x);
+    kept = kept.map((value, i) => f32(value + numbers[i].written));
     found.push({ live: now, track: kept, written: numbers.map((number) => number.written) });
   }
   return found;
