@@ -1,4 +1,4 @@
-"""The README's animation: a training on Live, the cut dragged, a crash, and the race back.
+"""The README's animation: the question, too much thrown away, the track, a crash, the race back.
 
     PYTHONPATH=. python benchmarks/animation.py [docs/img/live.webp] [--chromium PATH]
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 from benchmarks.dashboard.first import warm
 from benchmarks.dashboard.serving import FLAGS, PATIENCE, chromium, server
@@ -30,7 +30,6 @@ SHOWN = 960, 540
 PER_SECOND = 8  # pictures
 HOLD = 3.0  # seconds that the last one stays
 MOST = 2e6  # bytes
-RACE = "[data-title='Race back']"
 SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
 # A pointer, which Chromium does not draw without a screen.
 POINTER = """addEventListener("DOMContentLoaded", () => {
@@ -103,34 +102,44 @@ def _drawn(frame: bytes) -> Image.Image:
 
 def play(page: Page, film: Film) -> None:
     """What the animation shows."""
+    buckets = page.locator("[data-picture=buckets]")
+    with film.scene(most=3):  # the question
+        page.wait_for_timeout(3000)
+    with film.scene(most=5):  # too much is thrown away
+        _press(page, "1", buckets)
+        page.get_by_text("only a try").wait_for()
+        page.wait_for_timeout(2500)
+        _press(page, "Back")
+        page.get_by_text("only a try").wait_for(state="hidden")
+    with film.scene(most=7):  # without the track nothing can be thrown away
+        page.get_by_role("switch", name="Newest").press("Space")
+        page.wait_for_timeout(1200)
+        page.get_by_role("switch", name="Keep what is dropped").press("Space")
+        page.get_by_text("only a try").wait_for()
+        page.wait_for_timeout(2500)
+        page.get_by_role("switch", name="Keep what is dropped").press("Space")
+        page.get_by_text("only a try").wait_for(state="hidden")
+        page.wait_for_timeout(1500)
     with film.scene(most=6):
         _press(page, "Start live training")
         page.get_by_role("button", name="Pause").wait_for()
         page.locator("[data-picture=weights]").wait_for()
         page.wait_for_timeout(7000)
-        _press(page, "Pause")
-        page.get_by_role("button", name="Play").wait_for()
-    with film.scene(most=5):
-        _drag(page)
     with film.scene(most=2.5):
-        page.get_by_role("button", name="Back").click()
-        page.wait_for_timeout(1000)
         _press(page, "Kill it now")
         page.get_by_text(re.compile("Killed at iteration")).wait_for()
-        page.locator(".st-key-kill-report").scroll_into_view_if_needed()
         page.wait_for_timeout(1000)
-    with film.scene(most=8):
+    with film.scene(most=9):
         _press(page, "Race back")
         over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
         over.wait_for(state="attached")
-        page.locator(RACE).scroll_into_view_if_needed()
         page.mouse.move(SIZE[0] - 20, 20)
         page.wait_for_timeout(1000 * SECONDS + 1500)  # until it is played, and read
 
 
-def _press(page: Page, name: str) -> None:
+def _press(page: Page, name: str, inside: Locator | None = None) -> None:
     """Click a button as a person does: the pointer goes there first."""
-    box = page.get_by_role("button", name=name).bounding_box()
+    box = (inside or page).get_by_role("button", name=name, exact=True).bounding_box()
     assert box is not None, f"{name} is on the page"
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y, steps=12)
@@ -139,20 +148,6 @@ def _press(page: Page, name: str) -> None:
     page.wait_for_timeout(120)
     page.mouse.up()
     page.mouse.move(SIZE[0] / 2, SIZE[1] - 20)  # away: its help would stay
-
-
-def _drag(page: Page) -> None:
-    """The cut of the buckets, to the right and halfway back."""
-    box = page.locator("[data-picture=buckets]").get_by_role("slider").bounding_box()
-    assert box is not None, "a cut to drag"
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y, steps=12)
-    page.mouse.down()
-    for by in (*range(0, 150, 8), *range(150, 70, -8)):
-        page.mouse.move(x + by, y)
-        page.wait_for_timeout(60)
-    page.mouse.up()
-    page.wait_for_timeout(1200)
 
 
 def save(pictures: list[tuple[Image.Image, int]], path: Path) -> int:
