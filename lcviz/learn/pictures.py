@@ -56,7 +56,7 @@ PICTURES = {  # module -> title, about, what it shows, word of the glossary
     ),
     "restart": (
         "Restart",
-        "from the track ũ",
+        "",
         "The track follows the model from checkpoint to checkpoint.",
         "track",
     ),

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 SMALL = """
 import runpy
 
-from lcviz.inspect import page_open
 from lcviz.server import jobs, runs
+from lcviz.ui import own_files
 
-runs.MAX_RUNS, jobs.MAX_WAITING, page_open.UPLOAD_MIB = 2, 0, 1
+runs.MAX_RUNS, jobs.MAX_WAITING, own_files.UPLOAD_MIB = 2, 0, 1
 runpy.run_path("app.py")
 """
 

@@ -150,7 +150,7 @@ def test_the_end_is_there_at_once(browser: Browser, more: dict[str, Any]) -> Non
     """For whoever wants no motion, and where nothing can be used yet."""
     with shown(browser, **RACE | more) as page:
         assert page.evaluate(PLAYED) == OVER
-        assert page.get_by_role("button").count() == 0
+        assert page.get_by_role("button", name="See it again").count() == 0
 
 
 def test_twelve_lines_that_end_together_can_be_told_apart(browser: Browser) -> None:

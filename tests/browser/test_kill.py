@@ -8,7 +8,7 @@ from typing import Any
 
 MakeTab = Callable[..., Any]
 RACE_FIRST = """() => {
-    const [race, buckets] = ['race', 'picture-buckets'].map(
+    const [race, buckets] = ['picture-race', 'picture-buckets'].map(
         key => document.querySelector(`.st-key-${key}`)?.getBoundingClientRect().top);
     return race < buckets;
 }"""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HALF_SEEN = """() => {
     const end = document.querySelector('.words').getBoundingClientRect().bottom;
-    return [...document.querySelectorAll('.words span')].map(node => node.getBoundingClientRect())
+    return [...document.querySelectorAll('.row > span')].map(node => node.getBoundingClientRect())
         .filter(box => box.top < end && end < box.bottom).length;
 }"""
 SELECT = """select => [select.title, getComputedStyle(select).textOverflow]"""
@@ -47,7 +47,7 @@ def test_rows_of_code_words_are_whole(browser: Browser, width: int) -> None:
 def test_shares_say_what_they_are(browser: Browser) -> None:
     words = [{"bits": "5.1", "sign": 0, "title": "3 zeros, then +1 step"}]
     with shown(browser, "bits", 390, words=words, words_are="Bits of each change:") as page:
-        texts = page.locator(".words span").all_text_contents()
+        texts = page.locator(".words .about, .words .row > span").all_text_contents()
         assert texts == ["Bits of each change:", "5.1"]
 
 
@@ -59,6 +59,6 @@ def test_a_cut_name_ends_in_an_ellipsis_and_is_whole_on_hover(browser: Browser) 
 def test_the_cut_strikes_no_number(browser: Browser) -> None:
     """Its line is below the bars, whose numbers have the page's colour around them."""
     with shown(browser, "buckets", 390) as page:
-        assert page.evaluate(TOPMOST) == ["edge", "bars", "axis", "cut"]
+        assert page.evaluate(TOPMOST) == ["edge", "level", "bars", "axis", "cut"]
         number = page.locator("g.bars text").first
         assert number.evaluate("node => getComputedStyle(node).strokeWidth") == "3px"

@@ -80,7 +80,7 @@ const STYLE = `
   .parts span { min-width: 2px; transition: flex 0.2s; }
   .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
   .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { height: 62px; overflow: hidden; padding: 2px; margin: 0 -2px; }
+  .words { box-sizing: border-box; height: 64px; overflow: hidden; padding: 2px; margin: 0 -2px; }
   .words .about { display: block; }
   .words .about:empty { display: none; }
   .words .row { display: flex; flex-wrap: wrap; gap: 3px; align-content: flex-start; }

@@ -11,8 +11,8 @@ export default function (component) {
   const { controls, body } = frame(component);
   let svg = body.querySelector("svg");
   if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }), make("g", { class: "level" }), make("style", {}, STYLE));
-    body.append(svg, make("div", { class: "under" }));
+    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "level" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
+    body.append(svg, make("div", { class: "under" }), make("style", {}, STYLE));
   }
   const under = body.querySelector(".under");
   body.again = () => {
@@ -45,7 +45,7 @@ function drawAll(svg, body, data, width, send) {
   const most = Math.max(...data.buckets.map((bar) => bar.error), 1e-9);
   const far = (error) => (HALF * error) / most;
   const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
-  const [line, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
+  const [line, level, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
   each(
     bars,
     data.buckets,
@@ -86,10 +86,10 @@ function drawAll(svg, body, data, width, send) {
   onPointing(body, ({ bucket }) => {
     for (const bar of bars.children) set(bar, { class: bucket && bar.dataset.key === bucket.join(":") ? "pointed" : null });
   });
-  const level = worth ? [middle - 1 - far(data.rounding), middle + 1 + far(data.rounding)] : [];
+  const rounded = worth ? [middle - 1 - far(data.rounding), middle + 1 + far(data.rounding)] : [];
   each(
-    svg.children[4],
     level,
+    rounded,
     (_, i) => i,
     () => make("line", { stroke: "var(--ink)", "stroke-dasharray": "2 3", opacity: 0.6 }),
     (line, y) => set(line, { x1: 4, x2: 4 + n * step, y1: y, y2: y }),

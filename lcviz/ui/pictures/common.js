@@ -112,7 +112,7 @@ function term(shown, { help, link }) {
 function offerCopy(figure, data) {
   let button = figure.querySelector(":scope > .copy");
   if (!button) {
-    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": `Copy ${data.title} as picture` }, "⧉");
+    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" }, "⧉");
     figure.append(button);
   }
   set(button, { hidden: Boolean(data.recorded) });

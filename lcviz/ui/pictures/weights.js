@@ -198,7 +198,7 @@ function paint(map, data, view) {
   };
   const [weights, glow, changes] = map.children;
   const written = view === "written";
-  put(weights, written ? image(levels(data.maps.restored, rows * columns), grey) : nothing);
+  put(weights, written ? image(levels(data.maps.restored, rows * columns), grey) : new ImageData(columns, rows));
   const over = image(levels(data.maps[view], rows * columns), signed(written ? () => 1 : (v) => 0.15 + 0.85 * v));
   put(changes, over);
   const room = (map.room ||= map.clientWidth) || 380;
