@@ -8,7 +8,7 @@ Reading order:
     page_last_state     the outcome of own files (computed in lab/recovery), in last_state_figure
     recorded            the experiment that is there when the page opens
     record              the command that writes it
-    page_timelines      where the time of saving goes, on this page and on Live
+    page_timelines      where the time of saving goes
     timelines           the same training saved in three ways, every moment measured
     timelines_figure    what loop and saver do, and what is not saved
 """

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from demo_models import MODELS
-from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import percent_text, plural
 from lcviz.ui import session as state
@@ -19,7 +18,6 @@ from .timelines import (
     ASYNCHRONOUS,
     MERGED,
     MERGED_AT_ONCE,
-    MOST_INTERVAL,
     SHOWN,
     SYNCHRONOUS,
     WAYS,
@@ -40,24 +38,6 @@ EXPLAINED = {
 }
 SHOWS = {"all": "all", "part": "around the crash"}
 CRASHES = {"machine": "machine", "training": "training alone"}
-
-
-def timelines_of_run(place: str, settings: RunSettings) -> None:
-    """The section for a run of these settings, whatever the run does meanwhile."""
-    st.header(TITLE, anchor=False)
-    timelines(place, drill_of_run(settings))
-    if settings.interval > MOST_INTERVAL:
-        st.caption(
-            f"The run saves every {settings.interval:,} iterations; here every {MOST_INTERVAL}, to "
-            "save time."
-        )
-
-
-def drill_of_run(settings: RunSettings) -> Drill:
-    """The measurement for a run of these settings."""
-    interval = min(settings.interval, MOST_INTERVAL)
-    whole = settings.optimizer_state
-    return Drill(settings.workload, settings.seed, interval, settings.coding, whole)
 
 
 def timelines(place: str, drill: Drill) -> None:

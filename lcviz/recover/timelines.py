@@ -36,7 +36,6 @@ ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS = (
 SHOWN = 16  # checkpoints
 MERGED_AT_ONCE = 8  # deltas
 WARM_UP = 20  # iterations at least, before the clock starts
-MOST_INTERVAL = 20  # iterations between checkpoints
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Timeline:
 class Drill:
     """What determines a measurement, apart from the machine's load.
 
-    interval: iterations between checkpoints, MOST_INTERVAL at most. whole: whether the state of an
+    interval: iterations between checkpoints. whole: whether the state of an
     Adam or AdamW is saved with the model.
     """
 

@@ -9,12 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from codec import Coding
-from lcviz.lab.workload import Workload, workload
+from lcviz.lab.workload import workload
 from lcviz.recover import page_timelines
-from lcviz.recover.page_timelines import drill_of_run
-from lcviz.recover.timelines import MOST_INTERVAL, Drill, Timeline
+from lcviz.recover.timelines import Drill, Timeline
 from lcviz.recover.timelines_figure import ticks
-from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.ui import session
 
@@ -139,20 +137,6 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
     assert kept == [0]  # the other session found it there
 
 
-def test_what_a_run_does() -> None:
-    s = RunSettings(
-        "alexnet",
-        optimizer="adam",
-        lr=0.01,
-        batch_size=16,
-        seed=3,
-        interval=1000,
-        coding=Coding(None, "tensor", "huffman", 0.05),
-    )
-    own = Workload("alexnet", s.data, s.folder, "adam", 0.01, s.momentum, 16)
-    assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, s.coding)
-
-
 def test_on_recover_with_its_own_model(
     page_of: Callable[[AppTest], Any],
 ) -> None:
@@ -170,21 +154,3 @@ def test_on_recover_with_its_own_model(
     page.click("recover-timelines-start")
     asked = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
     assert session.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
-
-
-def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
-    def script() -> None:
-        from lcviz.recover.page_timelines import timelines_of_run
-        from lcviz.run.snapshot import RunSettings
-
-        timelines_of_run("live", RunSettings("lenet5", interval=1000))
-
-    page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
-    assert ": saved every 20 iterations" in page.texts("markdown")[0]
-    assert "every 1,000 iterations" in page.texts("caption")[0]
-
-
-def test_a_run_that_saves_its_optimizer_is_measured_so(settings_for: Callable[..., Any]) -> None:
-    drill = drill_of_run(settings_for(optimizer="adam", optimizer_state=True))
-    assert drill.whole
-    assert not drill_of_run(settings_for(optimizer="adam")).whole
