@@ -168,7 +168,9 @@ def chosen_speed() -> float | None:
 def speed_slider(run: Run, steering: Steering) -> None:
     """How fast the run trains: the slider shows the run's own speed, and sets it."""
     now = next((name for name, rate in SPEEDS.items() if rate == run.speed), "full")
-    if st.session_state.get("speed") == steering.speed:  # not moved here, maybe in another tab
+    shown = st.session_state.get("speed")
+    if shown == steering.speed and shown != now:  # not moved here: another tab set the speed
+        # Never set what is shown already: the browser would take it back over a newer press.
         st.session_state["speed"] = now
     chosen = st.select_slider(
         "Speed",
