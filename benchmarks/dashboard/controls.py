@@ -22,7 +22,7 @@ from .serving import PATIENCE, Server
 
 # Remembers when the next event comes, and when after it the part is no longer as it was.
 WATCH = """([selector, event]) => {
-    const read = () => window.nodesOf(selector).map(node => node.innerHTML).join();
+    const read = () => window.nodesOf(selector).map(node => node.outerHTML).join();
     const before = read();
     window.acted = window.changed = undefined;
     const act = () => { window.acted ??= performance.now() };
@@ -45,6 +45,7 @@ EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is 
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
 PIXELS = "[data-picture=weights] .map"
+RING = f"{PIXELS} .followed"
 FOLLOWED = "[data-title='One weight'] .about"
 COMPARED, ANSWER = ".st-key-panel-compare .js-plotly-plot", ".st-key-panel-frontier .js-plotly-plot"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
@@ -131,7 +132,7 @@ def _theme(page: Page, i: int) -> None:
 
 def _follow(page: Page, i: int) -> None:
     """A click on a pixel."""
-    page.locator(PIXELS).click(position={"x": 40 + 7 * (i % 9), "y": 40})
+    page.locator(PIXELS).click(position={"x": 40 + 7 * (i % 5), "y": 40})
 
 
 CONTROLS: dict[str, Control] = {
@@ -145,9 +146,14 @@ CONTROLS: dict[str, Control] = {
     ),
     "Live, cut let go, on the size": Control(SIZE, _drag, "pointerup", goal=EFFECT, runs=RUNS),
     "Live, budget, on the size": Control(SIZE, _budget, goal=EFFECT, runs=RUNS),
-    "Live, step shown": Control(BARS, _slider("[data-testid=stMain]", "ArrowLeft"), goal=EFFECT),
+    "Live, step shown": Control(
+        BARS, _slider(".st-key-steps", "ArrowRight", "ArrowLeft"), goal=EFFECT
+    ),
     "Live, bar clicked, on the buckets": Control(BARS, _bar, "pointerdown"),
-    "Live, pixel clicked, on the weight": Control(FOLLOWED, _follow, "pointerdown", ready=BARS),
+    "Live, pixel clicked, on the pixels": Control(RING, _follow, "pointerdown", ready=BARS),
+    "Live, pixel clicked, on the weight": Control(
+        FOLLOWED, _follow, "pointerdown", goal=EFFECT, ready=BARS
+    ),
     "Live, theme": Control(".stApp", _theme, "theme"),
     "Tune, section": Control(COMPARED, _section, path="tune", ready=ANSWER),
     "Tune, bits of B": Control(

@@ -104,7 +104,7 @@ def _ticks(page: Page) -> None:
     """Wait until every picture is there and moves."""
     page.get_by_role("button", name="Pause").wait_for(timeout=PATIENCE)
     for name in PICTURES:
-        page.locator(f"[data-picture={name}]").wait_for(timeout=PATIENCE)
+        page.locator(f"[data-picture={name}]").first.wait_for(timeout=PATIENCE)
     page.wait_for_timeout(3000)
     page.evaluate(REMOUNTS)
 

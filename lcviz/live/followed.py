@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec.inspect import Codes
-from lcviz.lab.anatomy import BucketKey
+from lcviz.lab.anatomy import Alphabet, BucketKey
 from lcviz.lab.follow_weight import Followed, Weight, follow
 from lcviz.lab.removed_bucket import among
 from lcviz.run.run import Run
@@ -101,11 +102,27 @@ def weight_at(shown: ShownStep, alphabet: int, element: int) -> Weight:
 
 def largest_in_bucket(shown: ShownStep, key: BucketKey, tensor: str) -> Weight | None:
     """The largest change of a bucket, in this tensor if it has one there; None if it has none."""
+    return largest_among(shown, [(a, among(a, {key})) for a in shown.alphabets], tensor)
+
+
+def largest_among(
+    shown: ShownStep, buckets: Iterable[tuple[Alphabet, NDArray[np.bool_]]], tensor: str
+) -> Weight | None:
+    """The largest change among some buckets, in this tensor if it has one there.
+
+    Args:
+        shown: A step.
+        buckets: Of each alphabet, a bool for each of its buckets.
+        tensor: Its name.
+
+    Returns:
+        None if these buckets are empty, or the step's states are no longer kept.
+    """
     if shown.states is None or shown.codes is None:
         return None
     best: tuple[bool, float, Weight] | None = None
-    for alphabet in shown.alphabets:
-        rows = np.flatnonzero(among(alphabet, {key})) + 1
+    for alphabet, wanted in buckets:
+        rows = np.flatnonzero(wanted) + 1
         for name in alphabet.names if rows.size else ():
             found = codes_in(shown, name)
             assert found is not None

@@ -82,7 +82,7 @@ class RaceBack:
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
     """The button that crashes the run. Returns the problem if the run could not be killed."""
-    refused, problem = _why_not(snapshot), None
+    refused, problem, steering = _why_not(snapshot), None, session.steered()
     if widgets.button(
         "Kill it now",
         icon=":material/bolt:",
@@ -94,7 +94,7 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
         "chain on disk stays.",
     ):
         try:
-            session.steered().of(run).kill()
+            steering.of(run).kill()
         except RunError as exc:
             problem = str(exc)
         else:
@@ -227,16 +227,17 @@ def _go_on(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
         n = plural(len(snapshot.checkpoints), "record")
         st.markdown(f"Restoring step {kill.step} from {n}…", width="content")
         return
-    if session.steered().allows(run) and widgets.button(
+    steering = session.steered()
+    if steering.allows(run) and widgets.button(
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",
         help=f"Restores step {kill.step} from the chain and trains on with the same batches. "
         f"{_what_it_holds(run)}",
     ):
+        steering.of(run).go_on_beside(PATIENCE)
         if back.raced:  # it was seen
             back.close()
-        session.steered().of(run).go_on_beside(PATIENCE)
         st.rerun()
 
 

@@ -34,7 +34,7 @@ from .loss_picture import loss_picture
 from .page_kill import race_back, show_problems
 from .page_step_slider import look_into, step_slider
 from .shown_step import ShownStep, as_saved, retried
-from .steps_picture import steps_picture
+from .steps_picture import Bars, steps_picture
 from .weight_picture import weight_picture
 from .weights_picture import Image, drawable, weights_picture
 
@@ -145,7 +145,7 @@ def pictures(
     yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
     marked = thread.bucket if thread else None
     if any(a.uniform for a in shown.alphabets):
-        yield "buckets", steps_picture(shown)
+        yield "buckets", steps_picture(shown, thread.followed if thread else None)
     else:
         yield "buckets", buckets_picture(shown, bits_that_keep(shown), worth, marked)
     image = None
@@ -255,6 +255,9 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
         exponent, sign = map(int, key)
         follow(largest_in_bucket(shown, (exponent, sign), _tensor(shown)))
 
+    def follow_steps(at: float) -> None:
+        follow(Bars.of(shown).weight(shown, int(at), _tensor(shown)))
+
     def follow(weight: Weight | None) -> None:
         if weight is not None:
             session.remember(session.WEIGHT, str(weight))
@@ -269,6 +272,7 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
             "cut": keep,
             "bits": choose,
             "bucket": follow_bucket,
+            "bar": follow_steps,
             "view": lambda view: st.session_state.update({_WORTH: view}),
         },
         "bits": {

@@ -52,6 +52,29 @@ def test_one_weight_runs_through_all_pictures(tab: MakeTab) -> None:
     visitor.check()
 
 
+def test_bars_of_equal_steps_follow_a_weight(tab: MakeTab) -> None:
+    visitor = tab().open("/?step=600&weight=linear.weight:1234&keep=Budget&budget=6")
+    page, expecting = visitor.page, visitor.expecting
+    bars = page.locator("[data-picture=steps] g.bars > g")
+    rim = page.locator("[data-picture=steps] g.bars > g:has(rect[stroke-width='3'])")
+    expecting(rim).to_have_count(1)
+    visitor.settled()
+    first = bars.first
+    first.hover()
+    told = page.locator("[data-picture=steps] .told")
+    expecting(told).to_contain_text(re.compile("−.* steps?: .* value"))
+    before = followed(page).inner_text()
+    first.click()
+    expecting(followed(page)).not_to_have_text(before)
+    visitor.settled()
+    expecting(rim).to_have_attribute("data-key", first.get_attribute("data-key"))
+    first.press("ArrowRight")
+    expecting(bars.nth(1)).to_be_focused()
+    page.locator("[data-picture=weights] .map").hover(position={"x": 30, "y": 30})
+    expecting(page.locator("[data-picture=steps] rect.pointed")).to_have_count(1)
+    visitor.check()
+
+
 def test_keys_read_pixels_bars_and_words(tab: MakeTab) -> None:
     visitor = tab().open("/?step=600&weight=linear.weight:1234")
     page, expecting = visitor.page, visitor.expecting

@@ -277,10 +277,13 @@ function answering(body, parent, parts, { say, use, point }) {
   });
 }
 
-/** Tell all pictures of the page what is pointed at: { pixel, bucket }, each null if there is none. */
+/**
+ * Tell all pictures of the page what is pointed at: { pixel, bucket, level, levels }, each undefined
+ * if there is none. levels: the smallest and the largest of them.
+ */
 const pointAt = (what) => document.dispatchEvent(new CustomEvent("lcviz-point", { detail: what ?? {} }));
 
-/** Call show({ pixel, bucket }) whenever a picture points at something. */
+/** Call show({ pixel, bucket, level, levels }) whenever a picture points at something. */
 function onPointing(body, show) {
   body.pointed = show;
   if (body.listens) return;

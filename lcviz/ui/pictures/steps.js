@@ -5,18 +5,22 @@ const HIGH = 96; // pixels, of the longest bar
 const TOP = 30;
 
 export default function (component) {
-  const { data, setTriggerValue } = component;
+  const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
-  choices(controls, "Bits x", data.options, data.bits, (bits) => setTriggerValue("bits", bits), "x =");
+  choices(controls, "Bits x", data.options, data.bits, (bits) => send("bits", bits), "x =");
   let svg = body.querySelector("svg");
   if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g"), make("g"), make("g"));
-    body.append(svg);
+    svg = make("svg", { role: "presentation" }, make("g", { class: "bars" }), make("g"), make("g"));
+    body.append(svg, make("style", {}, "rect.pointed { stroke: var(--ink); stroke-width: 2; }"));
   }
-  fitted(body, (width) => drawAll(svg, data, width));
+  body.again = () => {
+    const now = withExpected(body, data);
+    fitted(body, (width) => drawAll(svg, body, now, width, send));
+  };
+  body.again();
 }
 
-function drawAll(svg, data, width) {
+function drawAll(svg, body, data, width, send) {
   const reach = Math.max(...data.bars.map((bar) => Math.abs(bar.at)), 3);
   const step = width / (2 * reach + 1);
   const x = (at) => width / 2 + at * step;
@@ -31,18 +35,27 @@ function drawAll(svg, data, width) {
     bars,
     all,
     (bar) => bar.at,
-    () => make("g", {}, make("rect", { rx: 2 }), make("title")),
+    () => make("g", { style: "cursor: pointer" }, make("rect", { rx: 2 })),
     (group, bar) => {
-      const [rect, title] = group.children;
       const high = long(bar.count);
       const fill = bar.at ? (bar.at < 0 ? "var(--down)" : "var(--up)") : "var(--grey)";
-      set(rect, { x: x(bar.at - 0.5) + 0.06 * step, width: 0.88 * step, y: floor - high, height: high, fill });
-      const [from, to] = [(Math.abs(bar.at) - 1) * data.each + 1, Math.abs(bar.at) * data.each];
-      const sign = bar.at < 0 ? "−" : "+";
-      const steps = from === to ? `${sign}${from}` : `${sign}${from} to ${sign}${to}`;
-      title.textContent = bar.at ? `${steps} steps: ${grouped(bar.count)} values` : `dead zone: ${grouped(bar.count)} values stay in the next δ`;
+      const stroke = bar.at === data.marked ? "var(--table)" : null;
+      const place = { x: x(bar.at - 0.5) + 0.06 * step, width: 0.88 * step, y: floor - high, height: high };
+      set(group.firstChild, { ...place, fill, stroke, "stroke-width": stroke && 3 });
     },
   );
+  answering(body, bars, all, {
+    say: (bar) => tellBar(bar, data),
+    use: (bar) => {
+      send("bar", bar.at);
+      expect(body, { marked: bar.at });
+    },
+    point: (bar) => pointAt(bar && { levels: levelsOf(bar, data) }),
+  });
+  onPointing(body, ({ level }) => {
+    const at = level === undefined ? null : Math.sign(level) * Math.ceil(Math.round(Math.abs(level) / data.size) / data.each);
+    for (const bar of bars.children) set(bar.firstChild, { class: bar.dataset.key === String(at) ? "pointed" : null });
+  });
   const sides = data.octaves.flatMap((octave, i) => [1, -1].map((side) => ({ ...octave, side, i })));
   each(
     octaves,
@@ -72,4 +85,24 @@ function drawAll(svg, data, width) {
       set(text, { x: x(one.at), y: one.y });
     },
   );
+}
+
+/** The first and the last number of steps of a bar, both without a sign. */
+const stepsOf = (bar, data) => [(Math.abs(bar.at) - 1) * data.each + 1, Math.abs(bar.at) * data.each];
+
+/** The smallest and the largest level of a bar. */
+function levelsOf(bar, data) {
+  if (!bar.at) return [0, 0];
+  const [from, to] = stepsOf(bar, data);
+  const ends = [from - 0.5, to + 0.5].map((steps) => Math.sign(bar.at) * steps * data.size);
+  return ends.sort((a, b) => a - b);
+}
+
+/** What a bar says of itself. */
+function tellBar(bar, data) {
+  if (!bar.at) return [`dead zone: ${plural(bar.count, "value")}`, data.left_out];
+  const [from, to] = stepsOf(bar, data);
+  const sign = bar.at < 0 ? "−" : "+";
+  const steps = from === to ? plural(from, "step") : `${from} to ${to} steps`;
+  return [`${sign}${steps}: ${plural(bar.count, "value")}`, `level ${sign}${Number((from * data.size).toPrecision(3))}${from === to ? "" : " and more"}`];
 }

@@ -24,13 +24,15 @@ export default function (component) {
       make("style", {}, STYLE),
     );
   const [map, under] = body.children;
+  const mark = () => pixels(body, map, withExpected(body, data), setTriggerValue);
+  body.again = mark;
   const draw = () => {
     choices(under.children[1], "What is shown", VIEWS, body.view, (view) => {
       body.view = view;
       draw();
     });
     paint(map, data, body.view);
-    pixels(body, map, data, setTriggerValue);
+    mark();
     write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
     under.firstChild.replaceChildren();
     under.firstChild.append(key("up", "up"), key("down", "down"));
@@ -59,9 +61,8 @@ function pixels(body, map, data, send) {
     map.at = pixel;
     ring(at, map, pixel);
     if (!pixel) return quietly || (tell(body, null), pointAt(null));
-    const bucket = values?.bucket(pixel);
     tell(body, at, ...say(pixel, data, values));
-    pointAt({ pixel, bucket });
+    pointAt({ pixel, bucket: values?.bucket(pixel), level: values?.level(pixel) });
   };
   const under = (event) => {
     const box = map.firstChild.getBoundingClientRect();
@@ -75,7 +76,11 @@ function pixels(body, map, data, send) {
   };
   map.onpointerleave = map.onblur = () => choose(null);
   map.onfocus = () => map.matches(":focus-visible") && choose(map.at ?? data.followed ?? [0, 0]);
-  const follow = (pixel) => pixel && send("pixel", pixel);
+  const follow = (pixel) => {
+    if (!pixel || isGap(pixel, data)) return;
+    send("pixel", pixel);
+    expect(body, { followed: pixel });
+  };
   map.onclick = (event) => follow(under(event));
   map.onkeydown = (event) => {
     const by = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
@@ -86,9 +91,9 @@ function pixels(body, map, data, send) {
     event.preventDefault();
     event.stopPropagation();
   };
-  onPointing(body, ({ pixel, bucket }) => {
+  onPointing(body, ({ pixel, bucket, levels }) => {
     if (!map.at) ring(at, map, pixel);
-    light(map, data, values && !pixel ? bucket : null, values);
+    light(map, data, values && !pixel ? values.membersOf(bucket, levels) : null, values);
   });
 }
 
@@ -102,18 +107,17 @@ function ring(element, map, pixel) {
   set(element, { style: `left: ${left}px; top: ${top}px; width: ${wide}px; height: ${wide}px` });
 }
 
-/** Show the pixels of a bucket in its colour: everything else is veiled. */
-function light(map, data, bucket, values) {
+/** Show the pixels with these codes in the colour of their change: everything else is veiled. */
+function light(map, data, codes, values) {
   const canvas = map.querySelector(".pointed");
   const [rows, columns] = data.shape;
-  set(canvas, { hidden: !bucket });
-  if (!bucket) return;
+  set(canvas, { hidden: !codes });
+  if (!codes) return;
   set(canvas, { width: columns, height: rows });
-  const codes = values.codesOf(bucket);
   const shown = new ImageData(columns, rows);
   const veil = [...colour(map, "--paper"), 205];
-  const member = [...(bucket[1] ? DOWN : UP), 255];
-  for (let i = 0; i < rows * columns; i++) shown.data.set(codes.has(values.codes[i]) ? member : veil, 4 * i);
+  const members = [UP, DOWN].map((colour) => [...colour, 255]);
+  for (let i = 0; i < rows * columns; i++) shown.data.set(codes.has(values.codes[i]) ? members[values.sign(i)] : veil, 4 * i);
   canvas.getContext("2d").putImageData(shown, 0, 0);
 }
 
@@ -127,13 +131,22 @@ function valuesOf(data) {
     codes: own,
     of: (pixel) => ({ u: us[index(pixel)], track: tracks[index(pixel)], row: buckets[own[index(pixel)] - 1] }),
     bucket: (pixel) => buckets[own[index(pixel)] - 1]?.slice(0, 2),
-    codesOf: (bucket) => new Set(buckets.flatMap(([e, s], i) => (e === bucket[0] && s === bucket[1] ? [i + 1] : []))),
+    level: (pixel) => buckets[own[index(pixel)] - 1]?.[2],
+    sign: (i) => buckets[own[i] - 1][1],
+    membersOf: (bucket, levels) => {
+      const isOne = levels ? ([, , level]) => levels[0] <= level && level <= levels[1] : ([e, s]) => e === bucket[0] && s === bucket[1];
+      return bucket || levels ? new Set(buckets.flatMap((row, i) => (isOne(row) ? [i + 1] : []))) : null;
+    },
   };
 }
 
+/** What is written at a pixel; GAP between two tiles. */
+const writtenAt = ([row, column], { maps, shape }) => levels(maps.written, shape[0] * shape[1])[row * shape[1] + column];
+const isGap = (pixel, data) => writtenAt(pixel, data) === GAP;
+
 /** What a pixel says of its weight. */
 function say(pixel, data, values) {
-  const written = levels(data.maps.written, data.shape[0] * data.shape[1])[pixel[0] * data.shape[1] + pixel[1]];
+  const written = writtenAt(pixel, data);
   if (written === GAP) return ["between two tiles"];
   const what = written ? `written: ${written > 0 ? "up" : "down"}` : "not written";
   if (!values) return [what, "its values: pause"];

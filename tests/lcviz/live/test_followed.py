@@ -20,6 +20,7 @@ from lcviz.live.followed import (
     weight_at,
 )
 from lcviz.live.shown_step import ShownStep, as_saved
+from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.ui import navigation
@@ -111,6 +112,32 @@ def test_the_largest_change_of_a_bucket(finished_runs: Finished) -> None:
     for tensor in (W, "linear.bias"):  # the bias has none that large
         assert largest_in_bucket(shown, bucket, tensor) == expected
     assert largest_in_bucket(shown, (99, 0), W) is None
+
+
+@pytest.mark.parametrize("target", [{"budget": 0.05}, {"tolerance": 1e-6}])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_the_largest_change_of_a_bar(
+    finished_runs: Finished, target: dict[str, float], scope: str
+) -> None:
+    """In equal steps a bar stands for one level or a few: its weight goes so many steps."""
+    run = finished_runs(scope=scope, **target)
+    shown = newest(run)
+    bars, change = Bars.of(shown), deltas(shown)
+    written = shown.restored[W] - shown.states.before[W]
+    steps = np.rint(written / bars.size)
+    at = np.sign(steps) * np.ceil(np.abs(steps) / bars.each)
+    for bar in range(int(at.min()), int(at.max()) + 1):
+        weight = bars.weight(shown, bar, W)
+        members = np.abs(change[at == bar])
+        if not members.size:
+            assert weight is None or weight.tensor != W
+            continue
+        assert weight is not None
+        assert weight.tensor == W
+        assert at.reshape(-1)[weight.index] == bar
+        assert abs(change.reshape(-1)[weight.index]) == members.max()
+        assert bars.bar_of(thread_of(run, shown, weight).followed) == bar
+    assert bars.weight(shown, 10_000, W) is None
 
 
 def test_elements_of_an_alphabet_are_weights(finished_runs: Finished) -> None:
