@@ -307,7 +307,8 @@ def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown,
         return saved, str(exc)
     if whole.problem:
         return saved, f"The run cannot be saved like this: {whole.problem}"
-    if own_delta := whole.replay.delta(viewed.step):
+    # The replay goes on meanwhile: it may have the delta of a step that `whole` lacks.
+    if whole.at(viewed.step) and (own_delta := whole.replay.delta(viewed.step)):
         return Shown(retried(viewed, trial, own_delta), whole), None
     done = f"{len(whole.found)} of {whole.n} checkpoints"
     if not whole.is_over:
@@ -363,5 +364,6 @@ def _examples(run: Run, shown: ShownStep, trial: Retried | None) -> Picture:
     saved = run.states(shown.step) if trial else None  # a trial's δ may have another end
     n = n_shown(run.task)
     live, again = (run.task.predictions(n, s) for s in ((saved or states).live, restored))
-    metric = trial.at(shown.step).metric if trial else c.restored_metric
+    retried_step = trial.at(shown.step) if trial else None
+    metric = retried_step.metric if retried_step else c.restored_metric
     return examples_picture(run.task, live, again, c.live_metric, metric, trial=trial is not None)

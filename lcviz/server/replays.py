@@ -44,9 +44,9 @@ class Retried:
         """Step -> loss of what a restart would load, where it was measured."""
         return {step.step: step.loss for step in self.found if step.loss is not None}
 
-    def at(self, step: int) -> RetriedStep:
-        """A step that is done."""
-        return next(found for found in self.found if found.step == step)
+    def at(self, step: int) -> RetriedStep | None:
+        """A step, once it is done."""
+        return next((done for done in self.found if done.step == step), None)
 
 
 class Replays:

@@ -27,6 +27,7 @@ from lcviz.live.headline import describe_lost_work
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.server import runs
+from lcviz.server.replays import Replays, Retried
 from lcviz.text import CODER_NAMES, iterations_text, nbytes_text, percent_text
 from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
@@ -617,6 +618,22 @@ def test_a_setting_that_cannot_save_the_run_says_why(live: Live) -> None:
     page.set("segmented_control", "keep", "budget").set("number_input", "budget", 0.5)
     assert page.texts("warning")[0].startswith("The run cannot be saved like this: ")
     assert page.picture("headline")["kept"] is None
+
+
+def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It works in the background: by now it may be done with the step that is shown."""
+    look = Replays.look
+
+    def a_moment_ago(*args: Any) -> Retried:
+        whole = look(*args)
+        return replace(whole, found=whole.found[:-1])
+
+    monkeypatch.setattr(Replays, "look", a_moment_ago)
+    page = live(bits="3")
+    assert page.texts("warning") == ["The whole run is saved like this: 2 of 3 checkpoints."]
+    assert page.pictures >= PICTURES
 
 
 def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:
