@@ -136,10 +136,11 @@ def choose() -> ChainSource | Literal["compare"] | None:
                     "process may be writing to it: nothing is locked or changed. Empty: "
                     f"{otherwise.removeprefix('the chain of ')}.",
                 )
-                if not is_chain and own_files.upload() is not None:
-                    st.info(NO_CHAIN, icon=":material/draft:")
+        given = own_files.upload()
         if is_chain:
-            upload = own_files.upload()
+            upload = given
+        elif given is not None:
+            st.info(NO_CHAIN, icon=":material/draft:")
     if upload is not None:
         place, ((name, file),) = upload
         return ChainSource(file, f"the uploaded archive **{plain(name)}**", _archive(place, file))

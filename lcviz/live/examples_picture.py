@@ -66,6 +66,7 @@ def examples_picture(
             "examples": rows,
             "scores": scores,
             "side": side or 0,
+            "letters": task.dataset.is_text,
             "rows": [] if side else ["text" if task.dataset.is_text else "given", "live", below],
         },
         lambda: pd.DataFrame(

@@ -100,6 +100,8 @@ def _so_far(shown: ShownStep, saved: Sequence[Checkpoint], tried: Mapping[int, i
     full = sum(c.full_nbytes for c in own)
     nbytes = sum((tried or {}).get(c.step, c.nbytes) for c in own)
     name, told = ("whole-run", "whole run") if tried else ("run", "run so far")
+    if shown.step < saved[-1].step:
+        told = f"up to step {shown.step}"
     both = quantity(f"{name}-float32-bytes", full, nbytes_text(full)), nbytes_text(nbytes)
     return (
         f"{told}: {both[0]} → {quantity(f'{name}-bytes', nbytes, both[1])}, "
@@ -128,13 +130,15 @@ def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) ->
     return text + end.get(snapshot.status, "")
 
 
-def describe_crash(snapshot: Snapshot, raced: Outcome | None = None) -> str:
+def describe_crash(snapshot: Snapshot, viewed: int, raced: Outcome | None = None) -> str:
     """The price of a crash now, or of the newest one, as a sentence without a full stop.
 
-    raced: how LC did in the race back from the newest crash, if it is over.
+    viewed: the step that is shown. raced: how LC did in the race back from the newest crash, if it
+    is over.
     """
     if snapshot.status not in DEAD:
-        return f"a crash now {describe_lost_work(snapshot)}"
+        when = "now" if viewed == snapshot.newest.step else f"at {snapshot.iteration}"
+        return f"a crash {when} {describe_lost_work(snapshot)}"
     if raced is None:
         return f"this crash {describe_lost_work(snapshot)}"
     cost = quantity("crash-cost", raced.rework, iterations_text(raced.rework))

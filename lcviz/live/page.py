@@ -44,7 +44,7 @@ from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
 from .page_keys import listen
-from .page_kill import kill_button, kill_report, poll_seconds
+from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import CARRIES, CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
@@ -72,7 +72,10 @@ def page() -> None:
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
             _keep((form.settings, None), _start_button(form))
-            recording.label("You can touch the pictures once this server has trained its own.")
+            recording.label(
+                "You can touch the pictures once this server has trained its own.",
+                recording.QUESTION,
+            )
         _show_problem((form.settings, None))
         recording.pictures()
         if not session.all_runs().prepared():
@@ -80,7 +83,8 @@ def page() -> None:
         return
     snapshot = run.snapshot()
     now = form.settings, None if session.is_example(run) else snapshot.status
-    _keep(now, _controls(run, snapshot, form))
+    beside = not reports_kill(run, snapshot)  # else the report needs the room
+    _keep(now, _controls(run, snapshot, form, beside=beside))
     _show_problem(now)
     poll = _pace(run)
     # A wrong field tries nothing on the step shown.
@@ -88,7 +92,7 @@ def page() -> None:
     rest: list[object] = []
     polled(poll, _watched, run, settings, poll, rest)
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
-        if snapshot.kills:
+        if not beside:
             _carries_toggle()
         details = st.toggle(
             "Details",
@@ -148,15 +152,17 @@ def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
     return *buttons, chosen_step()
 
 
-def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
-    """All buttons. Returns why one could not do what it should."""
+def _controls(run: Run, snapshot: Snapshot, form: Form, *, beside: bool) -> str | None:
+    """All buttons. Returns why one could not do what it should.
+
+    beside: whether the switch of the track stands beside them.
+    """
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if session.is_example(run):
             problem = _start_button(form)
             st.markdown(
-                f"**Saved every {run.settings.interval} iterations: what can you throw away and "
-                "still restart?**  \n"
-                f":small[An example: {run.task.title}, trained on this server.]",
+                f"**{recording.QUESTION}**  \n:small[LC-Checkpoint saves only the largest changes. An "
+                f"example: {run.task.title}, saved every {run.settings.interval} iterations.]",
                 width="content",
             )
         elif session.steered().allows(run):
@@ -165,7 +171,7 @@ def _controls(run: Run, snapshot: Snapshot, form: Form) -> str | None:
             st.markdown("You are watching. Only who began this run steers it.", width="content")
             problem = _start_button(form, "Start your own")
             share.popover(run)
-        if not snapshot.kills:  # else the report of a kill needs the room
+        if beside:
             _carries_toggle()
         if snapshot.kills:  # in this row it moves no picture
             polled(poll_seconds(run), kill_report, run)

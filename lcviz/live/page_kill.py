@@ -91,7 +91,7 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
         disabled=refused is not None,
         help=refused
         or "A crash at this very moment: the model and its optimizer are gone from memory. The "
-        "chain on disk stays.",
+        "chain on disk stays, as this run has saved it: what you only try is not in it.",
     ):
         try:
             steering.of(run).kill()
@@ -137,6 +137,12 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     over = asking.asked == asking.key and bool(view.found)
     watching = asking.watched or (over and not closed)
     return RaceBack(asking.experiment, asking, view, watching, estimate)
+
+
+def reports_kill(run: Run, snapshot: Snapshot) -> bool:
+    """Whether there is something to say beside the buttons: of a crash, or of a race."""
+    back = race_back(run, snapshot)
+    return back is not None and (snapshot.status in DEAD or back.watching)
 
 
 def kill_report(run: Run) -> None:

@@ -18,7 +18,7 @@ from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
 from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import Retried
-from lcviz.text import kept_text, percent_text
+from lcviz.text import CODER_NAMES, enumerated, kept_text, percent_text
 from lcviz.ui import layout, picture, session
 from lcviz.ui.coding_form import LEAST_BUDGET, chosen
 from lcviz.ui.picture import Events, Picture
@@ -101,7 +101,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
         )
     thread = _thread(run, shown, era)
     worth, measuring = _worth(run, snapshot, shown, era)
-    crash = describe_crash(snapshot, back.ours if back else None)
+    crash = describe_crash(snapshot, viewed.step, back.ours if back else None)
     every = pictures(run, snapshot, shown, thread, crash, worth)
     # Each is drawn while the next is made.
     for name, drawn in chain([("race", race)] if race else [], every):
@@ -139,8 +139,7 @@ def pictures(
     side = image_side(run.task)
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     losses = trial.losses if trial else None
-    own = kept_text(run.settings.coding)
-    own = f"the example has {own}" if is_example(run) else f"the run keeps {own} until Reset"
+    own = _own(run, trial.replay.trial) if trial else ""
     nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
     yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
     marked = thread.bucket if thread else None
@@ -153,7 +152,9 @@ def pictures(
         image = Image.of(shown, _tensor(shown), side)
         told = snapshot.status != PLAYING  # a look must not take much from the training
         yield "weights", weights_picture(shown, image, thread.followed, told=told)
-        yield "weight", weight_picture(thread, run.settings.interval, run.settings.stop_after)
+        s = run.settings
+        drawn = weight_picture(thread, s.interval, s.stop_after, carries=shown.carries)
+        yield "weight", drawn
     else:
         yield "weights", gone
         yield "weight", gone
@@ -172,6 +173,21 @@ def pictures(
         ),
     )
     yield "examples", _examples(run, shown, trial) if thread else gone
+
+
+def _own(run: Run, trial: Trial) -> str:
+    """What the run has where a trial differs from it, in words."""
+    own, differs = run.settings.coding, []
+    if trial.most is not None or kept_text(trial.coding) != kept_text(own):
+        differs.append(kept_text(own))
+    if trial.coding.coder != own.coder:
+        differs.append(CODER_NAMES[own.coder])
+    if trial.coding.scope != own.scope:
+        differs.append("one code" if own.scope == "model" else "a code for each tensor")
+    if not trial.carries:
+        differs.append("the track")
+    has = enumerated(differs)
+    return f"the example has {has}" if is_example(run) else f"the run has {has} until Reset"
 
 
 def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:

@@ -18,13 +18,14 @@ HEIGHT = 118  # CSS pixels
 DIGITS = 9  # after the point: weights are small
 
 
-def weight_picture(thread: Thread, interval: int, last: int) -> Picture:
+def weight_picture(thread: Thread, interval: int, last: int, *, carries: bool = True) -> Picture:
     """Trained and restored value of one weight: u goes its way, ũ follows in steps.
 
     Args:
         thread: The weight.
         interval: Iterations between two steps.
         last: Where the axis ends.
+        carries: Whether what a checkpoint leaves out stays in the next δ.
     """
     f, stairs = thread.followed, thread.stairs
     # ũ is known just before each step: it has been there since the step before.
@@ -38,7 +39,7 @@ def weight_picture(thread: Thread, interval: int, last: int) -> Picture:
         "curves",
         "One weight",
         name_text(f),
-        _in_words(f),
+        _in_words(f, carries),
         {
             "lines": lines,
             "marks": [{"step": f.step, "text": f"step {f.step}", "strong": False}],
@@ -117,12 +118,15 @@ def _bracketed(number: str) -> str:
     return f"({number})" if number.startswith("−") else number
 
 
-def _in_words(f: Followed) -> str:
+def _in_words(f: Followed, carries: bool) -> str:
     if f.exact:
         return f"Stored exactly in step {f.step}: {number_text(f.live)}."
-    level = number_text(f.level, "+") if f.level else "0: it stays in the next δ"
-    return (
-        f"δ = u − ũ = {number_text(f.live)} − {_bracketed(number_text(f.track))} = "
-        f"{number_text(f.delta, '+')}, bucket {bucket_text(f)}, level {level}. "
-        f"Code: {said_text(f)}."
-    )
+    left_out = "it stays in the next δ" if carries else "it is lost"
+    level = number_text(f.level, "+") if f.level else f"0: {left_out}"
+    delta = number_text(f.delta, "+")
+    if carries:
+        both = f"{number_text(f.live)} − {_bracketed(number_text(f.track))}"
+        delta = f"δ = u − ũ = {both} = {delta}"
+    else:
+        delta = f"Changed by {delta} since the last checkpoint"
+    return f"{delta}, bucket {bucket_text(f)}, level {level}. Code: {said_text(f)}."

@@ -93,7 +93,7 @@ def weights_picture(shown: ShownStep, image: Image, followed: Followed, *, told:
     return Picture(
         "weights",
         "δ",
-        "live weights minus what a restart loads",
+        "live weights minus what a restart loads" if shown.carries else "since the last checkpoint",
         captions["written"],
         {
             "step": shown.step,
@@ -104,7 +104,8 @@ def weights_picture(shown: ShownStep, image: Image, followed: Followed, *, told:
             "captions": captions,
             "terms": {"track": behind("track")},
             "height": HEIGHT,
-            "left_out": shown.left_out(),
+            "left_out": shown.left_out("stays"),
+            "carries": shown.carries,
             "followed": image.pixel(followed.weight),
             "values": _values(shown, tensor, at) if told else None,
         },

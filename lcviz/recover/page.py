@@ -14,6 +14,7 @@ from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import FinishedPart, View
+from lcviz.server.runs import EXAMPLE
 from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, ControlTexts
@@ -42,10 +43,7 @@ METHODS = {
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
     "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
-NAMES = (
-    "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most. Saving less often costs more: "
-    "Live saves every 10th iteration."
-)
+NAMES = "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most."
 Outcomes = tuple[Outcome, ...]
 Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
 
@@ -132,7 +130,9 @@ def _label(shown: Shown, *, recording: bool) -> None:
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
     st.markdown(f":small[{text}]", help=how)
-    st.markdown(explained(f":small[{NAMES}]"))  # a caption's grey is too light for links
+    live = f" Saving less often costs more: Live saves every {EXAMPLE.interval}th iteration."
+    names = NAMES + (live if experiment.protocol.interval < EXAMPLE.interval else "")
+    st.markdown(explained(f":small[{names}]"))  # a caption's grey is too light for links
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:

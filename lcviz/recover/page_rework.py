@@ -79,8 +79,9 @@ def nothing_saved(found: Sequence[CrashCost | Outcome | Restored]) -> str:
     names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
     if not names:
         return ""
+    restart = "restarts" if len(names) == 1 else "restart"
     return (
-        f"{enumerated(names)} saved nothing and restart at the first weights: a header, or "
+        f"{enumerated(names)} saved nothing and {restart} at the first weights: a header, or "
         "Huffman's one bit a value, takes more than the limit."
     )
 

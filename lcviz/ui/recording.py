@@ -20,6 +20,7 @@ COMMAND = "python -m lcviz.record"
 WITH_FIGURES = ("tune", "recover", "inspect")  # pages that open with Plotly
 # Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
 DRAWING = threading.Lock()
+QUESTION = "What can you throw away and still restart after a crash?"  # that Live begins with
 TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
 
 
@@ -27,7 +28,7 @@ def show_live() -> None:
     """The whole page, while nothing can be pressed yet."""
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         st.button("Start live training", icon=":material/play_arrow:", disabled=True, key="wait")
-        label("You can touch the pictures once the server is ready.")
+        label("You can touch the pictures once the server is ready.", QUESTION)
     pictures()
 
 
@@ -71,9 +72,11 @@ def learn_told() -> Any | None:
     return st.session_state.pop(TOLD, None)
 
 
-def label(more: str) -> None:
-    """Say that it is a recording. more: a sentence after it."""
+def label(more: str, question: str = "") -> None:
+    """Say that it is a recording. more: a sentence after it. question: stands above it."""
     text = f"A recording: {_read()['title']}. {more}"
+    if question:
+        text = f"**{question}**  \n:small[{text}]"
     st.markdown(text, width="content", help=f"`{COMMAND}` makes it.")
 
 

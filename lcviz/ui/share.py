@@ -8,6 +8,7 @@ import streamlit as st
 
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.run.run import Run
+from lcviz.run.snapshot import PLAYING
 
 from . import session
 from .live_settings import checkpoint_parameters, training_parameters
@@ -25,8 +26,13 @@ def popover(run: Run) -> None:
 
 
 def look_link(run: Run) -> str:
-    """The address of this page as it is, which shows the run: it does not let others steer."""
-    return _address(st.query_params.to_dict() | {"run": run.id})
+    """The address of this page as it is, which shows the run: it does not let others steer.
+
+    Of a run that rests it names the step, so it shows the same after the run has gone on.
+    """
+    snapshot = run.snapshot()
+    step = {} if snapshot.status == PLAYING else {"step": str(snapshot.newest.step)}
+    return _address(step | st.query_params.to_dict() | {"run": run.id})
 
 
 def steer_link(run: Run) -> str:

@@ -31,7 +31,7 @@ def test_pictures_are_copied(tab: MakeTab) -> None:
         button.click()
         expecting(button).to_have_attribute("title", "Copied")
         picture = Image.open(io.BytesIO(base64.b64decode(page.evaluate(READ)))).convert("RGB")
-        assert picture.width == 2 * (figure.evaluate("figure => figure.clientWidth") + 24)
+        assert picture.width == 3 * (figure.evaluate("figure => figure.clientWidth") + 24)
         colours = {shade for _, shade in picture.getcolors(2**24)}
         assert colour in colours  # of weights that go down, and of code words
     visitor.check()

@@ -29,7 +29,7 @@ def test_one_weight_runs_through_all_pictures(tab: MakeTab) -> None:
     at = {"x": 10.5 * across, "y": 12.5 * down}
     told = page.locator("[data-picture=weights] .told")
     image.hover(position=at)
-    expecting(told).to_contain_text(re.compile(r"u .* − ũ .* = δ .*(bucket|no change)"))
+    expecting(told).to_contain_text(re.compile(r"δ = u − ũ = .*(bucket|no change)"))
     page.mouse.click(size["x"] + at["x"], size["y"] + at["y"])
     expecting(followed(page)).to_have_text(f"linear.weight (0, {12 * 28 + 10})")
     expecting(page).to_have_url(re.compile(rf"weight=linear.weight%3A{12 * 28 + 10}"))
@@ -93,6 +93,36 @@ def test_keys_read_pixels_bars_and_words(tab: MakeTab) -> None:
     words = page.locator("[data-picture=bits] .row > span")
     words.first.press("ArrowLeft")
     expecting(words.last).to_be_focused()
+    visitor.check()
+
+
+def test_tab_goes_through_all_pictures(tab: MakeTab) -> None:
+    visitor = tab().open("/?step=600")
+    page, expecting = visitor.page, visitor.expecting
+    expecting(followed(page)).to_be_visible()
+    visitor.settled()
+    page.get_by_role("slider", name="Show step").focus()
+    details = page.get_by_role("switch", name="Details")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if details.evaluate("node => node === document.activeElement"):
+            break
+    expecting(details).to_be_focused()
+    visitor.check()
+
+
+def test_a_word_keeps_the_focus_while_it_moves(tab: MakeTab) -> None:
+    """A followed weight's word comes first: whoever pressed Enter on it is still there."""
+    visitor = tab().open("/?step=600&weight=linear.weight:1234")
+    page, expecting = visitor.page, visitor.expecting
+    expecting(followed(page)).to_have_text("linear.weight (1, 450)")
+    visitor.settled()
+    word = page.locator("[data-picture=bits] .row > span:not(.here):not(.none)").last
+    word.focus()
+    word.press("Enter")
+    expecting(followed(page)).not_to_have_text("linear.weight (1, 450)")
+    visitor.settled()
+    expecting(page.locator("[data-picture=bits] .row > span:focus")).to_have_count(1)
     visitor.check()
 
 

@@ -65,9 +65,11 @@ function drawAll(svg, body, data, width, send) {
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      const room = (text) => step > (worth ? 4.9 : 5.3) * text.length;
+      // Errors stand at different heights; those at the dotted line need no number.
+      const room = (text) => step > (worth ? 4.9 : 6.2) * text.length;
       const counted = kept ? [grouped(kept), `${(kept / 1000).toFixed(1)}k`] : [];
-      const told = (worth ? [percent(bar.error)] : counted).find(room) ?? "";
+      const lost = bar.error > 1.1 * data.rounding ? [percent(bar.error)] : [];
+      const told = (worth ? lost : counted).find(room) ?? "";
       const words = told || (marked ? (bar.sign ? "▲" : "▼") : "");
       label.textContent = words;
       set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5, style: HALO });

@@ -36,8 +36,10 @@ function each(parent, items, key, create, update) {
     update?.(child, item, i);
     return child;
   });
-  if (now.length !== parent.children.length || now.some((child, i) => parent.children[i] !== child))
-    parent.replaceChildren(...now);
+  if (now.length === parent.children.length && now.every((child, i) => parent.children[i] === child)) return;
+  const { activeElement } = parent.getRootNode();
+  parent.replaceChildren(...now);
+  if (now.includes(activeElement)) activeElement.focus(); // it lost the focus as it was moved
 }
 
 /** The frame of a picture, made once: number, title, what it shows, room for controls, the body. */
@@ -104,7 +106,10 @@ function term(shown, { help, link }) {
   if (link) tip.append(" ", make("a", { href: link, target: "_blank", rel: "noopener" }, "Glossary"));
   word.onclick = () => word.focus(); // not every browser does it
   const whole = make("span", { class: "explained" }, word, tip);
-  whole.onkeydown = (event) => event.key === "Escape" && event.target.blur();
+  // With braces: a handler that returns false would keep Tab from going on.
+  whole.onkeydown = (event) => {
+    if (event.key === "Escape") event.target.blur();
+  };
   return whole;
 }
 
@@ -112,7 +117,7 @@ function term(shown, { help, link }) {
 function offerCopy(figure, data) {
   let button = figure.querySelector(":scope > .copy");
   if (!button) {
-    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" }, "⧉");
+    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" }, copyIcon());
     figure.append(button);
   }
   set(button, { hidden: Boolean(data.recorded) });
@@ -121,9 +126,18 @@ function offerCopy(figure, data) {
     const copied = await copyPicture(figure, plain(data.title));
     button.textContent = copied ? "✓" : "↓";
     set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
-    setTimeout(() => (button.textContent = "⧉"), 2000);
+    setTimeout(() => button.replaceChildren(copyIcon()), 2000);
   };
 }
+
+/** Two sheets, drawn: not every font has a sign for it. */
+const copyIcon = () =>
+  make(
+    "svg",
+    { width: 16, height: 16, viewBox: "0 0 16 16", fill: "none", stroke: "currentColor", "stroke-width": 1.4, "aria-hidden": "true" },
+    make("rect", { x: 2, y: 2, width: 9, height: 9, rx: 1.5 }),
+    make("path", { d: "M5 14H12.5A1.5 1.5 0 0 0 14 12.5V5" }),
+  );
 
 /** Put a figure, with the link to it, on the clipboard as PNG; else save it as a file. */
 async function copyPicture(figure, title) {
@@ -139,7 +153,7 @@ async function copyPicture(figure, title) {
   }
 }
 
-const SHARPER = 2; // pixels of a copied picture for one on the screen
+const SHARPER = 3; // pixels of a copied picture for one on the screen
 const MARGIN = 12; // pixels around it
 const FOOT = 64; // pixels, of the link, and of lines that another font breaks
 
@@ -152,7 +166,9 @@ async function drawnPicture(figure) {
     const image = make("img", { src: canvases[i].width ? canvases[i].toDataURL() : "", style: canvas.getAttribute("style"), class: canvas.className });
     canvas.replaceWith(image);
   });
-  for (const part of copy.querySelectorAll(".copy, .told, [hidden]")) part.remove();
+  const useless = ".copy, .told, [hidden], .choices button[aria-pressed=false], .handle";
+  for (const part of copy.querySelectorAll(useless)) part.remove();
+  for (const label of copy.querySelectorAll(".slots")) label.textContent = label.textContent.replace("drag · ", "");
   const styles = [...figure.getRootNode().querySelectorAll("style")].map((style) => style.textContent).join("\n");
   const own = getComputedStyle(figure);
   const variables = [...new Set(styles.match(/--st-[\w-]+/g))].map((name) => `${name}: ${own.getPropertyValue(name)};`);

@@ -28,7 +28,7 @@ export default function (component) {
     (example) =>
       make(
         "div",
-        { class: `example ${example.label ? "label" : ""}` },
+        { class: `example ${example.label ? "label" : ""} ${data.letters ? "letter" : ""}` },
         example.pixels ? make("canvas", { role: "img" }) : make("span", { class: "name" }),
         make("b", { class: "live" }),
         make("b", { class: "restored" }),
@@ -68,4 +68,7 @@ const STYLE = `
   .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }
   .restored.differ { color: color-mix(in srgb, var(--up) 85%, var(--ink)); text-decoration: underline dotted; }
   .wrong { text-decoration: line-through; }
+  .letter b { font-weight: 400; }
+  .letter .wrong { text-decoration: none; opacity: 0.6; }
+  .letter b:not(.wrong) { font-weight: 700; }
 `;

@@ -152,7 +152,8 @@ function say(pixel, data, values) {
   if (!values) return [what, "its values: pause"];
   const { u, track, row } = values.of(pixel);
   const n = (value) => String(Number(value.toPrecision(4))).replace("-", "−");
-  const rows = [`u ${n(u)} − ũ ${n(track)} = δ ${n(u - track)}`];
+  const before = track < 0 ? `(${n(track)})` : n(track);
+  const rows = [data.carries ? `δ = u − ũ = ${n(u)} − ${before} = ${n(u - track)}` : `δ ${n(u - track)} since the last checkpoint`];
   if (!row) return [...rows, data.values.codes ? "no change" : "stored exactly"];
   const [exponent, sign, level] = row;
   const bucket = data.values.uniform && level ? "" : `bucket ${sign ? "−" : "+"}${power(exponent)} → `;

@@ -146,7 +146,7 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
 
     def tried() -> bool:
         top = page.picture("headline")
-        tried = "only a try: the run keeps 2 bits until Reset"
+        tried = "only a try: the run has 2 bits until Reset"
         assert (top["kept"] == tried) == (top["record"] != record)
         return top["kept"] is not None
 

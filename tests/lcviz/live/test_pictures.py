@@ -390,7 +390,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
     assert plain(data["so_far"]) == f"run so far: {smaller}"
     base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
-    assert plain(base_and_one.data["so_far"]).startswith("run so far: 62.8 kB → ")
+    assert plain(base_and_one.data["so_far"]).startswith("up to step 1: 62.8 kB → ")
     tried = retry(finished_runs(), Coding(1))
     nbytes = {c.step: 100 for c in saved[1:]}
     other = headline(tried, saved, "", "a", "the run keeps 2 bits", nbytes)
@@ -408,7 +408,7 @@ def test_a_quantity_that_appears_twice_is_equal(
     snapshot, saved = run.snapshot(), newest(run)
     for shown in (saved, retry(run, Coding(3))):
         thread = thread_in(run, shown)
-        crash = describe_crash(snapshot)
+        crash = describe_crash(snapshot, snapshot.newest.step)
         every = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
         values: dict[str, set[float]] = {}
         found = [one for p in every.values() for one in quantities(p.data)]

@@ -52,6 +52,9 @@ def test_what_a_step_does_in_words() -> None:
     assert "level 0: it stays in the next δ" in text(DROPPED)
     assert text(EXACT) == "Stored exactly in step 8: 0.5."
     assert bucket_text(EXACT) == "stored exactly"
+    lost = weight_picture(Thread(DROPPED, STAIRS), 1, 20, carries=False).text
+    assert lost.startswith("Changed by −0.105 since the last checkpoint, bucket −2⁻⁴, ")
+    assert "level 0: it is lost" in lost
     still = replace(DROPPED, delta=0.0, bucket=None)
     assert "bucket none: δ is 0" in text(still)
     assert Thread(still).bucket is None
