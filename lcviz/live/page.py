@@ -161,8 +161,8 @@ def _controls(run: Run, snapshot: Snapshot, form: Form, *, beside: bool) -> str 
         if session.is_example(run):
             problem = _start_button(form)
             st.markdown(
-                f"**{recording.QUESTION}**  \n:small[LC-Checkpoint saves only the largest changes. An "
-                f"example: {run.task.title}, saved every {run.settings.interval} iterations.]",
+                f"**{recording.QUESTION}**  \n:small[LC-Checkpoint saves only the largest changes. "
+                f"An example: {run.task.title}, saved every {run.settings.interval} iterations.]",
                 width="content",
             )
         elif session.steered().allows(run):

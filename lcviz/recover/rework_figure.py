@@ -17,7 +17,7 @@ _CAPPED = "arrow-right"
 _SPREAD = 0.14  # of a row's height, over which the seeds of one method are set apart
 _LIFT = 0.3  # of a row's height, that they stand above the mean
 _HEIGHT = 350  # pixels
-_ROOM = 1.22  # of the longest bar, for the number right of it
+_ROOM = 1.4  # of the longest bar, for the number right of it
 
 
 def rework_panel(costs: Sequence[CrashCost]) -> Panel:

@@ -68,7 +68,7 @@ function drawRestart(page, body, controls) {
     const last = every[whole].track[i];
     const near = Math.abs(y(now) - y(last)) < 13;
     const ends = [
-      [crashed ? "✕ lost" : "u", y(now) + (near ? (y(now) <= y(last) ? -6 : 8) : 0), "var(--ink)"],
+      [crashed ? "✕ gone" : "u", y(now) + (near ? (y(now) <= y(last) ? -6 : 8) : 0), "var(--ink)"],
       ["ũ track", y(last) + (near ? (y(now) <= y(last) ? 8 : -6) : 0), "var(--up)"],
     ];
     each(marks, ends, (_, at) => at, () => make("text"), (text, [label, top, fill]) => {
@@ -109,7 +109,7 @@ function tellRestart({ state, checkpoints, names }) {
   const { live, track } = checkpoints[whole];
   const name = names[i];
   const gap = words(Math.abs(live[i] - track[i]), 3);
-  if (state.crashed !== null) return `Crash: u is lost. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
+  if (state.crashed !== null) return `Crash: u is gone. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
   if (state.restored === whole && state.at === whole && whole)
     return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for it: the next gradient is taken where u is now.`;
   if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
