@@ -51,8 +51,8 @@ QUESTIONS = {
         "0.2 was left out. Training adds 0.2 again. The next δ?",
         ("0.2", "0.4", "0: it is lost"),
         1,
-        "δ starts from the track, which lacks the first 0.2. What waits adds up until it is kept. "
-        "What a restart still lacks, training makes up for.",
+        "δ starts from the track, which lacks the first 0.2. What waits adds up. What a restart "
+        "lacks, training makes up for.",
     ),
     "steps": Question(
         "With a tolerance of 0.1, how far can a restored weight be from the live one?",
