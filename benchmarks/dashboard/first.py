@@ -28,7 +28,7 @@ from .serving import PATIENCE, ROOT, Server, server
 PICTURE = "[data-picture]:not([data-picture=headline]), .js-plotly-plot .main-svg"
 PAGES = ("live", "learn", "tune", "recover", "inspect")  # that open with pictures
 BARE = "bare page"
-TRAINED_HERE = "trained on this server"  # what Live says of an example that answers
+TRAINED_HERE = "An example: "
 SITUATIONS = ("fresh", "restart", "warm")
 ANSWERS = 15  # goal, seconds: from opening Live until its example answers
 Measure = Callable[[Browser, str], float]

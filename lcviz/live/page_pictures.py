@@ -138,7 +138,11 @@ def pictures(
     measured = snapshot.measured
     side = image_side(run.task)
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
-    losses = trial.losses if trial else None
+    losses, cost = None, ""
+    if every.retried and not every.retried.problem:  # as far as it is
+        losses = every.retried.losses
+        if every.retried.is_over:
+            cost = describe_lost_work(snapshot, losses)
     own = _own(run, trial.replay.trial) if trial else ""
     nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
     yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
@@ -169,7 +173,7 @@ def pictures(
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
             losses,
-            describe_lost_work(snapshot, losses),
+            cost,
         ),
     )
     yield "examples", _examples(run, shown, trial) if thread else gone

@@ -215,12 +215,12 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     cut = picture(page, "buckets").get_by_role("slider")  # the next step does not take it back
     cut.press("ArrowRight")
     headline = picture(page, "headline")
-    expecting(headline).to_contain_text("only a try: the run keeps")
+    expecting(headline).to_contain_text("only a try: the run has")
     kept = cut.get_attribute("aria-valuenow")
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(heading_of(page, stopped + 2)).to_be_visible()
     settled(page)
-    expecting(headline).to_contain_text("only a try: the run keeps")
+    expecting(headline).to_contain_text("only a try: the run has")
     expecting(cut).to_have_attribute("aria-valuenow", str(kept))
     visitor.check()
 

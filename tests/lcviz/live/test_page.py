@@ -634,6 +634,10 @@ def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
     page = live(bits="3")
     assert page.texts("warning") == ["The whole run is saved like this: 2 of 3 checkpoints."]
     assert page.pictures >= PICTURES
+    loss = page.picture("loss")  # what is known of the try is there, what it ends in is not
+    assert [line["x"] for line in loss["lines"][2:]] == [[2, 4]]
+    assert "Saved as you try" in loss["text"]
+    assert "a crash now" not in loss["text"]
 
 
 def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:
