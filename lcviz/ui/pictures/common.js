@@ -117,7 +117,7 @@ function term(shown, { help, link }) {
 function offerCopy(figure, data) {
   let button = figure.querySelector(":scope > .copy");
   if (!button) {
-    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" }, copyIcon());
+    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
     figure.append(button);
   }
   set(button, { hidden: Boolean(data.recorded) });
@@ -126,18 +126,9 @@ function offerCopy(figure, data) {
     const copied = await copyPicture(figure, plain(data.title));
     button.textContent = copied ? "✓" : "↓";
     set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
-    setTimeout(() => button.replaceChildren(copyIcon()), 2000);
+    setTimeout(() => (button.textContent = ""), 2000);
   };
 }
-
-/** Two sheets, drawn: not every font has a sign for it. */
-const copyIcon = () =>
-  make(
-    "svg",
-    { width: 16, height: 16, viewBox: "0 0 16 16", fill: "none", stroke: "currentColor", "stroke-width": 1.4, "aria-hidden": "true" },
-    make("rect", { x: 2, y: 2, width: 9, height: 9, rx: 1.5 }),
-    make("path", { d: "M5 14H12.5A1.5 1.5 0 0 0 14 12.5V5" }),
-  );
 
 /** Put a figure, with the link to it, on the clipboard as PNG; else save it as a file. */
 async function copyPicture(figure, title) {
