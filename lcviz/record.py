@@ -45,7 +45,7 @@ def recorded() -> dict[str, Any]:
             run.watch()
         shown = as_saved(run, snapshot.at(EXAMPLE_OPENS))
         thread = thread_of(run, shown, first_weight(shown))
-        crash = describe_crash(snapshot, snapshot.newest.step)
+        crash = describe_crash(snapshot, EXAMPLE_OPENS)
         found = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
         chain = figures_of(run.path).panels
         step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)

@@ -141,7 +141,7 @@ def pictures(
     losses, cost = None, ""
     if every.retried and not every.retried.problem:  # as far as it is
         losses = every.retried.losses
-        if every.retried.is_over:
+        if losses and every.retried.is_over:
             cost = describe_lost_work(snapshot, losses)
     own = _own(run, trial.replay.trial) if trial else ""
     nbytes = {step.step: step.nbytes for step in trial.found} if trial else None

@@ -81,9 +81,9 @@ def steps_picture(shown: ShownStep, followed: Followed | None = None) -> Picture
     bars = Bars.of(shown)
     alphabet, size, each = bars.alphabet, bars.size, bars.each
     counts = alphabet.buckets.count[: bars.steps.size]
-    found: Counter[int] = Counter()
+    bar_counts: Counter[int] = Counter()
     for at, count in zip(bars.at.tolist(), counts.tolist()):
-        found[at] += count
+        bar_counts[at] += count
     dead = alphabet.n - int(counts.sum())
     whole = "of the weights" if shown.moments else ""
     return Picture(
@@ -94,12 +94,14 @@ def steps_picture(shown: ShownStep, followed: Followed | None = None) -> Picture
         {
             "size": size,
             "each": each,
-            "bars": [{"at": at, "count": count} for at, count in sorted(found.items()) if count],
+            "bars": [
+                {"at": at, "count": count} for at, count in sorted(bar_counts.items()) if count
+            ],
             "dead": dead,
             "marked": bars.bar_of(followed) if followed else None,
             "left_out": shown.left_out(),
-            "largest": max([dead, *found.values()]),
-            "octaves": _octaves(size, each, max((abs(at) for at in found), default=1)),
+            "largest": max([dead, *bar_counts.values()]),
+            "octaves": _octaves(size, each, max((abs(at) for at in bar_counts), default=1)),
             "options": OPTIONS,
             "bits": STEPS,
         },
