@@ -36,6 +36,18 @@ def run(create: Create) -> Run:
     return create(interval=2, stop_after=100)
 
 
+def test_the_link_of_a_run_that_rests_names_the_step(live: Live, run: Run) -> None:
+    """Whoever opens it once the run has gone on sees the same."""
+    run.step()
+    run.wait(60)
+    look, *_ = links(live(run=run.id, details="false"))
+    assert look["step"] == ["2"]
+    run.step()
+    run.wait(60)
+    again = live(steers=False, run=run.id, details="false", step=look["step"][0])
+    assert again.picture("weight")["marks"][0]["step"] == 2
+
+
 def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
     run.step()
     run.wait(60)
