@@ -1,4 +1,4 @@
-"""The dashboard: streamlit run app.py; with -- --run PATH it opens on what grows there."""
+"""The dashboard: `streamlit run app.py`; with `-- --run PATH` it opens on the runs at PATH."""
 
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +18,8 @@ st.set_page_config(
 )
 st.html(HERE / "ui" / "page.css")
 loaded = welcome.loaded()
-shown = None if loaded else welcome.show
-pages = [navigation.page(name, shown) for name in navigation.PAGES]
+placeholder = None if loaded else welcome.show
+pages = [navigation.page(name, placeholder) for name in navigation.PAGES]
 page = st.navigation(pages, position="top")
 if loaded:
     import_module("lcviz.dashboard").run(page)

@@ -26,12 +26,12 @@ from benchmarks.dashboard.serving import FLAGS, PATIENCE, chromium, server
 from lcviz.ui.race import SECONDS
 
 SIZE = 1280, 720
-SHOWN = 960, 540
+PICTURE_SIZE = 960, 540
 PER_SECOND = 8  # pictures
-HOLD = 3.0  # seconds that the last one stays
-MOST = 2e6  # bytes
+HOLD = 3.0  # seconds that the last picture stays
+MAX_BYTES = 2e6
 SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
-# A pointer, which Chromium does not draw without a screen.
+# Draws the mouse pointer, which Chromium does not do without a screen.
 POINTER = """addEventListener("DOMContentLoaded", () => {
     const dot = document.createElement("div");
     dot.style = "position: fixed; z-index: 9999999; width: 18px; height: 18px; margin: -9px; " +
@@ -46,7 +46,7 @@ POINTER = """addEventListener("DOMContentLoaded", () => {
 
 @dataclass(frozen=True)
 class Scene:
-    """When it began and ended, on the clock of the frames, and the most seconds it is shown."""
+    """Begin and end on the clock of the frames, and the longest time to show it. All in seconds."""
 
     begin: float
     end: float
@@ -54,7 +54,7 @@ class Scene:
 
 
 class Film:
-    """What a page shows from now on, whenever that changes."""
+    """A recording of a page: a frame for each change from now on."""
 
     def __init__(self, page: Page) -> None:
         self._page, self._frames = page, list[tuple[float, bytes]]()
@@ -69,39 +69,40 @@ class Film:
 
     @contextlib.contextmanager
     def scene(self, most: float = 60) -> Iterator[None]:
-        """What happens meanwhile is shown, in so many seconds at most."""
+        """Show what happens inside the with statement, in at most this many seconds."""
         begin = time.monotonic()
         yield
         self._scenes.append(Scene(begin, time.monotonic(), most))
 
     def pictures(self) -> list[tuple[Image.Image, int]]:
         """All pictures that differ, each with its milliseconds."""
-        found: list[tuple[bytes, int]] = []
+        timed_frames: list[tuple[bytes, int]] = []
         tick = 1000 // PER_SECOND
         for scene in self._scenes:
             seconds = scene.end - scene.begin
             n = max(1, round(min(seconds, scene.most) * PER_SECOND))
             for i in range(n):
                 frame = self._at(scene.begin + seconds * (i + 1) / n)
-                if found and found[-1][0] == frame:
-                    found[-1] = frame, found[-1][1] + tick
+                if timed_frames and timed_frames[-1][0] == frame:
+                    timed_frames[-1] = frame, timed_frames[-1][1] + tick
                 else:
-                    found.append((frame, tick))
-        found[-1] = found[-1][0], round(1000 * HOLD)
-        return [(_drawn(frame), duration) for frame, duration in found]
+                    timed_frames.append((frame, tick))
+        timed_frames[-1] = timed_frames[-1][0], round(1000 * HOLD)
+        return [(_image(frame), duration) for frame, duration in timed_frames]
 
-    def _at(self, moment: float) -> bytes:
-        before = [frame for at, frame in self._frames if at <= moment]
+    def _at(self, seconds: float) -> bytes:
+        """The frame that the page showed at this time."""
+        before = [frame for at, frame in self._frames if at <= seconds]
         return before[-1] if before else self._frames[0][1]
 
 
-def _drawn(frame: bytes) -> Image.Image:
+def _image(frame: bytes) -> Image.Image:
     image = Image.open(io.BytesIO(frame)).convert("RGB")
-    return image.resize(SHOWN, Image.Resampling.LANCZOS)
+    return image.resize(PICTURE_SIZE, Image.Resampling.LANCZOS)
 
 
 def play(page: Page, film: Film) -> None:
-    """What the animation shows."""
+    """Do on the page what the animation shows."""
     buckets = page.locator("[data-picture=buckets]")
     with film.scene(most=3):  # the question
         page.wait_for_timeout(3000)
@@ -111,7 +112,7 @@ def play(page: Page, film: Film) -> None:
         page.wait_for_timeout(2500)
         _press(page, "Back")
         page.get_by_text("only a try").wait_for(state="hidden")
-    with film.scene(most=7):  # without the track nothing can be thrown away
+    with film.scene(most=7):  # nothing can be left out without the track
         page.get_by_role("switch", name="Newest").press("Space")
         page.wait_for_timeout(1200)
         page.get_by_role("switch", name="Keep what is dropped").press("Space")
@@ -134,7 +135,7 @@ def play(page: Page, film: Film) -> None:
         over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
         over.wait_for(state="attached")
         page.mouse.move(SIZE[0] - 20, 20)
-        page.wait_for_timeout(1000 * SECONDS + 1500)  # until it is played, and read
+        page.wait_for_timeout(1000 * SECONDS + 1500)  # the race plays and is read
 
 
 def _press(page: Page, name: str, inside: Locator | None = None) -> None:
@@ -151,7 +152,7 @@ def _press(page: Page, name: str, inside: Locator | None = None) -> None:
 
 
 def save(pictures: list[tuple[Image.Image, int]], path: Path) -> int:
-    """Write them as well as fits. Returns how many bytes they take."""
+    """Write the pictures in the best quality that fits MAX_BYTES. Returns the file's bytes."""
     images, durations = [image for image, _ in pictures], [ms for _, ms in pictures]
     for quality in (80, 70, 60, 50, 40, 30):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,13 +166,13 @@ def save(pictures: list[tuple[Image.Image, int]], path: Path) -> int:
             method=6,
             minimize_size=True,
         )
-        if path.stat().st_size <= MOST:
+        if path.stat().st_size <= MAX_BYTES:
             break
     return path.stat().st_size
 
 
 def main() -> None:
-    """Record it."""
+    """Record the animation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path, nargs="?", default=Path("docs/img/live.webp"))
     parser.add_argument("--chromium", default=chromium())

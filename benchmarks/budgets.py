@@ -2,8 +2,8 @@
 
     python -m benchmarks.budgets [CHECKPOINTS]
 
-A share above 1 would break the promise. Not counted are deltas that a smaller record says nearly
-exactly, and values of one magnitude only, as after Adam's first step: there is no more to say.
+A share above 1 would break the promise. Deltas that a smaller record holds nearly exactly do not
+count: for example values of one magnitude only, as after Adam's first step.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ import codec
 from codec.errors import BudgetError
 
 BUDGETS = (0.01, 0.02, 0.05, 0.1)
-LEFT = 0.002  # of the change: with less left a delta is said
+EXACT_BELOW = 0.002  # share of the change: with a smaller rest a delta counts as exact
 STEPS = 8
 Arrays = dict[str, np.ndarray]
 
 
-def main(wanted: int) -> None:
-    """Prints a line for each coder, scope and budget."""
-    every: list[float] = []
+def main(checkpoints: int) -> None:
+    """Print a line for each coder, scope and budget."""
+    all_shares: list[float] = []
     kinds = list(itertools.product(("runlength", "huffman"), ("model", "tensor"), BUDGETS))
     kinds = [kind for kind in kinds if kind[0] == "runlength" or kind[2] > 1 / 32]
     print("coder      scope   budget  checkpoints  mean   least  most")
     for coder, scope, budget in kinds:
-        shares = list(itertools.islice(used(coder, scope, budget), -(-wanted // len(kinds))))
-        every += shares
+        n = -(-checkpoints // len(kinds))
+        shares = list(itertools.islice(used_shares(coder, scope, budget), n))
+        all_shares += shares
         print(
             f"{coder:9}  {scope:6}  {budget:6}  {len(shares):11}  "
             f"{np.mean(shares):.3f}  {min(shares):.3f}  {max(shares):.4f}"
         )
-    print(f"all: {len(every):,}, mean {np.mean(every):.4f}, most {max(every):.5f}")
+    mean, most = np.mean(all_shares), max(all_shares)
+    print(f"all: {len(all_shares):,}, mean {mean:.4f}, most {most:.5f}")
 
 
-def used(coder: str, scope: str, budget: float) -> Iterator[float]:
-    """The share of each checkpoint, of one training after another."""
+def used_shares(coder: str, scope: str, budget: float) -> Iterator[float]:
+    """The share of its budget that each checkpoint uses, of one training after another."""
     for seed in itertools.count():
         states = training(seed)
         tracker = codec.Tracker(next(states), scope=scope, coder=coder, budget=budget)
-        room = budget * tracker.track.layout.lossy_nbytes
+        limit = budget * tracker.track.layout.lossy_nbytes
         for state in states:
             before = distance(tracker, state)
             try:
-                share = tracker.step(state).nbytes / room
+                share = tracker.step(state).nbytes / limit
             except BudgetError:
                 continue
             assert share <= 1, f"training {seed}: {share}"
-            if distance(tracker, state) > LEFT * before:
+            if distance(tracker, state) > EXACT_BELOW * before:
                 yield share
 
 
@@ -62,10 +64,13 @@ def distance(tracker: codec.Tracker, state: Arrays) -> float:
 
 
 def training(seed: int) -> Iterator[Arrays]:
-    """Two layers on random data: sizes, optimizer, rate and steps between saves by the seed."""
+    """The states that a training of two layers on random data saves.
+
+    The seed chooses its sizes, optimizer, learning rate and the steps between saves.
+    """
     rng = np.random.default_rng(seed)
     inputs, hidden, outputs = (int(rng.integers(*ends)) for ends in ((20, 90), (50, 400), (2, 12)))
-    rate, every = 10 ** rng.uniform(-3, -1), int(rng.choice([1, 1, 3, 10]))
+    rate, interval = 10 ** rng.uniform(-3, -1), int(rng.choice([1, 1, 3, 10]))
     optimizer = ("sgd", "momentum", "adam")[seed % 3]
     x, y = rng.normal(size=(256, inputs)), rng.normal(size=(256, outputs))
     x *= rng.random(x.shape) < rng.choice([1.0, 0.1])  # sparse inputs: sparse gradients
@@ -75,8 +80,8 @@ def training(seed: int) -> Iterator[Arrays]:
         "last": rng.normal(size=(hidden, outputs)) / np.sqrt(hidden),
     }
     m, v = ({name: np.zeros_like(a) for name, a in w.items()} for _ in range(2))
-    for t in range(1, STEPS * every + 1):
-        if t % every == 1 or every == 1:
+    for t in range(1, STEPS * interval + 1):
+        if t % interval == 1 or interval == 1:
             yield {name: a.astype(np.float32) for name, a in w.items()}
         at = rng.integers(0, 256, 16)
         h = np.maximum(x[at] @ w["first"] + w["bias"], 0)

@@ -2,18 +2,17 @@
 
     PYTHONPATH=. python benchmarks/distributed.py --parameters 4000000
 
-The same state, sharded by rows, is saved by both after each step, by turns, and loaded by both from
-the last one: the codec's then reads a base and a chain of deltas. Weights are drawn from a normal
-distribution of deviation 0.02, and each step adds one of deviation 0.0002: no training, but the
-paths can be compared. Bytes are all files of a step's directory, the median of those after the
-base; seconds are medians, of the slowest rank, with one thread a rank. "equal": what plain DCP
-loads are the weights, what the codec's reader loads are tracks that codec.Tracker has kept beside
-it, both to the last bit. "behind": the distance from what is loaded to the live weights, in per
-cent of the way that these have gone since the base. Whatever is loaded lies in the page cache.
+Both save the same state, sharded by rows, after each step, and load the last step; the codec's
+reader then reads a base and a chain of deltas. Weights are drawn from a normal distribution of
+standard deviation 0.02, and each step adds noise of standard deviation 0.0002. Bytes are those of a
+step's directory, the median of the steps after the base. Seconds are medians of the slowest rank,
+with one thread a rank and files in the page cache. "equal": plain DCP loads the weights, the codec
+the tracks of a codec.Tracker, bit by bit. "behind": the distance from the loaded to the live
+weights, in per cent of the distance trained since the base.
 
 With --trained the weights are those of a perceptron that AdamW trains on scikit-learn's digits, ten
-iterations a step. With --moments two moments of an optimizer are saved beside the weights, exactly:
-AdamW's, or without a training a random walk, too.
+iterations a step. With --moments, two moments of an optimizer are saved exactly beside the weights:
+AdamW's, or without --trained a random walk.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import codec
-from codec.bench import markdown
 from codec.dcp import ChainReader, ChainWriter
+from lcviz.lab.markdown import table
 
 Tensors = dict[str, torch.Tensor]
 COLUMNS = 512
@@ -74,30 +73,30 @@ def main() -> int:
             out = subprocess.run(
                 command, env=os.environ | threads, check=True, stdout=subprocess.PIPE, text=True
             )
-            found = json.loads(out.stdout.strip().splitlines()[-1])
-        for name, each in found.items():
-            equal = "yes" if each["equal"] else "NO"
-            sizes = f"{each['first']:,}", f"{each['step']:,}"
+            measured = json.loads(out.stdout.strip().splitlines()[-1])
+        for name, figures in measured.items():
+            equal = "yes" if figures["equal"] else "NO"
+            sizes = f"{figures['first']:,}", f"{figures['step']:,}"
             rows.append(
                 (
                     str(n),
                     name,
                     *sizes,
-                    f"{each['save']:.3f}",
-                    f"{each['load']:.3f}",
+                    f"{figures['save']:.3f}",
+                    f"{figures['load']:.3f}",
                     equal,
-                    f"{100 * each['behind']:.0f}%",
+                    f"{100 * figures['behind']:.0f}%",
                 )
             )
-        plain, ours = found.values()
+        plain, ours = measured.values()
         times = [f"{ours[key] / plain[key]:.2f} x" for key in ("save", "load")]
         rows.append(("", "", "", f"{plain['step'] / ours['step']:.1f} x fewer", *times, "", ""))
-    print(markdown.table(HEADER, rows))
+    print(table(HEADER, rows))
     return 0
 
 
 def measure(options: argparse.Namespace) -> None:
-    """One rank's part; the first one prints what was found, as JSON."""
+    """One rank's part; the first rank prints the figures as JSON."""
     warnings.simplefilter("ignore")  # torch's own
     dist.init_process_group("gloo")
     codec.set_threads(1)
@@ -108,19 +107,19 @@ def measure(options: argparse.Namespace) -> None:
     def sharded(whole: Tensors) -> Tensors:
         return {name: distribute_tensor(t, mesh, [Shard(0)]) for name, t in whole.items()}
 
-    made = (tuple(map(sharded, both)) for both in make(options.parameters))
-    model, moments = next(made)
+    states = (tuple(map(sharded, state)) for state in make(options.parameters))
+    model, moments = next(states)
     state: dict[str, Any] = {"model": model}
     if options.moments:
         state["optim"] = moments
     first = {name: tensor.to_local().clone() for name, tensor in model.items()}
-    writer, tracks = ChainWriter(bits=options.bits, policy={"optim.*": "exact"}), {}
+    writer, tracks = ChainWriter(bits=options.bits, policy={"optim.*": "exact?"}), {}
     names = ("plain DCP", f"codec, {options.bits} bits")
     saves: dict[str, list[float]] = {name: [] for name in names}
     sizes: dict[str, list[int]] = {name: [] for name in names}
     for step in range(options.steps + 1):
         if step:
-            for old, new in zip((model, moments), next(made)):
+            for old, new in zip((model, moments), next(states)):
                 for name, tensor in new.items():
                     old[name].copy_(tensor)
         for name, tensor in model.items():
@@ -136,33 +135,33 @@ def measure(options: argparse.Namespace) -> None:
             save = partial(dcp.save, storage_writer=writers[i], checkpoint_id=paths[i])
             saves[names[i]].append(timed(partial(save, state)))
             sizes[names[i]].append(sum(file.stat().st_size for file in paths[i].iterdir()))
-    found = {}
+    measured = {}
     for i, (name, path) in enumerate(zip(names, paths)):
-        into = {key: {n: torch.zeros_like(t) for n, t in own.items()} for key, own in state.items()}
+        into = {key: {n: torch.zeros_like(t) for n, t in ts.items()} for key, ts in state.items()}
         reader = ChainReader(path) if i else dcp.FileSystemReader(path)
         loads = [timed(partial(dcp.load, into, storage_reader=reader)) for _ in range(3)]
         live = {key: tensor.to_local() for key, tensor in model.items()}
-        kept = {key: torch.from_numpy(t.state["w"]) for key, t in tracks.items()}
-        expected = kept if i else live
+        tracked = {key: torch.from_numpy(t.state["w"]) for key, t in tracks.items()}
+        expected = tracked if i else live
         equal = [torch.equal(t.to_local(), expected[key]) for key, t in into["model"].items()]
         loaded = {key: tensor.to_local() for key, tensor in into["model"].items()}
         for key, tensor in into.get("optim", {}).items():
             equal.append(torch.equal(tensor.to_local(), moments[key].to_local()))
-        left = sum(float((live[key] - loaded[key]).double().square().sum()) for key in live)
+        off = sum(float((live[key] - loaded[key]).double().square().sum()) for key in live)
         gone = sum(float((live[key] - first[key]).double().square().sum()) for key in live)
         everywhere: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everywhere, (all(equal), left, gone))
-        equals, lefts, ways = zip(*everywhere)
-        found[name] = {
+        dist.all_gather_object(everywhere, (all(equal), off, gone))
+        equals, offs, ways = zip(*everywhere)
+        measured[name] = {
             "first": sizes[name][0],
             "step": int(statistics.median(sizes[name][1:])),
             "save": statistics.median(saves[name][1:]),
             "load": statistics.median(loads),
             "equal": all(equals),
-            "behind": (sum(lefts) / sum(ways)) ** 0.5,
+            "behind": (sum(offs) / sum(ways)) ** 0.5,
         }
     if dist.get_rank() == 0:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(measured), flush=True)
     dist.destroy_process_group()
 
 
@@ -176,14 +175,14 @@ def drawn(parameters: int) -> Iterator[tuple[Tensors, Tensors]]:
     while True:
         yield model, moments
         for name, tensor in model.items():
-            walked = torch.randn(shape, generator=rng) * 0.0002
-            for each in (tensor, moments[f"{name}.exp_avg"], moments[f"{name}.exp_avg_sq"]):
-                each += walked
+            step = torch.randn(shape, generator=rng) * 0.0002
+            for walker in (tensor, moments[f"{name}.exp_avg"], moments[f"{name}.exp_avg_sq"]):
+                walker += step
 
 
 def trained(parameters: int) -> Iterator[tuple[Tensors, Tensors]]:
-    """Weights of two hidden layers as wide as so many parameters allow, after a hundred iterations
-    on, and AdamW's moments."""
+    """Weights and AdamW's moments of a net with about this many parameters, from the hundredth
+    iteration on, every ten."""
     from sklearn.datasets import load_digits
 
     images, labels = map(torch.from_numpy, load_digits(return_X_y=True))
@@ -216,12 +215,12 @@ def trained(parameters: int) -> Iterator[tuple[Tensors, Tensors]]:
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Seconds, until the last rank has done its part."""
+    """Seconds until the last rank has done its part."""
     dist.barrier()
-    began = time.perf_counter()
+    begin = time.perf_counter()
     run()
     dist.barrier()
-    return time.perf_counter() - began
+    return time.perf_counter() - begin
 
 
 if __name__ == "__main__":

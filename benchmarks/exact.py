@@ -1,4 +1,4 @@
-"""Residuals of exact bfloat16 weights against XOR + zstd, level 1: bytes, and times of both ways.
+"""Residuals of exact bfloat16 weights beside XOR + zstd level 1: bytes and times.
 
     python benchmarks/exact.py                    4 and 16 million values, 1 thread and all
     python benchmarks/exact.py --values 1000000 --rounds 5
@@ -6,8 +6,8 @@
 Two kinds of data. "Gaussian": weights of standard deviation 0.02 that move by normal updates.
 "trained": the weights of a network of six layers that AdamW trains in float32 while its bfloat16
 copies are saved, as mixed-precision training does. The size of the updates is chosen so that a
-given share of the bfloat16 values changes. Each round times every method once, in turn; reported
-are the medians, and the medians of the rounds' ratios. Needs the `bench` extra.
+given share of the bfloat16 values changes. Each round times each method once, in turn; medians are
+reported, and medians of the rounds' ratios. Needs the `bench` extra.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def to_bfloat16(values: NDArray[np.float32]) -> Bits:
 
 def moved(weights: NDArray[np.float32], update: NDArray[np.float32], share: float) -> Bits:
     """The weights after the update, scaled so that this share of them changes."""
-    some = slice(None, None, max(weights.size >> 20, 1))  # enough to find the size
-    near, step = weights[some], update[some]
+    sample = slice(None, None, max(weights.size >> 20, 1))  # about a million values are enough
+    near, step = weights[sample], update[sample]
 
     def changed(size: float) -> float:
         return float(np.mean(to_bfloat16(near) != to_bfloat16(near + np.float32(size) * step)))
@@ -106,7 +106,7 @@ def moved(weights: NDArray[np.float32], update: NDArray[np.float32], share: floa
 
 
 class Zstd:
-    """XOR + zstd -1, each half in a thread of its own where there are two."""
+    """XOR + zstd -1, with as many threads, each on an equal part."""
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads)
@@ -115,23 +115,23 @@ class Zstd:
     def encode(self, old: Bits, new: Bits) -> list[bytes]:
         """One frame for each thread."""
 
-        def one(part: tuple[Bits, Bits]) -> bytes:
+        def compress(part: tuple[Bits, Bits]) -> bytes:
             return zstandard.ZstdCompressor(level=1).compress(np.bitwise_xor(*part))
 
-        halves = zip(*(np.array_split(a, self._threads) for a in (old, new)))
-        return list(self._pool.map(one, halves))
+        parts = zip(*(np.array_split(a, self._threads) for a in (old, new)))
+        return list(self._pool.map(compress, parts))
 
     def decode(self, old: Bits, frames: list[bytes]) -> Bits:
         """The new array."""
         new = np.empty_like(old)
 
-        def one(part: tuple[Bits, bytes, Bits]) -> None:
+        def decompress(part: tuple[Bits, bytes, Bits]) -> None:
             before, frame, after = part
-            found = zstandard.ZstdDecompressor().decompress(frame)
-            np.bitwise_xor(before, np.frombuffer(found, np.uint16), out=after)
+            difference = zstandard.ZstdDecompressor().decompress(frame)
+            np.bitwise_xor(before, np.frombuffer(difference, np.uint16), out=after)
 
-        halves = (np.array_split(a, self._threads) for a in (old, new))
-        list(self._pool.map(one, zip(next(halves), frames, next(halves))))
+        olds, news = (np.array_split(a, self._threads) for a in (old, new))
+        list(self._pool.map(decompress, zip(olds, frames, news)))
         return new
 
 
@@ -141,10 +141,10 @@ def row(old: Bits, new: Bits, threads: int, rounds: int) -> str:
     times: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[[], object]) -> object:
-        started = time.perf_counter()
-        found = call()
-        times.setdefault(name, []).append(1e9 * (time.perf_counter() - started) / old.size)
-        return found
+        begin = time.perf_counter()
+        answer = call()
+        times.setdefault(name, []).append(1e9 * (time.perf_counter() - begin) / old.size)
+        return answer
 
     for _ in range(rounds + 1):
         residual = timed("encode", lambda: residual_of(old, new, spec))
@@ -161,10 +161,9 @@ def row(old: Bits, new: Bits, threads: int, rounds: int) -> str:
     cells += [f"{bits[0]:.4f} / {bits[1]:.4f}  {bits[0] / bits[1]:5.3f} ×  "]
     for way in ("encode", "decode"):
         pairs = list(zip(times[way], times[f"zstd {way}"]))[1:]
-        own, other, times_as_fast = (
-            median(x) for x in (*zip(*pairs), [other / own for own, other in pairs])
-        )
-        cells.append(f"  {own:5.2f} / {other:5.2f}  {times_as_fast:4.2f} ×")
+        residual_ns, zstd_ns = map(median, zip(*pairs))
+        times_as_fast = median(theirs / ours for ours, theirs in pairs)
+        cells.append(f"  {residual_ns:5.2f} / {zstd_ns:5.2f}  {times_as_fast:4.2f} ×")
     return "".join(cells)
 
 

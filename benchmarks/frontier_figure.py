@@ -29,15 +29,16 @@ WIDTH, HEIGHT = 1000, 560
 
 
 def figure(rows: list[dict[str, Any]]) -> go.Figure:
-    """One panel a model; means over the seeds. Points that restore nothing are left out."""
+    """One panel a model; means over the seeds. Points at a distance of 1 or more, which restore
+    nothing, are left out."""
     models = list(dict.fromkeys(r["model"] for r in rows))
-    found = make_subplots(2, 2, subplot_titles=[TITLES[m] for m in models], vertical_spacing=0.2)
+    panels = make_subplots(2, 2, subplot_titles=[TITLES[m] for m in models], vertical_spacing=0.2)
     for i, model in enumerate(models):
         for kind, (name, colour, mode, symbol, dash) in LOOKS.items():
             points: dict[object, list[dict[str, Any]]] = {}
             for r in rows:
-                own = "bits" if r["bits"] else r["kind"]
-                if r["model"] == model and own == kind and r["distance"] < 1:
+                row_kind = "bits" if r["bits"] else r["kind"]
+                if r["model"] == model and row_kind == kind and r["distance"] < 1:
                     points.setdefault(r["bits"] or r["budget"], []).append(r)
             x = [100 * mean([r["share"] for r in same]).value for same in points.values()]
             y = [mean([r["distance"] for r in same]).value for same in points.values()]
@@ -50,22 +51,22 @@ def figure(rows: list[dict[str, Any]]) -> go.Figure:
                 marker={"symbol": symbol, "size": 9, "color": colour},
                 showlegend=i == 0,
             )
-            found.add_trace(trace, row=i // 2 + 1, col=i % 2 + 1)
-    found.update_xaxes(type="log", dtick="D2")
-    found.update_xaxes(title="on disk, % of float32", row=2)
-    found.update_yaxes(type="log", title="distance", dtick=1)
-    found.update_layout(
+            panels.add_trace(trace, row=i // 2 + 1, col=i % 2 + 1)
+    panels.update_xaxes(type="log", dtick="D2")
+    panels.update_xaxes(title="on disk, % of float32", row=2)
+    panels.update_yaxes(type="log", title="distance", dtick=1)
+    panels.update_layout(
         width=WIDTH,
         height=HEIGHT,
         template="simple_white",
         margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"orientation": "h", "x": 0, "y": 1.08, "yanchor": "bottom"},
     )
-    return found
+    return panels
 
 
 def main() -> None:
-    """Read the trials, draw, take the picture."""
+    """Read the trials, and draw them into a picture file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("picture", type=Path)

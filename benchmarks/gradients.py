@@ -3,12 +3,12 @@
     PYTHONPATH=. python benchmarks/gradients.py                 four trainings of 300 steps
     PYTHONPATH=. python benchmarks/gradients.py --steps 100 --width 128
 
-The model and its text are the demo's, Python's own sources; AdamW, batches of 32 windows. Each
-training ends at the newest step in two ways, as it ran and as its chain restores it, and every bit
-is compared. "raw" is what parameters and both moments take, 12 bytes each in float32; a share is
-the mean over all records, bases with them. Steps with and without a save alternate in one training,
-in groups of ten; "in the loop" is the difference of their medians. Beside it the same state, saved
-exactly by a Checkpointer, which stores residuals to the last state.
+The model and its text (Python's own sources) are the demo's; AdamW, batches of 32 windows. The
+restored newest step is compared with the training, bit by bit. A share is the mean size of all
+records, bases included, divided by the bytes of parameters and both moments (12 bytes a parameter
+in float32). Steps with and without a save alternate in groups of ten; "in the loop" is the
+difference of their medians. Beside it, a Checkpointer saves the same state exactly: it stores
+residuals to the last state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BATCH = 32
 
 @dataclass
 class Training:
-    """A model, what the optimizer changes, and the optimizer."""
+    """A model, its optimizer, and float32 masters of the weights if the optimizer changes those."""
 
     way: str
     width: int
@@ -78,8 +78,11 @@ class Training:
     @property
     def state(self) -> dict[str, Any]:
         """What a resume needs."""
-        own = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        return own | {"masters": [m.detach() for m in self.masters]}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "masters": [m.detach() for m in self.masters],
+        }
 
     @property
     def raw(self) -> int:
@@ -104,13 +107,13 @@ def main() -> None:
 
 
 def row(way: str, width: int, steps: int, folder: Path) -> str:
-    """Both chains of one way to train."""
+    """A line of the table: both chains of one way to train."""
     training = Training(way, width)
     opened = GradientCheckpointer(folder / "gradients", training.optimizer)
     share, _, loop = chain_of(training, opened, steps)
-    started = time.perf_counter()
+    begin = time.perf_counter()
     state = restore(folder / "gradients", Training(way, width).optimizer)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - begin
     other = Training(way, width)
     exact = codec.Checkpointer(folder / "exact", policy={"*": "exact"}, base_every=200)
     exact_share, alone, exact_loop = chain_of(other, exact, steps)
@@ -127,9 +130,10 @@ def row(way: str, width: int, steps: int, folder: Path) -> str:
 def chain_of(
     training: Training, checkpoints: codec.Checkpointer, steps: int
 ) -> tuple[float, float, float]:
-    """Train and save; the mean share of raw, seconds of a step, and of a step with its save more.
+    """Train and save. Returns the mean share of raw, the seconds of a step, and the seconds that a
+    save adds to it.
 
-    The steps without a save run in another training beside it, which starts from the same state.
+    The steps without a save run in a second training that starts from the same state.
     """
     beside = Training(training.way, training.width)
     times: dict[bool, list[float]] = {False: [], True: []}

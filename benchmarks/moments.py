@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 
 import codec
-from codec.bench import markdown
+from lcviz.lab.markdown import table
 
 SMALLEST, LARGEST = 64, 1000  # elements of a parameter tensor
 LARGE = 2**20  # elements of one of a few large tensors
@@ -119,11 +118,8 @@ def main(arguments: list[str] | None = None) -> int:
     cases += [(f"{options.large} tensors of 2^20", [LARGE] * options.large)] * (options.large > 0)
     head = ["parameters", "weights, ms", "and moments, ms", "ratio", "torch.save, ms"]
     head += ["weights, bytes", "and moments, bytes", "bytes a tensor of moments and step"]
-    rows: list[list[str]] = []
-    run: Callable[..., list[str]] = row
-    for name, sizes in cases:
-        rows.append(run(name, sizes, options.saves, options.bits))
-    print(markdown.table(head, rows))
+    rows = [row(name, sizes, options.saves, options.bits) for name, sizes in cases]
+    print(table(head, rows))
     return 0
 
 

@@ -1,17 +1,17 @@
-"""What distributed checkpoints would take at a size that no one has at home: 1,000 ranks, 70 B.
+"""Bytes and seconds of distributed checkpoints at a large size: 1,000 ranks, 70 B parameters.
 
     PYTHONPATH=. python benchmarks/plan.py
 
-First the rates are measured here, with one thread and a chunk of as many parameters as are told:
-the bytes of a base and of a delta, the seconds that a save computes (nothing is fsynced meanwhile),
-and those of loading a base and applying a delta. The weights are as in benchmarks/distributed.py.
+First, rates are measured on this machine with one thread and a chunk of parameters: bytes of a base
+and of a delta, seconds that a save computes (without fsync), and seconds to load a base and to
+apply a delta. The weights are those of benchmarks/distributed.py.
 
-Then a step is simulated. Every rank encodes its share, for as long as measured, spread as the
-measured saves were; then it writes to a storage of some bandwidth that is shared evenly by whoever
-is writing, no rank faster than its link. Plain DCP has nothing to compute. The step is done when
-the last rank is. A restore reads base and deltas over the same storage and rebuilds the track.
+Then a step is simulated. Each rank encodes its share in a time drawn from the measured saves. Then
+it writes to a storage whose bandwidth all writing ranks share evenly; no rank is faster than its
+link. Plain DCP computes nothing. The step is done when the last rank is. A restore reads base and
+deltas from the same storage and rebuilds the track.
 
-Not in it: the network of the storage, metadata and its collectives, and fsync.
+The simulation leaves out the storage's network, metadata and its collectives, and fsync.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
-from codec.bench import markdown
 from codec.chain.replay import Replay
 from codec.dcp import ChainWriter
 from codec.record import record as records
 from codec.storage.source import Entry
+from lcviz.lab.markdown import table
 
 FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Measured, of one parameter: base and delta in bytes; saves of a delta in seconds, one for
-    each that was measured; load and applying a delta in seconds."""
+    """Measured costs of one parameter. base, delta: bytes. saves (of each measured delta), load (of
+    a base), apply (of a delta): seconds."""
 
     base: float
     delta: float
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def measure(n: int, steps: int) -> Rates:
-    """With one process and one thread, files in the page cache."""
+    """Measure with one process and one thread, files in the page cache."""
     warnings.simplefilter("ignore")  # of torch: there are no ranks
     codec.set_threads(1)
     torch.set_num_threads(1)
@@ -113,15 +113,21 @@ def measure(n: int, steps: int) -> Rates:
     )
 
 
-def done(starts: Sequence[float], nbytes: float, bandwidth: float, link: float) -> float:
-    """When the last of several has written so many bytes, seconds. starts: when each begins.
+def last_end(starts: Sequence[float], nbytes: float, bandwidth: float, link: float) -> float:
+    """The time at which the last rank has written its bytes, seconds.
 
-    All that write at a time share the bandwidth evenly, each at most its link. All have the same
-    number of bytes to write and the same speed at a time: whoever begins first is done first.
+    Ranks that write at the same time share the bandwidth evenly, each at most its link; so the rank
+    that begins first ends first.
+
+    Args:
+        starts: When each rank begins to write, seconds.
+        nbytes: What each rank writes.
+        bandwidth: Of the storage, bytes a second.
+        link: Of a rank, bytes a second.
     """
     waiting = sorted(starts)
-    ends: list[float] = []  # in bytes that one who writes all along has written by then
-    now = written = 0.0
+    ends: list[float] = []  # of the writing ranks, as values of `written`
+    now = written = 0.0  # written: bytes of a rank that writes from the first start on
     i = 0
     while i < len(waiting) or ends:
         rate = min(link, bandwidth / len(ends)) if ends else 0.0
@@ -139,7 +145,7 @@ def done(starts: Sequence[float], nbytes: float, bandwidth: float, link: float) 
 
 
 def measured(rates: Rates) -> str:
-    """The rates, as they go into the rest."""
+    """A table of the rates."""
     save = statistics.median(rates.saves)
     rows = [
         ("bytes of a base, a parameter", f"{rates.base:.3f}"),
@@ -149,7 +155,7 @@ def measured(rates: Rates) -> str:
         ("loading a base, million parameters a second", f"{1e-6 / rates.load:.0f}"),
         ("applying a delta, million parameters a second", f"{1e-6 / rates.apply:.0f}"),
     ]
-    return markdown.table(("measured here, one thread", ""), rows)
+    return table(("measured here, one thread", ""), rows)
 
 
 def sizes(rates: Rates, parameters: float, ranks: int, base_every: int) -> str:
@@ -157,16 +163,18 @@ def sizes(rates: Rates, parameters: float, ranks: int, base_every: int) -> str:
     full, base, delta = (x * parameters for x in (FLOAT, rates.base, rates.delta))
     mean = (base + base_every * delta) / (base_every + 1)
     track = FLOAT * parameters / ranks
-    often = f"{mean / 1e9:.1f} GB, {full / mean:.1f} x fewer"
     rows = [
         ("plain DCP, float32", f"{full / 1e9:.1f} GB"),
         ("a base", f"{base / 1e9:.1f} GB"),
         ("a delta", f"{delta / 1e9:.2f} GB, {full / delta:.1f} x fewer"),
-        (f"mean, one base and {base_every} deltas", often),
+        (
+            f"mean, one base and {base_every} deltas",
+            f"{mean / 1e9:.1f} GB, {full / mean:.1f} x fewer",
+        ),
         ("a delta, of one rank", f"{delta / ranks / 1e6:.2f} MB"),
         ("track, memory of one rank", f"{track / 1e6:.0f} MB"),
     ]
-    return markdown.table((f"{parameters / 1e9:g} B parameters, {ranks:,} ranks", ""), rows)
+    return table((f"{parameters / 1e9:g} B parameters, {ranks:,} ranks", ""), rows)
 
 
 def writing(
@@ -177,11 +185,11 @@ def writing(
     computed = share * rng.choice(rates.saves, ranks)
     rows = []
     for bandwidth in bandwidths:
-        plain = done([0.0] * ranks, share * FLOAT, bandwidth, link)
-        base = done([0.0] * ranks, share * rates.base, bandwidth, link)
-        delta = done(computed.tolist(), share * rates.delta, bandwidth, link)
+        plain = last_end([0.0] * ranks, share * FLOAT, bandwidth, link)
+        base = last_end([0.0] * ranks, share * rates.base, bandwidth, link)
+        delta = last_end(computed.tolist(), share * rates.delta, bandwidth, link)
         rows.append((f"{bandwidth / 1e9:g} GB/s", *(f"{t:.2f}" for t in (plain, base, delta))))
-    return markdown.table(("storage", "plain DCP, s", "a base, writing, s", "a delta, s"), rows)
+    return table(("storage", "plain DCP, s", "a base, writing, s", "a delta, s"), rows)
 
 
 def restoring(
@@ -191,13 +199,14 @@ def restoring(
     lengths = (0, 10, 50, 200)
     rows = []
     for bandwidth in bandwidths:
-        times = [done([0.0] * ranks, share * FLOAT, bandwidth, link)]
+        times = [last_end([0.0] * ranks, share * FLOAT, bandwidth, link)]
         for n in lengths:
-            read = done([0.0] * ranks, share * (rates.base + n * rates.delta), bandwidth, link)
+            nbytes = share * (rates.base + n * rates.delta)
+            read = last_end([0.0] * ranks, nbytes, bandwidth, link)
             times.append(read + share * (rates.load + n * rates.apply))
         rows.append((f"{bandwidth / 1e9:g} GB/s", *(f"{t:.2f}" for t in times)))
     head = ("storage", "plain DCP, s", *(f"{n} deltas, s" for n in lengths))
-    return markdown.table(head, rows)
+    return table(head, rows)
 
 
 if __name__ == "__main__":

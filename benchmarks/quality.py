@@ -2,16 +2,16 @@
 
     PYTHONPATH=. python benchmarks/quality.py [--trainings lenet5-sgd,…] [--seeds 3]
 
-Each training warms up, begins a chain with an exact base, and saves every so many iterations with
-all settings at once, each with a track of its own. At the end it is restarted from every track,
-with the optimizer's exact state, so that only the weights differ. Then it trains on with the same
-batches. Every figure is a mean over seeds; losses are on held-out examples, in thousandths of a nat
-(mnat) above a restart from exact weights.
+Each training warms up, begins a chain with an exact base, and saves at an interval with all
+settings at once, each with its own track. At the end it is restarted from each track, with the
+optimizer's exact state, so that only the weights differ. Then it trains on with the same batches.
+Figures are means over seeds; losses are on held-out examples, in thousandths of a nat (mnat) above
+a restart from exact weights.
 
 bytes: of a delta, as a share of the float32 bytes of the weights. behind: ||track - weights|| /
-||weights - weights at the base|| when the training restarts. at restart: the loss right then. over
-40: the mean loss of the next 40 iterations, measured at every fifth one. encode: median time to
-encode a delta, as a multiple of the budget's.
+||weights - weights at the base|| when the training restarts. at restart: the loss at once. over 40:
+the mean loss of the next 40 iterations, measured at every fifth one. encode: median time to encode
+a delta, as a multiple of the budget's.
 
 The row CONTROL restarts from exact weights, each changed by a millionth of itself. It shows how
 much the training itself magnifies a tiny difference.
@@ -31,11 +31,11 @@ import torch
 from numpy.typing import NDArray
 
 import codec
-from codec.bench import markdown
 from codec.scheme.coding import DEFAULT_DISTANCE
 from demo_models.catalog import MODELS
 from demo_models.optimizers import make_optimizer
 from demo_models.task import Task, make_task
+from lcviz.lab.markdown import table
 
 WARM_UP = 100  # iterations before the base
 AFTER = 40  # iterations after the restart
@@ -101,7 +101,7 @@ class Trained:
         Afterwards the training is where it was before.
         """
         before = copy.deepcopy((self.task.model.state_dict(), self.optimizer.state_dict()))
-        begun = self.iteration
+        iteration = self.iteration
         with torch.no_grad():
             for name, parameter in self.task.model.named_parameters():
                 parameter.copy_(torch.from_numpy(np.array(weights[name])))
@@ -111,7 +111,7 @@ class Trained:
             yield self.held_out_loss()
         self.task.model.load_state_dict(before[0])
         self.optimizer.load_state_dict(before[1])
-        self.iteration = begun
+        self.iteration = iteration
 
 
 @dataclass
@@ -159,7 +159,7 @@ def measure(name: str, seed: int, interval: int, rows: dict[str, Row]) -> None:
     training = Trained(name, seed)
     training.train(WARM_UP)
     base = training.weights()
-    trackers = {key: codec.Tracker(base, **kept) for key, kept in SETTINGS.items()}
+    trackers = {key: codec.Tracker(base, **setting) for key, setting in SETTINGS.items()}
     whole = sum(array.nbytes for array in base.values())
     for _ in range(INTERVALS[interval]):
         training.train(interval)
@@ -190,15 +190,15 @@ def main() -> None:
     codec.warm_up()
     head = ["saved every", "kept", "bytes", "behind", "at restart", f"over {AFTER}", "encode"]
     for name in options.trainings.split(","):
-        table = []
+        cells = []
         for interval in map(int, options.intervals.split(",")):
             rows = {key: Row() for key in (CONTROL, *SETTINGS)}
             for seed in range(options.seeds):
                 measure(name, seed, interval, rows)
-            table.append([f"{interval}", EXACT, "100 %", "0.000", "0", "0", ""])
-            table += [[f"{interval}", key, *row.cells(rows[BUDGET])] for key, row in rows.items()]
+            cells.append([f"{interval}", EXACT, "100 %", "0.000", "0", "0", ""])
+            cells += [[f"{interval}", key, *row.cells(rows[BUDGET])] for key, row in rows.items()]
         print(name)
-        print(markdown.table(head, table), flush=True)
+        print(table(head, cells), flush=True)
 
 
 if __name__ == "__main__":

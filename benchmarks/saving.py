@@ -4,9 +4,9 @@
 
 Each round trains the same model from the same seed without saving, then with a Checkpointer that
 saves every iteration: in the loop, and asynchronously (waiting for the save before, or skipping).
-What a process beside it costs the loop is shown too: one that only counts, and one that only writes
-small files and waits for the disk. Ratios are taken within a round; medians of
-rounds are shown. "in save" is the median time of a call.
+For comparison, it also trains without saving beside a process that only counts, and beside one that
+only writes small files and waits for the disk. Ratios are taken within a round; medians of rounds
+are shown. "in save" is the median time of a call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 import codec
-from codec.bench import markdown
+from lcviz.lab.markdown import table
 from lcviz.lab.overhead import MODES, NONE, SavingCost, round_of, train
 from lcviz.lab.workload import Workload
 
@@ -56,13 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
 def compare(model: str, options: argparse.Namespace) -> str:
     """The table of one model, with the dashboard's settings."""
     workload = Workload(model, "digits", lr=0.05)
-    found: dict[str, list[SavingCost]] = {}
+    costs_by_mode: dict[str, list[SavingCost]] = {}
     for _ in range(options.rounds):
         plain, *costs = round_of(workload, 0, options.iterations, {}, folder=options.folder)
         for cost in (plain, *beside(workload, plain.iteration, options), *costs):
-            found.setdefault(cost.mode, []).append(cost)
+            costs_by_mode.setdefault(cost.mode, []).append(cost)
     rows = []
-    for mode, runs in found.items():
+    for mode, runs in costs_by_mode.items():
         over = statistics.median(run.above for run in runs)
         rows.append([mode, f"{1e3 * statistics.median(r.iteration for r in runs):.2f}"])
         rows[-1] += [f"{over:+.1%}"]
@@ -70,7 +70,7 @@ def compare(model: str, options: argparse.Namespace) -> str:
         rows[-1] += [f"{1e3 * statistics.median(r.call for r in runs):.2f}"] if saves else ["–"]
         rows[-1] += [f"{statistics.median(r.saved for r in runs):.0%}"] if saves else ["–"]
     head = [f"{model}, saved every iteration", "ms an iteration", "above it", "ms in save", "saved"]
-    return markdown.table(head, rows)
+    return table(head, rows)
 
 
 def beside(workload: Workload, plain: float, options: argparse.Namespace) -> list[SavingCost]:

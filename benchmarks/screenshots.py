@@ -32,7 +32,7 @@ PATHS = {
 def shoot(
     browser: Browser, address: str, name: str, scheme: str, size: tuple[int, int], folder: Path
 ) -> None:
-    """One page once its last chart is drawn: what one sees first, and all of it."""
+    """Take pictures of one page once its chart is drawn: the first screen, and the whole page."""
     width, height = size
     context = browser.new_context(
         color_scheme="dark" if scheme == "dark" else "light",
@@ -50,12 +50,12 @@ def shoot(
 
 
 def full_height(page: Page) -> int:
-    """The page scrolls inside itself: how high it would have to be to show everything."""
+    """The height at which the page shows everything without scrolling."""
     return int(page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")) + 20
 
 
 def main() -> None:
-    """Take them all."""
+    """Take all pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--chromium", default="/usr/bin/chromium")

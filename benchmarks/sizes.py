@@ -1,12 +1,12 @@
-"""How small checkpoints get: LeNet-5, one checkpoint an iteration, by what is kept and the coder.
+"""How small checkpoints get: LeNet-5, one checkpoint an iteration, by setting and coder.
 
     python benchmarks/sizes.py [--iterations 100] [--mnist FOLDER]
 
-Every size is of whole records on disk, header included, as a share of the float32 bytes of
-the tensors saved; the exact base is left out. Entropy is that of the records' symbols as single
-values, alone. "E" is what the exponent stage with the paper's Huffman code alone, without
-priority promotion, would take for the same deltas; the rows "all" save a run that way, so that
-its deltas are those of a track that follows more closely. Uniform steps have no exponent stage.
+Sizes are those of whole records on disk, header included, as a share of the float32 bytes of the
+saved tensors; the exact base is left out. Entropy is the entropy of the records' symbols as single
+values. "E" is the size of the same deltas with the exponent stage and the paper's Huffman code, but
+without priority promotion. The rows "all" save a run that way, so their track follows more closely
+and their deltas differ. Uniform steps have no exponent stage.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings, Snapshot
 
-KEPT = {
+CODINGS = {
     "2 bits": Coding(2),
     "3 bits": Coding(3),
     "all": Coding(None),
     "5 % in buckets": Coding(budget=0.05, quantizer="exponent"),
     "5 % in steps": Coding(budget=0.05),
 }
-
-
 LR = 0.05
 
 
 @dataclass(frozen=True)
 class Row:
-    """Means over the records of one run, as shares of float32, and its last distance."""
+    """The sizes of one run's deltas, as shares of float32, and its last distance.
+
+    mean: coder -> the mean size. entropy, e_alone: means.
+    """
 
     records: int
     mean: dict[str, float]
@@ -49,7 +50,7 @@ class Row:
 
 
 def trained(settings: RunSettings) -> Snapshot:
-    """The run's end."""
+    """Run the training to its end."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run("sizes", settings, Path(folder) / "run.lcc")
         run.play()
@@ -60,17 +61,19 @@ def trained(settings: RunSettings) -> Snapshot:
 
 
 def measure(settings: RunSettings) -> Row:
-    """One setting with both coders; with bits the restored weights, so the deltas, are the same."""
+    """Measure one setting with both coders. With bits, both lead to the same deltas."""
     mean = {}
-    for coder in reversed(CODERS):  # the default one last: it is looked into
+    for coder in reversed(CODERS):  # the default one last: `deltas` are used below
         coding = replace(settings.coding, coder=coder)
         deltas = trained(replace(settings, coding=coding)).checkpoints[1:]
         full = sum(c.full_nbytes for c in deltas)
         mean[coder] = sum(c.nbytes for c in deltas) / full
     headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
     sizes: list[Sizes] = [record_sizes(c.alphabets, Coding.coder) for c in deltas]
-    every = [p for c in deltas for p in promotions(c.alphabets) if p.kept is None]
-    e_alone = (sum(e.sizes.huffman for e in every) + headers) / full if every else math.nan
+    all_buckets = [p for c in deltas for p in promotions(c.alphabets) if p.rule is None]
+    e_alone = math.nan
+    if all_buckets:
+        e_alone = (sum(p.sizes.huffman for p in all_buckets) + headers) / full
     return Row(
         len(deltas),
         mean,
@@ -93,7 +96,7 @@ def main() -> None:
         "E        distance"
     )
     for name, folder in data:
-        for kept, coding in KEPT.items():
+        for setting, coding in CODINGS.items():
             for scope in ("model", "tensor"):
                 row = measure(
                     RunSettings(
@@ -108,7 +111,7 @@ def main() -> None:
                     )
                 )
                 print(
-                    f"lenet5  {name:<7} {kept:<15} {scope:<7} {row.records:<8} "
+                    f"lenet5  {name:<7} {setting:<15} {scope:<7} {row.records:<8} "
                     f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "
                     f"{row.mean['huffman']:<8.2%} {row.entropy:<8.2%} {row.e_alone:<8.2%} "
                     f"{row.distance:.4f}"

@@ -1,10 +1,13 @@
-"""The codec side by side with copying memory and with other packages, and what was aimed at.
+"""The codec's speed beside copying memory and, with --peers, beside other packages.
+
+    PYTHONPATH=. python benchmarks/speed.py [--sizes 1M,16M] [--data mlp:3,lap:3]
+
+prints Markdown, or JSON with --json. benchmarks/RESULTS.md is written by
 
     pip install -e ".[bench]"
-    PYTHONPATH=. python benchmarks/speed.py [--sizes …] [--data …] [--rounds N] [--threads N]
+    PYTHONPATH=. python benchmarks/speed.py --peers --growth -o benchmarks/RESULTS.md
 
-Takes about ten minutes with its defaults, needs 8 GiB of memory, and writes
-benchmarks/RESULTS.md. How things are measured: codec/bench/cases.py; the peers: peers.py here.
+in about ten minutes, with 8 GiB of memory. How things are measured: benchmarks/codec_speed.
 """
 
 from __future__ import annotations
@@ -13,190 +16,190 @@ import argparse
 import json
 import shlex
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import peers
-from codec import threads
-from codec.bench import cases, command, markdown, samples, scaling
-from codec.bench.tasks import DECODE, ENCODE, IN_PLACE
+from benchmarks.codec_speed import cases, peers, scaling, tables
+from benchmarks.codec_speed.goals import CODER, PAPER, verdicts
+from benchmarks.codec_speed.samples import parse_data, parse_sizes
+from codec.scheme.coders import CODERS
+from codec.scheme.warmup import warm_up
+from codec.scheme.workers import set_threads, threads
+from lcviz.lab.machine import machine
+from lcviz.lab.markdown import table
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
-LARGE = int(0.95 * 2**24)  # parameters: a perceptron "of 16M" has a few less
-SMALL = 2**21
-CODER, PAPER = "runlength", "huffman"
+SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
+MEMORY = 2**24  # parameters at which peak memory is measured
+PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
 INTRODUCTION = f"""
-Every row is of one run on one machine, whose other users the figures feel; ratios are taken
-within a round and their medians shown, so they tell more than GB/s. *Copy* is `np.copyto` with
-all threads. *Encode* is the whole step (subtract, quantize, code, move the track with its
-digests) and the BLAKE3 digest of what a record holds of it; *decode* checks that digest and writes
-the new track, digests computed, into other arrays; *in place* moves the track itself and
-compares its digests. What every method gave back was checked, bit for bit. The `{CODER}` coder
-is the one that the goals are about, `{PAPER}` is the paper's. *Encode ÷ zipnn* is beside the
-faster of zipnn's two rows. *Extra* memory is the peak beyond the state and its track.
+All rows come from one run on one machine, whose other users affect the figures. Ratios are taken
+within a round and their medians shown, so they are more reliable than GB/s. *Copy* is `np.copyto`
+with all threads. *Encode* is the whole step (subtract, quantize, code, move the track with its
+digests) and the BLAKE3 digest of the record's contents. *Decode* checks that digest and writes the
+new track into other arrays, computing its digests. *In place* moves the track itself and compares
+its digests. Everything restored was compared bit for bit. The goals are for the `{CODER}` coder;
+`{PAPER}` is the paper's. *Encode ÷ zipnn* compares with the faster of zipnn's two rows. *Extra*
+memory is the peak beyond the state and its track.
 """
 
 
-@dataclass(frozen=True)
-class Row:
-    """Goals for deltas with a share of zeros from low to high."""
-
-    name: str
-    low: float
-    high: float
-    encode: float
-    zipnn: float
-    decode: float
-
-
-ROWS = (
-    Row("≥ 99 % zeros", 0.98, 1.01, 0.75, 12, 0.9),
-    Row("~94 % zeros", 0.90, 0.98, 0.25, 4, 0.6),
-    Row("~78 % zeros", 0.70, 0.90, 0.20, 3.5, 0.4),
-    Row("~62 % zeros", 0.50, 0.70, 0.14, 2.2, 0.3),
-)
-IN_PLACE_GOAL, IN_PLACE_FROM = 1.2, 0.935
-ENTROPY_GOAL, EXTRA_GOAL, LINEAR_GOAL, SMALL_GOAL, SMALL_FROM = 1.015, 1.25, 0.15, 3.0, 0.98
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A goal, where it was looked at, and what was found; found is None if it was not measured."""
-
-    goal: str
-    where: str
-    wanted: float
-    found: float | None
-    at_least: bool = True
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the goal is reached, None if it was not measured."""
-        if self.found is None:
-            return None
-        return self.found >= self.wanted if self.at_least else self.found <= self.wanted
-
-    def cells(self) -> list[str]:
-        """A line of the table."""
-        sign, digits = ("≥" if self.at_least else "≤"), 2 if self.at_least else 3
-        found = "not measured" if self.found is None else f"{self.found:.{digits}f}"
-        met = {None: markdown.DASH, True: "yes", False: "**no**"}[self.met]
-        return [self.goal, self.where, f"{sign} {self.wanted:g}", found, met]
-
-
-def verdicts(result: Mapping[str, Any]) -> list[Verdict]:
-    """Every goal, with what was measured for it."""
-    return [*_speeds(result["cases"]), *_sizes(result["cases"]), *_growth(result)]
-
-
-def _speeds(cases: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
-    for found in cases:
-        tool, zeros = found["tools"][CODER], found["zeros"]
-        where = _where(found)
-        if found["n"] >= LARGE:
-            for row in (r for r in ROWS if r.low <= zeros < r.high):
-                at = f"{where}: {row.name}"
-                yield Verdict("encode ÷ copy", at, row.encode, tool[ENCODE]["to_copy"])
-                yield Verdict("encode ÷ zipnn", at, row.zipnn, to_zipnn(found))
-                yield Verdict("decode ÷ copy", at, row.decode, tool[DECODE]["to_copy"])
-            if zeros >= IN_PLACE_FROM:
-                goal = "decode in place ÷ copy"
-                yield Verdict(goal, where, IN_PLACE_GOAL, tool[IN_PLACE]["to_copy"])
-        elif found["n"] < SMALL and zeros >= SMALL_FROM:
-            yield Verdict("encode ÷ zipnn", where, SMALL_GOAL, to_zipnn(found))
-
-
-def _sizes(cases: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
-    for found in cases:
-        shuffled = found["shuffled"]
-        if shuffled and found["n"] >= LARGE:
-            ratio = shuffled[CODER] / found["entropy"]
-            goal = "bits ÷ entropy, symbols shuffled"
-            yield Verdict(goal, _where(found), ENTROPY_GOAL, ratio, at_least=False)
-    pairs = [(f, {name: f["tools"][name]["bits"] for name in (CODER, PAPER)}) for f in cases]
-    pairs += [(f, f["shuffled"]) for f in cases if f["shuffled"]]
-    if pairs:
-        worst, ratio = max(((f, b[CODER] / b[PAPER]) for f, b in pairs), key=lambda pair: pair[1])
-        where = f"worst case: {_where(worst)}"
-        yield Verdict("bits ÷ the paper's Huffman code", where, 1, ratio, at_least=False)
-
-
-def _growth(result: Mapping[str, Any]) -> Iterator[Verdict]:
-    extra = [
-        (r["extra"], f"{samples.size_name(r['n'])} {r['data']}")
-        for r in result["memory"]
-        if r["coder"] == CODER and r["n"] >= LARGE
-    ]
-    extra += [
-        (r["extra"], f"{samples.size_name(r['n'])} lap:3")
-        for r in result["growth"]
-        if r["n"] >= LARGE
-    ]
-    for found, where in extra:
-        yield Verdict("extra bytes a parameter", where, EXTRA_GOAL, found, at_least=False)
-    rows = result["growth"]
-    if len(rows) > 2:
-        sizes = [r["n"] for r in rows]
-        where = f"{samples.size_name(sizes[0])} to {samples.size_name(sizes[-1])}"
-        for action in (ENCODE, IN_PLACE):
-            goal = f"{action}: share off a fixed time and one a parameter"
-            off = scaling.line(sizes, [r["ns"][action] for r in rows])[2]
-            yield Verdict(goal, where, LINEAR_GOAL, off, at_least=False)
-
-
-def to_zipnn(found: Mapping[str, Any]) -> float | None:
-    """Median ratio of our encoding's speed to the faster of zipnn's two; None without zipnn."""
-    theirs = [t[ENCODE]["seconds"] for name, t in found["tools"].items() if "zipnn" in name]
-    if not theirs:
-        return None
-    return cases.median_ratio(
-        [min(both) for both in zip(*theirs)], found["tools"][CODER][ENCODE]["seconds"]
-    )
-
-
-def text(result: Mapping[str, Any]) -> str:
-    """RESULTS.md."""
-    found = verdicts(result)
-    known = [v for v in found if v.met is not None]
-    table = markdown.table(
-        ["goal", "where", "wanted", "measured", "met"], [v.cells() for v in found]
-    )
-    return (
-        f"# The codec side by side\n\n{markdown.heading(result)}{INTRODUCTION}\n"
-        f"## Goals: {sum(bool(v.met) for v in known)} of {len(known)} met\n\n{table}\n"
-        f"{markdown.body(result)}"
-    )
-
-
-def _where(found: Mapping[str, Any]) -> str:
-    return f"{samples.size_name(found['n'])} {found['data']}"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    command.add_arguments(parser)
-    parser.set_defaults(peers=True, growth=samples.parse_sizes(scaling.SIZES), output=RESULTS)
+    """Measure, and print or write the answer."""
+    parser = _parser()
     options = parser.parse_args(arguments)
-    given = sys.argv[1:] if arguments is None else arguments
-    begin = time.perf_counter()
-    with command.using(options.threads or threads()):
-        result = command.collect(
+    if options.output and not options.output.resolve().parent.is_dir():
+        parser.error(f"{options.output}: there is no such directory")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    with using(options.threads or threads()):
+        measured = collect(
             options.sizes,
             options.data,
             options.rounds,
-            peers,
+            options.peers,
             options.growth,
-            shlex.join(["python", "benchmarks/speed.py", *given]),
-            lambda line: print(f"{time.perf_counter() - begin:4.0f} s  {line}", flush=True),
+            shlex.join(["python", "benchmarks/speed.py", *arguments]),
+            lambda line: print(line, file=sys.stderr, flush=True),
         )
-    answer = json.dumps(result) + "\n" if options.json else text(result)
-    options.output.write_text(answer, encoding="utf-8")
-    print(options.output)
+    answer = json.dumps(measured) + "\n" if options.json else text(measured)
+    if options.output:
+        options.output.write_text(answer, encoding="utf-8")
+    else:
+        print(answer, end="")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sizes",
+        type=parse_sizes,
+        default=SIZES,
+        metavar="N,N,…",
+        help=f"parameters; k and M are powers of two (default: {SIZES})",
+    )
+    parser.add_argument(
+        "--data",
+        type=parse_data,
+        default=DATA,
+        metavar="NAME:BITS,…",
+        help=f"mlp, lap or gauss, and the number of bits (default: {DATA})",
+    )
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads (default: one per processor)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=_positive,
+        default=cases.ROUNDS,
+        metavar="N",
+        help=f"timed rounds (default: {cases.ROUNDS})",
+    )
+    parser.add_argument("--peers", action="store_true", help="measure other packages too")
+    parser.add_argument(
+        "--growth",
+        type=parse_sizes,
+        nargs="?",
+        metavar="N,N,…",
+        const=parse_sizes(scaling.SIZES),
+        help=f"measure growth (at {scaling.SIZES}), peak memory and a cold start too",
+    )
+    parser.add_argument("--json", action="store_true", help="answer as one JSON object")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the answer here")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, not {text!r}")
+    return int(text)
+
+
+def collect(
+    sizes: Sequence[int],
+    data: Sequence[tuple[str, int]],
+    rounds: int = cases.ROUNDS,
+    with_peers: bool = False,
+    growth: Sequence[int] | None = None,
+    command: str = "",
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Measure everything; the answer can be written as JSON.
+
+    Args:
+        sizes: Numbers of parameters.
+        data: Kinds of data and bits.
+        rounds: Timed rounds.
+        with_peers: Whether other packages are measured too.
+        growth: Sizes for `scaling`, None to leave it out.
+        command: The command line, for the answer.
+        report: Gets a line about each part.
+
+    Returns:
+        date, command, threads, rounds, machine; cases (see `cases.run`); lc_checkpoint (None
+        without peers); and growth, memory, cold_start (empty without growth).
+
+    Raises:
+        RoundTripError: A task gave back something else than it was given.
+        ChildError: A measuring process failed.
+    """
+    warm_up()
+    packages = PACKAGES + (peers.PACKAGES if with_peers else ())
+    peer_tools = peers.peer_tools if with_peers else None
+    measured: dict[str, Any] = {
+        "date": datetime.now().astimezone().isoformat(" ", "minutes"),
+        "command": command,
+        "threads": threads(),
+        "rounds": rounds,
+        "machine": machine(packages),
+        "lc_checkpoint": peers.lc_checkpoint() if with_peers else None,
+        "cases": list(cases.run(sizes, data, rounds, peer_tools, report)),
+        "growth": [],
+        "memory": [],
+        "cold_start": [],
+    }
+    if growth:
+        measured["growth"] = scaling.growth(growth, rounds, report)
+        measured["memory"] = list(_memory(data, min(MEMORY, max(growth)), report))
+        measured["cold_start"] = scaling.cold_start(report)
+    return measured
+
+
+def _memory(
+    data: Iterable[tuple[str, int]], n: int, report: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    for name, bits in data:
+        for coder in CODERS:
+            extra = scaling.memory(n, name, bits, coder)
+            yield {"data": f"{name}:{bits}", "n": n, "coder": coder, "extra": extra}
+        report(f"memory for {name}:{bits}")
+
+
+@contextmanager
+def using(n: int) -> Iterator[None]:
+    """Let the codec use n threads inside a with statement."""
+    usual = threads()
+    set_threads(n)
+    try:
+        yield
+    finally:
+        set_threads(usual)
+
+
+def text(measured: dict[str, Any]) -> str:
+    """The answer as Markdown."""
+    goals = verdicts(measured)
+    judged = [goal for goal in goals if goal.met is not None]
+    goal_table = table(["goal", "where", "wanted", "measured", "met"], [v.cells() for v in goals])
+    return (
+        f"# The codec side by side\n\n{tables.heading(measured)}{INTRODUCTION}\n"
+        f"## Goals: {sum(bool(v.met) for v in judged)} of {len(judged)} met\n\n{goal_table}\n"
+        f"{tables.body(measured)}"
+    )
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
     PYTHONPATH=. python benchmarks/store.py [--iterations 256]
 
 Merging and compaction: models trained on the digits with the codec in the loop, one checkpoint an
-iteration and no base but the first; bytes of the deltas alone, and seconds until the newest step
-is restored, every digest on the way checked. Merged, every step still restores; compacted, the
-newest one is a base.
+iteration and no base but the first; bytes of the deltas alone, and the time to restore the newest
+step, which checks all digests of its chain. After merging, all steps still restore; after
+compaction the newest step is a base.
 
-Digests: of all values of a state, and what a step (Tracker.step, which follows them from change
-to change) takes, side by side; medians.
+Digests: the time to compute the digest of all values of a state, beside the time of Tracker.step,
+which updates it from the changes; medians.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import torch
 
 import codec
 import demo_models
-from codec.bench import markdown
-from codec.bench.samples import make
+from benchmarks.codec_speed.samples import make
 from codec.chain.upkeep import unpack
 from codec.scheme.track import digest_sums
+from lcviz.lab.markdown import table
 
 RUNS = (("lenet5", 2), ("lenet5", 3), ("alexnet", 2), ("alexnet", 3))
 TIMES = 9
@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [
         row
         for model, bits in RUNS
-        for row in kept(model, bits, options.iterations, list(map(int, options.steps.split(","))))
+        for row in chain_rows(
+            model, bits, options.iterations, list(map(int, options.steps.split(",")))
+        )
     ]
     head = [
         "chain",
@@ -55,21 +57,21 @@ def main(arguments: list[str] | None = None) -> int:
         "of the unmerged",
         "ms to restore the newest",
     ]
-    print(markdown.table(head, rows))
+    print(table(head, rows))
     rows = [digests(n) for n in (2**20, 2**24, 2**26)]
-    print(markdown.table(["94 % zeros", "digest of all values, ms", "a step, ms", "ratio"], rows))
+    print(table(["94 % zeros", "digest of all values, ms", "a step, ms", "ratio"], rows))
     return 0
 
 
-def kept(model: str, bits: int, iterations: int, every: list[int]) -> list[list[str]]:
+def chain_rows(model: str, bits: int, iterations: int, group_sizes: list[int]) -> list[list[str]]:
     """One chain, merged in several ways, then compacted."""
     torch.set_num_threads(1)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "run.lcc"
+        unmerged = Path(folder) / "run.lcc"
         task = demo_models.make_task(model, "digits", seed=0)
         optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
-        with codec.Checkpointer(whole, bits, base_every=None) as checkpoints:
+        with codec.Checkpointer(unmerged, bits, base_every=None) as checkpoints:
             base = checkpoints.save(0, task.model.state_dict()).nbytes
             for step in range(1, iterations + 1):
                 optimizer.zero_grad()
@@ -77,20 +79,24 @@ def kept(model: str, bits: int, iterations: int, every: list[int]) -> list[list[
                 optimizer.step()
                 checkpoints.save(step, task.model.state_dict())
         name = f"{model}, {bits} bits, {iterations} steps"
-        for n in every:
+        for n in group_sizes:
             path = Path(folder) / f"merged-{n}.lcc"
-            unpack(whole, path)
+            unpack(unmerged, path)
             change = codec.merge(path, n)
             if not rows:
                 rows.append(row(name, change, 0, base, change.nbytes[0]))
             rows.append(row(f"… {n} deltas merged", change, 1, base, change.nbytes[0]))
-        change = codec.compact(whole, base=True)
+        change = codec.compact(unmerged, base=True)
         rows.append(row("… unmerged, compacted", change, 1, 2 * base, change.nbytes[0] + base))
     return rows
 
 
 def row(name: str, change: codec.Change, i: int, bases: int, unmerged: int) -> list[str]:
-    """Cells of a table. bases: bytes that are not deltas. unmerged: all bytes before."""
+    """Cells of a table.
+
+    i: 0 for the chain before the change, 1 for after. bases: bytes that are not deltas. unmerged:
+    all bytes of the chain before any change.
+    """
     nbytes = change.nbytes[i] - bases
     return [
         name,
@@ -102,7 +108,7 @@ def row(name: str, change: codec.Change, i: int, bases: int, unmerged: int) -> l
 
 
 def digests(n: int) -> list[str]:
-    """A state of n parameters: digest of all values, and a whole step."""
+    """Cells for a state of n parameters: the digest of all values, and a whole step."""
     sample = make("lap", n)
     tracker = codec.Tracker(sample.tensors(sample.track), bits=3)
     ratios, whole, steps = [], [], []

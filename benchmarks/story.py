@@ -5,7 +5,7 @@
 A training with the settings that Live opens with, to its end, then a crash:
 
     calm      share of the checkpoints after the first 20 whose restored loss is within 5 % of the
-              live one, or above it: a lower one would be luck
+              live one, or above it
     bucket    how much the loss rises at the last checkpoint without the largest kept bucket
     rework    iterations until the loss is back where it was, of LC, SCAR and TOPN; the last two
               write as many bytes as LC
@@ -20,11 +20,11 @@ from pathlib import Path
 
 from lcviz.lab.progress import unreported
 from lcviz.lab.recovery.kill import Crash, OnDisk
-from lcviz.live.shown_step import as_saved
+from lcviz.live.step_record import saved_record
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings
 
-FIRST = 20  # checkpoints that do not count: everything changes much
+FIRST = 20  # checkpoints that do not count: weights still change much
 
 
 def story(seed: int, folder: Path) -> tuple[float, float, dict[str, float]]:
@@ -37,7 +37,7 @@ def story(seed: int, folder: Path) -> tuple[float, float, dict[str, float]]:
     assert all(c.live_loss is not None and c.restored_loss is not None for c in later)
     calm = sum(c.restored_loss >= 0.95 * c.live_loss for c in later) / len(later)
 
-    removed = as_saved(run, snapshot.newest).removed_buckets(run.task.probe_loss)
+    removed = saved_record(run, snapshot.newest).removed_buckets(run.task.probe_loss)
     largest = max((b for b in removed.buckets if b.kept), key=lambda b: b.exponent)
 
     run.kill()
@@ -51,7 +51,7 @@ def story(seed: int, folder: Path) -> tuple[float, float, dict[str, float]]:
         run.settings.interval,
         OnDisk("lc", chain=run.path, newest=kill.step),
         share,
-        kill.died_as,
+        kill.last_fingerprint,
     )
     raced = crash.race(unreported)
     run.close()

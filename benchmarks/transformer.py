@@ -1,11 +1,11 @@
-"""A transformer of 100 million parameters, made here and trained a few steps with AdamW on a CPU.
+"""Saving a transformer of 100 million parameters, trained a few steps with AdamW on a CPU.
 
     PYTHONPATH=. python benchmarks/transformer.py [--steps 6] [--layers 12] [--threads 2]
 
-What is asked: how long a save takes beside a training step, how large a record is, and how much
-memory saving needs. Its input and output embeddings are tied; its text is random (words as
-frequent as in Zipf's law), so that its loss means nothing. The same training is saved in several
-ways side by side, each with a track and a chain of its own:
+Measures how long a save takes beside a training step, how large a record is, and how much memory
+saving needs. The input and output embeddings are tied. The text is random (word frequencies by
+Zipf's law), so the loss means nothing. The same training is saved in several ways side by side,
+each with its own track and chain:
 
     float32             weights alone
     bfloat16            the weights rounded to bfloat16, as a run in low precision has them
@@ -15,16 +15,15 @@ ways side by side, each with a track and a chain of its own:
     moments exact       weights, and AdamW's state with policy={"optimizer/*": "exact"}
     all buckets         weights, and AdamW's state with policy={"optimizer/*": "lossy"}
 
-"Distance" is the track's from the weights, over the way that these have gone since the base.
+"Distance" is the track's distance from the weights, divided by the distance trained since the base.
 
-With --every K another table says what asynchronous saving adds to the training: blocks of K steps
-without a save and with one are taken in turn, as many of each as --steps.
+With --every K, another table shows what asynchronous saving adds to the training: --steps blocks of
+K steps without a save alternate with as many blocks with one.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
 import tempfile
 import time
@@ -36,7 +35,8 @@ import torch
 from torch import nn
 
 import codec
-from codec.bench import markdown
+from benchmarks.codec_speed.scaling import forget_peak, resident
+from lcviz.lab.markdown import table
 
 FEATURES, HEADS, WORDS, CONTEXT = 768, 12, 32_768, 128
 FLOAT8 = torch.float8_e4m3fn
@@ -44,7 +44,7 @@ SCALED = 448.0  # float8_e4m3fn's largest
 
 
 class Transformer(nn.Module):
-    """A decoder in the manner of GPT-2: what predicts words is the table they are read with."""
+    """A decoder like GPT-2, whose input and output embeddings are one table."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -57,11 +57,11 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(FEATURES)
         self.head = nn.Linear(FEATURES, WORDS, bias=False)
         self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=0.02)
+        for embedding in (self.words, self.places):
+            nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Logits (n, length, WORDS) of the words after these, int64 (n, length)."""
+        """Logits (n, length, WORDS) of the next words. words: int64 (n, length)."""
         n = words.shape[1]
         mask = nn.Transformer.generate_square_subsequent_mask(n)
         hidden = self.words(words) + self.places(torch.arange(n))
@@ -72,32 +72,32 @@ State = Callable[[nn.Module, torch.optim.Optimizer], dict[str, Any]]
 
 
 def weights(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """As they are."""
+    """The weights as they are."""
     return {"model": model.state_dict()}
 
 
 def rounded(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Tied ones remain one tensor."""
-    known: dict[int, torch.Tensor] = {}
+    """The weights as bfloat16; tied weights remain one tensor."""
+    tensors: dict[int, torch.Tensor] = {}
     state = model.state_dict()
     return {
-        "model": {k: known.setdefault(v.data_ptr(), v.bfloat16()) for k, v in state.items()},
+        "model": {k: tensors.setdefault(v.data_ptr(), v.bfloat16()) for k, v in state.items()},
     }
 
 
 def scaled(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Every tensor as float8 times its scale."""
-    state, scales, known = {}, {}, {}
-    for name, value in model.state_dict().items():
-        if value.data_ptr() not in known:
-            scale = value.abs().max().clamp(min=1e-12) / SCALED
-            known[value.data_ptr()] = (value / scale).to(FLOAT8), scale
-        state[name], scales[name] = known[value.data_ptr()]
+    """Each weight tensor as float8, and its scale; tied weights remain one tensor."""
+    state, scales, pairs = {}, {}, {}
+    for name, weight in model.state_dict().items():
+        if weight.data_ptr() not in pairs:
+            scale = weight.abs().max().clamp(min=1e-12) / SCALED
+            pairs[weight.data_ptr()] = (weight / scale).to(FLOAT8), scale
+        state[name], scales[name] = pairs[weight.data_ptr()]
     return {"model": state, "scales": scales}
 
 
 def everything(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """With AdamW's moments."""
+    """The weights with AdamW's moments."""
     return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
 
 
@@ -114,7 +114,7 @@ WAYS: dict[str, tuple[State, dict[str, Any]]] = {
 
 
 class Way:
-    """One way of saving, and what was measured of it."""
+    """One way of saving, and its measurements."""
 
     def __init__(self, name: str, folder: Path, bits: int) -> None:
         self.name = name
@@ -123,35 +123,36 @@ class Way:
         self._checkpoints = codec.Checkpointer(self.path, bits, **settings)
         self.saved: list[codec.Saved] = []
         self.distance = 0.0
-        self.extra = 0  # bytes at most while a delta was saved
-        self.own_nbytes = 0
+        self.extra = 0  # peak bytes while a delta was saved
+        self.state_nbytes = 0
 
     def save(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """One record; the memory it took is asked of the second delta, when all room is there."""
+        """Save one record. The second delta's memory is measured: by then all buffers exist."""
         state = self._state(model, optimizer)
         before = resident("VmRSS") if forget_peak() else None
         self.saved.append(self._checkpoints.save(step, state))
         if step == 2 and before is not None:
             self.extra = resident("VmHWM") - before
-        self.own_nbytes = nbytes(state)
+        self.state_nbytes = nbytes(state)
 
     def check(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Raises AssertionError unless the chain is whole and its newest step is the track."""
+        """Set the distance. Raises AssertionError unless the chain is valid and its newest step
+        restores the track."""
         tracker = self._checkpoints.tracker
         assert tracker is not None
         self._checkpoints.close()
         assert codec.verify(self.path).ok
         restored, base = (codec.restore(self.path, step)["model"] for step in (None, 0))
-        off, gone = 0.0, 0.0
+        off, trained = 0.0, 0.0
         for name, tensor in self._state(model, optimizer)["model"].items():
             assert restored[name].dtype == tensor.dtype
-            if f"model/{name}" in tracker.state and tensor.dtype != FLOAT8:  # a tied one: once
+            if f"model/{name}" in tracker.state and tensor.dtype != FLOAT8:  # of tied ones, one
                 track = torch.from_numpy(tracker.state[f"model/{name}"])
                 assert torch.equal(restored[name], track.to(tensor.dtype))
                 off += float((tensor.float() - track).norm() ** 2)
-                gone += float((tensor.float() - base[name].float()).norm() ** 2)
+                trained += float((tensor.float() - base[name].float()).norm() ** 2)
         assert restored["head.weight"] is restored["words.weight"]
-        self.distance = (off / gone) ** 0.5 if gone else 0.0
+        self.distance = (off / trained) ** 0.5 if trained else 0.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -166,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2, help="of torch")
     parser.add_argument("--folder", type=Path, help="where chains are written (default: temporary)")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--every", type=int, help="asynchronously, once in so many steps")
+    parser.add_argument("--every", type=int, help="save asynchronously, once in this many steps")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -183,7 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
         took = [train(step, model, optimizer, ways, options.batch) for step in range(options.steps)]
         for way in ways:
             way.check(model, optimizer)
-        print(table(ways, statistics.median(took[1:])))
+        print(ways_table(ways, statistics.median(took[1:])))
     print(f"\nA training step takes {statistics.median(took[1:]):.2f} s (median).")
     return 0
 
@@ -210,7 +211,7 @@ def train(
 def asynchronous(
     model: nn.Module, optimizer: torch.optim.Optimizer, options: argparse.Namespace, folder: Path
 ) -> str:
-    """A row a way: blocks of steps with one asynchronous save, beside blocks without."""
+    """A table with a row a way: blocks of steps with an asynchronous save beside blocks without."""
     rows = []
     for name in options.ways.split(","):
         state, settings = WAYS[name]
@@ -229,7 +230,7 @@ def asynchronous(
                     for step in range(options.every):
                         train(step, model, optimizer, [], options.batch)
                     if seconds is saved:
-                        assert written.kind == "delta"  # waits, though it is long done
+                        assert written.kind == "delta"  # waits if it is still being written
                     seconds.append(time.perf_counter() - started)
         assert codec.verify(path).ok
         ratios = [100 * (b / a - 1) for a, b in zip(plain, saved)]
@@ -237,11 +238,11 @@ def asynchronous(
         rows.append([*row, f"{statistics.median(ratios):+.1f} %", f"{min(ratios):+.1f} %"])
         rows[-1].append(f"{max(ratios):+.1f} %")
     blocks = (f"{options.every} steps, s", "with one save, s", "in save, s")
-    return markdown.table(("saved", *blocks, "median", "least", "most"), rows)
+    return table(("saved", *blocks, "median", "least", "most"), rows)
 
 
-def table(ways: list[Way], step: float) -> str:
-    """A row a way: medians of the deltas."""
+def ways_table(ways: list[Way], step: float) -> str:
+    """A table with a row a way: medians of the deltas."""
     rows = []
     for way in ways:
         deltas = way.saved[1:]
@@ -250,10 +251,10 @@ def table(ways: list[Way], step: float) -> str:
         rows.append(
             (
                 way.name,
-                f"{way.own_nbytes / 1e6:,.0f}",
+                f"{way.state_nbytes / 1e6:,.0f}",
                 f"{way.saved[0].nbytes / 1e6:,.0f}",
                 f"{size / 1e6:,.2f}",
-                f"{way.own_nbytes / size:,.1f}",
+                f"{way.state_nbytes / size:,.1f}",
                 f"{way.distance:.2f}",
                 f"{way.saved[0].seconds:.2f}",
                 f"{seconds:.2f}",
@@ -273,32 +274,16 @@ def table(ways: list[Way], step: float) -> str:
         "of a step",
         "extra memory, MB",
     )
-    return markdown.table(heads, rows)
+    return table(heads, rows)
 
 
 def nbytes(state: dict[str, Any]) -> int:
-    """Of all tensors in their own dtypes, tied ones once."""
-    known: dict[int, int] = {}
-    for _, value in codec.state.tree.leaves(state):
-        if isinstance(value, torch.Tensor) and value.numel():
-            known[value.data_ptr()] = value.numel() * value.element_size()
-    return sum(known.values())
-
-
-def forget_peak() -> bool:
-    """The most memory in use starts again from now; False where the system cannot do that."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def resident(key: str) -> int:
-    """A line of /proc/self/status in bytes."""
-    found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) * 1024
+    """Bytes of all tensors in their dtypes, tied ones once."""
+    sizes: dict[int, int] = {}
+    for _, leaf in codec.state.tree.leaves(state):
+        if isinstance(leaf, torch.Tensor) and leaf.numel():
+            sizes[leaf.data_ptr()] = leaf.numel() * leaf.element_size()
+    return sum(sizes.values())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""LC-Checkpoint: compressed checkpoints that restore to the last bit of what was tracked.
+"""LC-Checkpoint: compressed checkpoints that restore exactly the tracked state.
 
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
@@ -7,12 +7,12 @@
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
 
-Every error is in `codec.errors`; the five that people catch are here too. What tools need that look
-inside (buckets, tracks, records) is in `codec.inspect`.
+Every error is in `codec.errors`; the five that people catch are here too. Tools that look inside
+(at buckets, tracks, records) find their names in `codec.inspect`.
 
 The packages follow the data: `state` turns a nested state into arrays, `scheme` numbers into bits,
-`record` one delta into bytes; `storage` keeps them, `chain` is many records, `saving` is what a
-training loop holds. `cli`, `bench`, `rerun`, `dcp` and `trainers` stand on them.
+`record` one delta into bytes; `storage` stores records, `chain` reads and maintains many of them,
+`saving` is what a training loop holds. `cli`, `rerun`, `dcp` and `trainers` stand on them.
 
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """

@@ -1,4 +1,4 @@
-"""Limits on untrusted input, each with its reason; and its values at a length fit for a message."""
+"""Limits on untrusted input, each with its reason; and its values, shortened for messages."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from .errors import ForeignRecordError, RecordError
 
 MAX_JSON = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
-# About twice what this many tensors need; each costs a JSON parser time and memory.
+# About twice the marks that this many tensors need; each mark costs a parser time and memory.
 MAX_MARKS = {"{": 2 * MAX_TENSORS, "[": 6 * MAX_TENSORS, ",": 25 * MAX_TENSORS}
 
 
 def parsed(text: bytes, where: str, what: str, error: type[RecordError], kind: type = dict) -> Any:
-    """The JSON object in a text, or the list if that is the kind.
+    """The JSON object in a text, or the array if kind is list.
 
-    where, what: the file and the text in messages. Raises ForeignRecordError if the text is too
-    long or has too many brackets or commas, ``error`` if it is no object or has a key twice.
+    where, what: names of the file and of the text in messages. Raises ForeignRecordError if the
+    text is too long or has too many brackets or commas, ``error`` if it is no such JSON or an
+    object has a key twice.
     """
     if len(text) > MAX_JSON:
         raise ForeignRecordError(where, f"{what} of at most {MAX_JSON} bytes", f"{len(text)}")
     for mark, most in MAX_MARKS.items():
-        if (found := text.count(mark.encode())) > most:
-            raise ForeignRecordError(where, f"at most {most} of {mark!r} in {what}", f"{found}")
+        if (n := text.count(mark.encode())) > most:
+            raise ForeignRecordError(where, f"at most {most} of {mark!r} in {what}", f"{n}")
     try:
         value = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
         if not isinstance(value, kind):
@@ -42,7 +43,7 @@ def typed(value: Any, kind: type) -> Any:
 
 
 def short(value: object) -> str:
-    """A value from a file, or an error about one, at a length fit for a message."""
+    """A value from a file, or an error about such a value, shortened for a message."""
     if isinstance(value, int) and abs(value) >= 2**64:  # Python may refuse to print it
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, KeyError):
@@ -52,14 +53,14 @@ def short(value: object) -> str:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("a key is there twice")
-    return result
+    return entries
 
 
 def names_of(names: Iterable[str], most: int = 3) -> str:
-    """The first few names, and how many more there are, at a length fit for a message."""
+    """The first few names, shortened for a message, and how many more there are."""
     unique = list(dict.fromkeys(names))
-    shown = ", ".join(f"{name[:80]!r}" for name in unique[:most])
-    return shown + (f" and {len(unique) - most:,} more" if len(unique) > most else "")
+    listed = ", ".join(f"{name[:80]!r}" for name in unique[:most])
+    return listed + (f" and {len(unique) - most:,} more" if len(unique) > most else "")

@@ -9,13 +9,13 @@ from pathlib import Path
 def command(code: str, *arguments: str) -> list[str]:
     """The command that runs Python code with this process's search path.
 
-    The new process imports nothing from the directory where this one was started ("" is the current
-    one), and the standard library's modules before others of their names.
+    The new process imports nothing from the current directory ("" in sys.path), and finds the
+    standard library's modules before others of the same name.
 
     Args:
-        code: Statements. They see the arguments as sys.argv[1:].
-        arguments: Texts.
+        code: Statements, which find the arguments in sys.argv[1:].
+        arguments: Of the new process.
     """
-    places = [place for place in sys.path if place and isinstance(place, str)]
-    path = [*places, str(Path(__file__).parents[1])]
+    folders = [folder for folder in sys.path if folder and isinstance(folder, str)]
+    path = [*folders, str(Path(__file__).parents[1])]
     return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {code}", *arguments]

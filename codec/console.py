@@ -1,6 +1,6 @@
 """What the command lines `python -m codec` and `python -m lcviz` share.
 
-A command's answer is written to standard output as a whole when the command is done; an error is
+A command's answer is written to standard output as a whole when the command has ended; an error is
 one line on standard error. With --json, standard output always gets one JSON object: the answer, or
 {"error": {"class": …, "message": …, "exit_code": …}}.
 """
@@ -45,9 +45,9 @@ def run(
 
     Args:
         command: Prints its answer to standard output and returns an exit code.
-        arguments: Those of the command line, None for sys.argv.
-        exit_codes: The errors that are reported in one line, with their notes; the first class
-            that matches counts. Other errors are raised.
+        arguments: The command line's arguments; None takes those of sys.argv.
+        exit_codes: Error classes -> exit codes; the first class that matches counts. These errors
+            are reported in one line, with their notes; others are raised.
 
     Returns:
         The exit code.
@@ -73,7 +73,7 @@ def run(
                 parts = ("interrupted; what was written so far stands", str(exc), *_notes(exc))
                 _report(exc, "; ".join(filter(None, parts)), code, wants_json)
             except tuple(exit_codes) as exc:
-                code = next(own for kind, own in exit_codes.items() if isinstance(exc, kind))
+                code = next(n for kind, n in exit_codes.items() if isinstance(exc, kind))
                 _report(exc, f"error: {'; '.join((str(exc), *_notes(exc)))}", code, wants_json)
         code = _write(answer.getvalue(), code)
     if ends_process:
@@ -82,7 +82,7 @@ def run(
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, if that can be written to."""
+    """Write a line to standard error, if that is possible."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
@@ -109,7 +109,7 @@ def _report(exc: BaseException, line: str, code: int, wants_json: bool) -> None:
 
 
 def _write(text: str, code: int) -> int:
-    """Write an answer to standard output; returns the exit code, which is not 0 if that fails.
+    """Write an answer to standard output; returns the exit code, not 0 if writing fails.
 
     Characters that the output's encoding lacks are escaped: "→" is \\u2192 in ASCII.
     """
@@ -132,7 +132,7 @@ def _write(text: str, code: int) -> int:
 
 
 def _abandon(stream: IO[str] | None) -> None:
-    """Send what Python still buffers of this stream to nowhere when it exits."""
+    """Discard what Python has buffered of this stream, so that it writes nothing at exit."""
     if stream is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -144,7 +144,7 @@ def _abandon(stream: IO[str] | None) -> None:
 
 @contextlib.contextmanager
 def _standard_error() -> Iterator[None]:
-    """Provide a standard error if Python was started with a closed one."""
+    """Provide a standard error if Python was started without one."""
     if sys.stderr is not None:
         yield
         return
@@ -153,8 +153,10 @@ def _standard_error() -> Iterator[None]:
 
 
 def _reserve_descriptor() -> None:
-    """Occupy the descriptor of a closed standard output, so that nothing printed by libraries ends
-    up in a file that is opened later."""
+    """Occupy descriptor 1 if standard output is closed.
+
+    Else a file opened later could get this descriptor, and with it what libraries print.
+    """
     try:
         os.fstat(1)
     except OSError:

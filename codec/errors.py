@@ -1,5 +1,6 @@
-"""Every error of the codec, one class each. A message says where, what was expected, what was found
-and what to do.
+"""Every error of the codec, one class each.
+
+A message says where it happened, what was expected, what was found, and what to do.
 
 LccError
 |- InputError (also ValueError)      the caller passed something wrong
@@ -8,7 +9,7 @@ LccError
 |  |- DTypeError                     an array has a dtype that this function does not take
 |  |- NonFiniteError                 a value is NaN or infinite where a number is needed
 |  |- StateMismatchError             names, shapes or dtypes differ from the track's
-|  |- OptimizerMismatchError         the gradients of a chain are another optimizer's
+|  |- OptimizerMismatchError         the chain's gradients belong to another optimizer
 |  |- ShardedError                   this process holds only a part of the model
 |  `- SourceError                    a file to compress cannot be read
 |- PayloadError                      an encoded stream cannot be decoded
@@ -18,9 +19,9 @@ LccError
 |  |- ForeignRecordError             the file is no record of this format
 |  |- TruncatedRecordError           the length differs from what the header says
 |  |- VersionError                   a newer format
-|  |- DigestError                    the bytes are not those that were written
+|  |- DigestError                    the bytes have changed since they were written
 |  |- MalformedRecordError           intact, but against the format
-|  `- TrackDigestError               decodes to another state than the one saved
+|  `- TrackDigestError               decodes to another state than the saved one
 `- ChainError                        the chain as a whole is unusable
    |- ChainNotFoundError             there is no chain at this place
    |- ParentError                    the record before a delta is missing
@@ -29,7 +30,7 @@ LccError
    |- StepOrderError                 the step is not after the newest one
    |- ArchiveError                   the .lcc.zip is damaged or holds other files
    |- RerunNeededError               a record holds gradients, not the state
-   |- RerunError                     an optimizer's steps lead to another state here
+   |- RerunError                     the optimizer's steps, run again, lead to another state
    |- LockedError                    another writer has the chain
    `- WriteError                     the disk or store refused; saved records are unchanged
 """
@@ -70,11 +71,11 @@ class StateMismatchError(InputError):
 
 
 class OptimizerMismatchError(InputError):
-    """The gradients of a chain are those of another optimizer or of other parameters."""
+    """The chain's gradients belong to another optimizer or to other parameters."""
 
 
 class ShardedError(InputError):
-    """A model or its training is spread over processes, and this one holds only a part."""
+    """A model or its training is spread over processes, and this process holds only a part."""
 
 
 class SourceError(InputError):
@@ -122,7 +123,7 @@ class VersionError(RecordError):
 
 
 class DigestError(RecordError):
-    """The record's bytes are not those that were written."""
+    """The record's bytes have changed since they were written."""
 
 
 class MalformedRecordError(RecordError):
@@ -130,7 +131,7 @@ class MalformedRecordError(RecordError):
 
 
 class TrackDigestError(RecordError):
-    """The record decodes, but to another state than the one saved."""
+    """The record decodes, but to another state than the saved one."""
 
 
 class ChainError(LccError):
@@ -162,11 +163,11 @@ class ArchiveError(ChainError):
 
 
 class RerunNeededError(ChainError):
-    """The record holds gradients: only the optimizer's own steps lead to its state."""
+    """The record holds gradients: only the optimizer's steps lead to its state."""
 
 
 class RerunError(ChainError):
-    """An optimizer's steps, run again, lead to other bits than those that were saved."""
+    """An optimizer's steps, run again, lead to other bits than the saved ones."""
 
 
 class LockedError(ChainError):
@@ -174,7 +175,7 @@ class LockedError(ChainError):
 
 
 class WriteError(ChainError):
-    """Writing failed (disk full, no permission); records saved before are unchanged."""
+    """Writing failed (disk full, no permission). The records that were there are unchanged."""
 
 
 class SkippedRecordWarning(UserWarning):

@@ -43,6 +43,7 @@ from codec.state.tensor_files import (
     check_torch_file,
     read_state,
     to_safetensors,
+    write_state,
 )
 from codec.state.tensors import (
     CARRIER,
@@ -147,4 +148,5 @@ __all__ = [
     "typed",
     "unflatten",
     "warm_up_beside",
+    "write_state",
 ]

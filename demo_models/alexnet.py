@@ -67,8 +67,8 @@ class AlexNet(Model):
         """Draw the starting weights by He et al. (2015), and the last layer by LeCun et al. (1998).
 
         With the original's fixed spread of 0.01 and no normalisation, signals shrink at each of the
-        eight layers, and plain SGD stays on its first plateau. The last layer has no ReLU after it,
-        and so none of He's factor for ReLU.
+        eight layers, and plain SGD stays on its first plateau. No ReLU follows the last layer, so
+        it goes without He's factor for ReLU.
         """
         convolutions = (self.conv1, self.conv2, self.conv3, self.conv4, self.conv5)
         for layer in (*convolutions, self.dense1, self.dense2, self.dense3):

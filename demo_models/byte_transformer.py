@@ -1,4 +1,4 @@
-"""A small transformer that reads text byte by byte and predicts the next one.
+"""A small transformer that reads text byte by byte and predicts each next byte.
 
 Two blocks of attention and a feed-forward layer, each after a layer norm, as in Radford et al.,
 "Language models are unsupervised multitask learners" (2019); the output shares the weights of the
@@ -30,10 +30,10 @@ class Block(nn.Module):
         n, length, width = x.shape
         parts = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, width // self.heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
-        seen = scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(n, length, width))
-        added: Tensor = x + self.down(gelu(self.up(self.norm2(x))))
-        return added
+        attention = scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attention.transpose(1, 2).reshape(n, length, width))
+        output: Tensor = x + self.down(gelu(self.up(self.norm2(x))))
+        return output
 
 
 class ByteTransformer(Model):

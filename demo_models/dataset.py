@@ -1,8 +1,8 @@
 """What a dataset is once loaded, and how its files are found on disk.
 
-A `Dataset` is split in two: a model trains on one part and is judged on the other, which it never
-sees. Files are searched in the folder that the user names, else in the one that the environment
-variable LCVIZ_DATA names, and in a few usual subfolders of it.
+A `Dataset` is split in two: a model trains on one part and is judged on the other, which training
+never sees. Files are searched in the folder that the user names, else in the one that the
+environment variable LCVIZ_DATA names, and in a few usual subfolders of it.
 """
 
 import hashlib
@@ -54,11 +54,11 @@ class Dataset:
 
     def digest(self) -> str:
         """SHA-256, in hex, over dtype, shape and bytes of every tensor."""
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         for tensor in (*self.train, *self.held_out):
-            found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            found.update(tensor.contiguous().numpy().data)
-        return found.hexdigest()
+            sha256.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            sha256.update(tensor.contiguous().numpy().data)
+        return sha256.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def resolve_folder(data: str, folder: str | Path | None) -> Path:
 
     Raises:
         FolderNotGivenError: neither is set.
-        FolderMissingError: it is not a folder.
+        FolderMissingError: there is no such folder.
     """
     named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not named:

@@ -87,13 +87,13 @@ class MalformedFileError(DataError):
 
 
 class WrongDatasetError(DataError):
-    """MNIST and Fashion-MNIST share their file names; these files are the other one's."""
+    """The files are those of the other dataset: MNIST and Fashion-MNIST share their file names."""
 
-    def __init__(self, folder: Path, wanted: str, actual: str) -> None:
+    def __init__(self, folder: Path, expected: str, actual: str) -> None:
         self.folder = folder
         super().__init__(
-            f"The files in {folder} are those of {actual}, not of {wanted}. "
-            f"Choose {actual}, or name the folder that holds {wanted}."
+            f"The files in {folder} are those of {actual}, not of {expected}. "
+            f"Choose {actual}, or name the folder that holds {expected}."
         )
 
 
@@ -104,8 +104,8 @@ class ArgumentError(DataError):
 class UnknownNameError(ArgumentError):
     """No model, dataset or optimizer has that name."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"There is no {kind} named '{name}'. Choose one of: {', '.join(known)}.")
+    def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
+        super().__init__(f"There is no {kind} named '{name}'. Choose one of: {', '.join(names)}.")
 
 
 class IncompatibleDataError(ArgumentError):

@@ -68,8 +68,8 @@ def _read(path: Path, dimensions: int) -> NDArray[np.uint8]:
     except OSError as exc:
         raise FileUnreadableError(path, exc.strerror or str(exc)) from exc
     if len(body) != size:
-        found = "more bytes" if len(body) > size else f"only {len(body):,}"
-        raise MalformedFileError(path, f"{size:,} bytes after the header", found)
+        actual = "more bytes" if len(body) > size else f"only {len(body):,}"
+        raise MalformedFileError(path, f"{size:,} bytes after the header", actual)
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 

@@ -89,7 +89,7 @@ def _digits(side: int) -> Dataset:
 def _table_of_digits() -> NDArray[np.float64]:
     """(1797, 65): the 64 pixels of each digit, from 0 to 16, and which digit it is.
 
-    Read from scikit-learn's file. Its import, which is not needed, would take more than a second.
+    Reads scikit-learn's file without importing scikit-learn, which takes more than a second.
     """
     package = find_spec("sklearn")
     assert package is not None, "requirements.txt has scikit-learn"
@@ -100,18 +100,18 @@ def _table_of_digits() -> NDArray[np.float64]:
 def _find_idx(name: str, folder: Path) -> tuple[FileStamp, ...]:
     """Files in the order of IDX_STEMS; the t10k pair alone if there are no training files."""
     for place in (folder / sub for sub in SUBFOLDERS[name]):
-        found = [first_file(place, (stem, stem + ".gz")) for stem in IDX_STEMS]
-        if any(found):
+        paths = [first_file(place, (stem, stem + ".gz")) for stem in IDX_STEMS]
+        if any(paths):
             break
     else:
         raise FilesMissingError(TITLES[name], folder, [f"{stem}[.gz]" for stem in IDX_STEMS[2:]])
-    if not any(found[:2]):
-        found[:2] = []
-    stems = IDX_STEMS[-len(found) :]
-    missing = [f"{s}[.gz]" for s, path in zip(stems, found, strict=True) if path is None]
+    if not any(paths[:2]):
+        paths[:2] = []
+    stems = IDX_STEMS[-len(paths) :]
+    missing = [f"{s}[.gz]" for s, path in zip(stems, paths, strict=True) if path is None]
     if missing:
         raise FilesMissingError(TITLES[name], place, missing)
-    return tuple(stamp(path) for path in found if path is not None)
+    return tuple(stamp(path) for path in paths if path is not None)
 
 
 @functools.lru_cache(maxsize=4)

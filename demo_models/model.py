@@ -27,7 +27,7 @@ class Model(nn.Module):
     """
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Set every parameter, drawing from `generator`; before, memory may hold anything."""
+        """Set every parameter, drawing from `generator`; until then its memory is undefined."""
         raise NotImplementedError
 
 
@@ -36,8 +36,8 @@ class ModelCard:
     """One model on offer, with the settings that work well.
 
     The settings were chosen by measurement. With the dashboard's, the loss falls clearly within the
-    first hundred iterations on the default data. With the lab's, on MNIST and on the synthetic
-    ratings, it falls at least as much per iteration as it jumps, around iteration 80.
+    first hundred iterations on the default data. With the lab's, the loss on MNIST and on the
+    synthetic ratings falls at least as much per iteration as it fluctuates, around iteration 80.
 
     Attributes:
         name: what URLs, files and the command line call it.
@@ -67,5 +67,5 @@ class ModelCard:
 
     @property
     def default_data(self) -> str:
-        """The dataset taken unless another is named; it needs no files."""
+        """The name of the default dataset, which needs no files."""
         return self.data[0]

@@ -65,9 +65,10 @@ def make_optimizer(
 
 
 def begin_state(optimizer: torch.optim.Optimizer) -> None:
-    """Give an Adam or AdamW that has taken no step the state that its first step would begin with.
+    """Give a new Adam or AdamW the state with which its first step would begin.
 
-    The moments are zeros, so training comes out the same to the last bit. Others stay as they are.
+    The moments are zeros, so training comes out the same to the last bit. Other optimizers, and
+    those that have a state, stay as they are.
     """
     if not isinstance(optimizer, torch.optim.Adam):  # AdamW is one
         return

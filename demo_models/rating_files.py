@@ -34,9 +34,9 @@ TYPES = {"user": np.int64, "item": np.int64, "rating": np.float32}
 def movielens_csv(path: Path) -> pd.DataFrame:
     """Read MovieLens' ratings.csv."""
     header = "userId,movieId,rating,timestamp"
-    found = ",".join(_parse(path, f"a header {header}", nrows=0).columns)
-    if found != header:
-        raise MalformedFileError(path, f"a header {header}", f"'{found[:80]}'")
+    first_line = ",".join(_parse(path, f"a header {header}", nrows=0).columns)
+    if first_line != header:
+        raise MalformedFileError(path, f"a header {header}", f"'{first_line[:80]}'")
     names = [*TRIPLE, "time", "beyond"]
     return _lines(path, "lines such as 1,31,2.5,1260759144", STARS, ",", names, skip=1)
 
@@ -100,7 +100,7 @@ def _lines(
     names: list[str],
     skip: int = 0,
 ) -> pd.DataFrame:
-    """Read one rating a line. Columns named gap... and beyond must be empty."""
+    """Read a file with one rating a line. Columns named gap... and beyond must be empty."""
     types = {name: TYPES.get(name, np.int64) for name in (*TRIPLE, "time")}
     table = _parse(
         path,
@@ -130,7 +130,7 @@ def _parse(path: Path, layout: str, **options: Any) -> pd.DataFrame:
 
 
 def _checked(path: Path, table: pd.DataFrame, limits: tuple[float, float]) -> pd.DataFrame:
-    """Check number and range of the ratings, and keep the three columns."""
+    """Check the number and the range of the ratings; returns the three columns."""
     if len(table) > MAX_RATINGS:
         raise FileTooLargeError(path, MAX_RATINGS)
     if len(table) < MIN_RATINGS:

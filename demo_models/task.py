@@ -64,11 +64,11 @@ class Task:
         self.probe = tuple(column[:size] for column in dataset.held_out)
         self.metric_name = "RMSE" if dataset.n_classes is None else "accuracy"
         # Layers on the "meta" device have shapes but no numbers: building them draws none from the
-        # global random state. A copy stays hollow, for states to be measured in.
+        # global random state. States are measured in copies that stay without numbers.
         with torch.device("meta"):
             model = card.build(dataset)
         self._hollow: nn.Module = copy.deepcopy(model).eval().requires_grad_(False)
-        self._copies: list[nn.Module] = []  # of it, which nobody uses now
+        self._copies: list[nn.Module] = []  # of the hollow module, which no thread uses now
         model.to_empty(device="cpu")
         model.initialise(torch.Generator().manual_seed(seed))
         self.model: nn.Module = model
@@ -77,8 +77,8 @@ class Task:
     def batch(self, iteration: int, size: int) -> tuple[Tensor, ...]:
         """The batch of an iteration; only the seed and these arguments decide it.
 
-        An epoch is a seeded shuffle of the training part, cut into batches; a short rest is
-        dropped.
+        An epoch is a seeded shuffle of the training part, cut into batches; a last batch that is
+        too short is dropped.
 
         Args:
             iteration: 1, 2, ..., in any order.
@@ -130,11 +130,11 @@ class Task:
         return float(self._mean_loss(outputs, target)), self._metric(outputs, target)
 
     def predictions(self, n: int, state: State | None = None) -> Tensor:
-        """What a state makes of the first n examples of the probe; see `probe_loss`.
+        """A state's predictions for the first n examples of the probe; see `probe_loss`.
 
         Returns:
-            int64 (n,) classes, or float32 (n,) ratings in rating units; for text the last n bytes
-            of the first window, each guessed from those before it.
+            int64 (n,) classes, or float32 (n,) ratings in rating units. For text int64 (n,): the
+            predicted next byte at each of the last n places of the first window.
         """
         first = 1 if self.dataset.is_text else n
         outputs = self._outputs(state, tuple(column[:first] for column in self.probe))
@@ -161,8 +161,8 @@ class Task:
 
     def _outputs(self, state: State | None, examples: tuple[Tensor, ...]) -> Tensor:
         tensors = self.model.state_dict() if state is None else self._checked(state)
-        # functional_call puts the tensors into the module during the call. The module is a copy,
-        # one for each thread that is here: others train and probe at the same time.
+        # functional_call puts the tensors into the module during the call. Threads train and probe
+        # at the same time, so each takes a copy of its own.
         try:
             module = self._copies.pop()
         except IndexError:

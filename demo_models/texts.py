@@ -20,8 +20,8 @@ from demo_models.errors import FilesMissingError, FileUnreadableError
 
 SYMBOLS = 128
 WINDOW = 64  # bytes of an example
-HELD_OUT = 10  # one file in so many
-MOST_BYTES = 2**20  # of the training part; as much again may not fit beside a live training
+HELD_OUT = 10  # one file in ten is held out
+MOST_BYTES = 2**20  # of the training part's text; each byte takes 8 in memory
 
 TITLES = {"python-sources": "Python's sources"}
 
@@ -52,20 +52,20 @@ def _load(folder: Path) -> Dataset:
     )
 
 
-def _windows(paths: Sequence[Path], most: int) -> tuple[Tensor, Tensor]:
-    """Windows and the bytes after them, int64 (n, WINDOW) each, from the first so many bytes."""
-    found: list[NDArray[np.uint8]] = []
+def _windows(paths: Sequence[Path], most_bytes: int) -> tuple[Tensor, Tensor]:
+    """Windows of the first `most_bytes`, and the bytes after them: int64 (n, WINDOW) each."""
+    texts: list[NDArray[np.uint8]] = []
     size = 0
     for path in paths:
-        if size >= most:
+        if size >= most_bytes:
             break
         try:
             text = np.frombuffer(path.read_bytes(), np.uint8)
         except OSError as exc:
             raise FileUnreadableError(path, exc.strerror or str(exc)) from exc
-        found.append(text)
+        texts.append(text)
         size += text.size
-    text = np.minimum(np.concatenate(found)[:most], SYMBOLS - 1).astype(np.int64)
+    text = np.minimum(np.concatenate(texts)[:most_bytes], SYMBOLS - 1).astype(np.int64)
     n = (text.size - 1) // WINDOW
     rows = torch.from_numpy(text[: n * WINDOW + 1])
     return rows[:-1].reshape(n, WINDOW), rows[1:].reshape(n, WINDOW)

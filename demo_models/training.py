@@ -56,7 +56,7 @@ class Training:
     def begin_optimizer(self) -> None:
         """Give the optimizer its first state before the first iteration; see `begin_state`.
 
-        Checkpoints of `state` then hold the same tensors from the start. No iteration changes.
+        Checkpoints of `state` then hold the same tensors from the start. Iterations stay the same.
         """
         begin_state(self._optimizer)
 

@@ -15,7 +15,7 @@ __all__ = ["figures_of"]
 
 
 def figures_of(source: str | os.PathLike[str], step: int | None = None) -> ChainFigures:
-    """The figures of a chain by name, see `lcviz.report.chain_figures.figures_of`."""
+    """Read the figures of a chain; see `lcviz.report.chain_figures.figures_of`."""
     from .report import chain_figures  # heavy: plotly, pandas and torch
 
     return chain_figures.figures_of(source, step)

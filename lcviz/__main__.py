@@ -2,7 +2,7 @@
 
 `python -m lcviz receipt FILE` checks a receipt of the dashboard against its archive;
 `python -m lcviz report CHAIN -o FILE` writes a chain's figures as one file;
-`python -m lcviz learn -o FILE` the Learn page.
+`python -m lcviz learn -o FILE` writes the Learn page as one file.
 Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
 interrupted experiment goes on with --resume. Exit codes: 0 done; 1 the data or the disk does not
 allow it; 2 wrong use; 130 interrupted. With --json, standard output is one JSON object: the answer,
@@ -40,7 +40,8 @@ EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
     receipt.ReceiptError: BAD_DATA,
 }
-NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # these change no value
+# Options that change no value of a trial.
+NOT_SETTINGS = ("experiment", "resume", "keep", "json", "csv", "folder")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,39 +59,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(experiment: Experiment, options: argparse.Namespace) -> int:
-    asked = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_ASKED}
-    asked = {"experiment": experiment.name} | asked | {"data": data_of(options)}
-    asked = json.loads(json.dumps(asked, default=str))
+    settings = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_SETTINGS}
+    settings = {"experiment": experiment.name} | settings | {"data": data_of(options)}
+    settings = json.loads(json.dumps(settings, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
     trials = experiment.trials(options)
-    kept = ResultsFile(path, asked, resume=options.resume)
+    file = ResultsFile(path, settings, resume=options.resume)
     rows: list[Row] = []
     for i, trial in enumerate(trials, 1):
-        if kept.rows(trial) is None:
-            kept.check_alike()
-            what = (
-                f"{' '.join(str(key) for key in trial if key is not None)} ({i} of {len(trials)})"
-            )
+        if file.rows(trial) is None:
+            file.check_alike()
+            name = " ".join(str(key) for key in trial if key is not None)
             try:
-                with _bar(what) as tell:
-                    kept.add(trial, experiment.run(options, trial, tell))
+                with _bar(f"{name} ({i} of {len(trials)})") as progress:
+                    file.add(trial, experiment.run(options, trial, progress))
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
                 ) from None
-        rows += kept.rows(trial) or []
+        rows += file.rows(trial) or []
     if options.json:
-        told = {"asked": asked, "on": kept.on, "rows": [_as_json(row) for row in rows]}
-        print(json.dumps(told, allow_nan=False))
+        answer = {"asked": settings, "on": file.on, "rows": [_as_json(row) for row in rows]}
+        print(json.dumps(answer, allow_nan=False))
     elif options.csv:
         writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(k for row in rows for k in row)))
         writer.writeheader()
         writer.writerows(rows)
     else:
         print(experiment.tables(options, rows))
-        if said := caution(options):
-            print(f"{said}\n")
-        print(provenance(rows, kept.on))
+        if warning := caution(options):
+            print(f"{warning}\n")
+        print(provenance(rows, file.on))
         console.say(f"{len(rows)} rows are kept in {path}.")
     return OK
 
@@ -103,8 +102,8 @@ def _check_receipt(options: argparse.Namespace) -> int:
         data = archive.read_bytes()
     except OSError as exc:
         raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
-    with _bar("checking", "step") as tell:
-        problems = receipt.problems(stated, data, tell)
+    with _bar("checking", "step") as progress:
+        problems = receipt.problems(stated, data, progress)
     if options.json:
         print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
     else:
@@ -117,26 +116,26 @@ def _check_receipt(options: argparse.Namespace) -> int:
 
 
 def _write_learn(options: argparse.Namespace) -> int:
-    """The Learn page as a file."""
-    from .learn.one_file import learn_html  # streamlit, which the other commands do without
+    """Write the Learn page as one file."""
+    from .learn.one_file import learn_html  # imports streamlit, which other commands do not need
 
     return _write(options.output, learn_html())
 
 
 def _write_report(options: argparse.Namespace) -> int:
-    """The figures of a chain as a file."""
-    from .report.chain_figures import figures_of  # plotly, which the other commands do without
+    """Write the figures of a chain as one file."""
+    from .report.chain_figures import figures_of  # imports plotly, which other commands do not need
 
-    with _bar("reading") as tell:
-        figures = figures_of(options.chain, options.step, tell)
-    done = _write(options.output, figures.to_html())
-    if done == OK:
+    with _bar("reading") as progress:
+        figures = figures_of(options.chain, options.step, progress)
+    exit_code = _write(options.output, figures.to_html())
+    if exit_code == OK:
         console.say(figures.verdict)
-    return done
+    return exit_code
 
 
 def _write(path: Path, page: str) -> int:
-    """Write a page, and say where it is."""
+    """Write a page, and say where it is; returns the exit code."""
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as exc:
@@ -147,19 +146,19 @@ def _write(path: Path, page: str) -> int:
 
 
 @contextmanager
-def _bar(what: str, unit: str = "it") -> Iterator[Progress]:
-    """A bar on standard error while something takes long."""
-    with tqdm(desc=what, unit=unit, leave=False, disable=None) as bar:
+def _bar(title: str, unit: str = "it") -> Iterator[Progress]:
+    """Show a progress bar on standard error; yields the function that moves it."""
+    with tqdm(desc=title, unit=unit, leave=False, disable=None) as bar:
 
-        def tell(done: int, total: int) -> None:
+        def move(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
-        yield tell
+        yield move
 
 
 def _as_json(row: Row) -> Row:
-    """JSON has no NaN and no infinity: they become null."""
+    """The row for JSON, which has neither NaN nor infinity: they become null."""
     return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
 
 
@@ -170,26 +169,26 @@ def _parser() -> Parser:
     )
     sub = parser.add_subparsers(required=True, metavar="EXPERIMENT")
     for experiment in EXPERIMENTS:
-        about = type(experiment).__doc__
-        own = sub.add_parser(experiment.name, help=about, description=about)
-        own.set_defaults(experiment=experiment)
-        experiment.arguments(own)
-        own.add_argument(
+        summary = type(experiment).__doc__
+        command = sub.add_parser(experiment.name, help=summary, description=summary)
+        command.set_defaults(experiment=experiment)
+        experiment.arguments(command)
+        command.add_argument(
             "--keep",
             type=Path,
             metavar="FILE",
             help=f"where finished trials are kept (default: lab/{experiment.name}.jsonl)",
         )
-        own.add_argument(
+        command.add_argument(
             "--resume", action="store_true", help="continue from the trials in that file"
         )
-        shown = own.add_mutually_exclusive_group()
-        shown.add_argument(
+        output = command.add_mutually_exclusive_group()
+        output.add_argument(
             "--json",
             action="store_true",
             help="all rows as one JSON object; values that are not finite are null",
         )
-        shown.add_argument("--csv", action="store_true", help="all rows as CSV")
+        output.add_argument("--csv", action="store_true", help="all rows as CSV")
     check = sub.add_parser(
         "receipt",
         help="check a receipt of the dashboard against its archive",
@@ -203,7 +202,7 @@ def _parser() -> Parser:
         type=Path,
         nargs="?",
         metavar="ARCHIVE",
-        help="the .lcc.zip (default: the one it names, in the same folder)",
+        help="the .lcc.zip (default: the one that the receipt names, in its folder)",
     )
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
     report = sub.add_parser(
@@ -217,7 +216,7 @@ def _parser() -> Parser:
     report.add_argument("chain", metavar="CHAIN", help="a run.lcc, a .lcc.zip, or a URL")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
     report.add_argument(
-        "--step", type=int, metavar="N", help="the step to look into (default: the newest delta)"
+        "--step", type=int, metavar="N", help="the step to show (default: the newest delta)"
     )
     learn = sub.add_parser(
         "learn",

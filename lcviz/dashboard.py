@@ -1,6 +1,6 @@
-"""What every page begins and ends with.
+"""Draws a page, with what all pages begin and end with.
 
-Its imports bring the codec, torch and all that: see `welcome`.
+Importing this module imports the codec and torch, which takes seconds: see `welcome`.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from lcviz.lab.step_tensors import rebuild_step
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.live.buckets_picture import Worth
-from lcviz.live.followed import first_weight, thread_of
+from lcviz.live.followed import first_weight, history_of
 from lcviz.live.headline import describe_crash
-from lcviz.live.page_pictures import Shown, pictures
+from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.page_step_slider import EXAMPLE_OPENS
-from lcviz.live.shown_step import as_saved
+from lcviz.live.step_record import saved_record
 from lcviz.recover import page_rework
 from lcviz.recover import recorded as recover
 from lcviz.recover.rework_figure import rework_panel
@@ -37,28 +37,30 @@ from lcviz.ui.race import race_picture
 
 
 def recorded() -> dict[str, Any]:
-    """Train the example and take its pictures: what `recording` reads."""
+    """Train the example and draw its pictures; returns what `recording` reads."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run("recorded", EXAMPLE, Path(folder) / "run.lcc")
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        shown = as_saved(run, snapshot.at(EXAMPLE_OPENS))
-        thread = thread_of(run, shown, first_weight(shown))
+        record = saved_record(run, snapshot.at(EXAMPLE_OPENS))
+        history = history_of(run, record, first_weight(record))
         crash = describe_crash(snapshot, EXAMPLE_OPENS)
-        found = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
-        chain = figures_of(run.path).panels
-        step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
+        drawings = dict(pictures(run, snapshot, Subject(record), history, crash, Worth()))
+        panels = figures_of(run.path).panels
+        newest_step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
         run.close()
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {
         "title": run.task.title,
-        "pictures": {name: one.data for name, one in found.items() if not isinstance(one, str)},
+        "pictures": {
+            name: drawing.data for name, drawing in drawings.items() if not isinstance(drawing, str)
+        },
         "learn": learn_picture(track, live, live, Start()).data,
         "pages": {
             **_experiments(),
             "inspect": _page(
-                "Inspect a chain", tensor_bars(step), chain["sizes"], chain["exponents"]
+                "Inspect a chain", tensor_bars(newest_step), panels["sizes"], panels["exponents"]
             ),
         },
         "ink": INK,
@@ -66,23 +68,23 @@ def recorded() -> dict[str, Any]:
 
 
 def _experiments() -> dict[str, Any]:
-    """Of Tune and Recover, which have recordings of their own."""
-    answered = recommended(tune.recorded())
-    crashed = recover.recorded()
-    cost = page_rework.headline(crashed.by_seed, crashed.experiment.share)
-    race = race_picture(crashed.by_seed[0], crashed.experiment.protocol.fail_at)
+    """The pages Tune and Recover, drawn from the recordings that these have of their own."""
+    answer = recommended(tune.recorded())
+    crashes = recover.recorded()
+    cost = page_rework.headline(crashes.by_seed, crashes.experiment.share)
+    race = race_picture(crashes.by_seed[0], crashes.experiment.protocol.fail_at)
     return {
         "tune": _page(
-            f"Tune: {answered.headline}",
-            frontier_panel(answered.tuned, "rework", tune.SWEEP.unit, answered.closer),
+            f"Tune: {answer.headline}",
+            frontier_panel(answer.tuned, "rework", tune.SWEEP.unit, answer.closer),
         ),
-        "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashed.by_seed))),
+        "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashes.by_seed))),
     }
 
 
 def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
     """A title, and what `recording` draws below it."""
-    drawn = [
+    drawings = [
         panel.data
         if isinstance(panel, Picture)
         else {
@@ -92,7 +94,7 @@ def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
         }
         for panel in panels
     ]
-    return {"title": title, "panels": drawn}
+    return {"title": title, "panels": drawings}
 
 
 if __name__ == "__main__":

@@ -10,11 +10,14 @@ from codec import Coding
 from codec.inspect import CODERS
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
-# What run-length Huffman gives way to where that is smaller, and what it does.
-ARITHMETIC = ("Arithmetic code", "One number for all values: no code table, no whole bits.")
+# The code that replaces run-length Huffman where it is smaller: its name, and what it does.
+ARITHMETIC = (
+    "Arithmetic code",
+    "One number for all values, without a code table or whole bits.",
+)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
-_LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")
+_LINK_MARK = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
+_LIST_MARK = re.compile("^([0-9]*)([-+.)])(?= |$)")
 
 
 def nbytes_text(n: float) -> str:
@@ -26,17 +29,20 @@ def nbytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
-def kept_name(kept: int | Coding | None) -> str:
-    """How much of a change is kept, for an axis: "2" bits, "all", "5 %", "±0.0001" or "0.3 δ"."""
-    if isinstance(kept, Coding):
-        if kept.distance is not None:
-            return f"{kept.distance:g} δ"
-        if kept.tolerance is not None:
-            return f"±{kept.tolerance:g}"
-        if kept.budget is not None:
-            return f"{100 * kept.budget:g} %"
-        kept = kept.bits
-    return "all" if kept is None else str(kept)
+def kept_name(setting: int | Coding | None) -> str:
+    """How much of a change is kept, for an axis: "2" bits, "all", "5 %", "±0.0001" or "0.3 δ".
+
+    setting: bits x, None for all buckets, or a coding.
+    """
+    if isinstance(setting, Coding):
+        if setting.distance is not None:
+            return f"{setting.distance:g} δ"
+        if setting.tolerance is not None:
+            return f"±{setting.tolerance:g}"
+        if setting.budget is not None:
+            return f"{100 * setting.budget:g} %"
+        setting = setting.bits
+    return "all" if setting is None else str(setting)
 
 
 def kept_number(coding: Coding) -> str:
@@ -56,21 +62,21 @@ def kept_text(coding: Coding) -> str:
 
 
 def loss_text(loss: float, digits: int = 6) -> str:
-    """A loss with so many decimals; says if it is not finite."""
+    """A loss with this number of decimals, or "not finite"."""
     if not math.isfinite(loss):
         return "not finite"
     return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
 
 
 def short_loss_text(loss: float) -> str:
-    """A loss with three significant digits; says if it is not finite."""
+    """A loss with three significant digits, or "not finite"."""
     if not math.isfinite(loss):
         return "not finite"
     return f"{loss:.0f}" if 1e3 <= abs(loss) < 1e5 else f"{loss:#.3g}".rstrip(".")
 
 
 def percent_text(share: float) -> str:
-    """0.0343 -> '3.43 %'; tiny shares are '< 0.01 %'; says if it is not finite."""
+    """0.0343 -> '3.43 %'; tiny shares are '< 0.01 %', and others may be 'not finite'."""
     if not math.isfinite(share):
         return "not finite"
     value = 100 * share
@@ -80,7 +86,7 @@ def percent_text(share: float) -> str:
 
 
 def exponent_text(exponent: int, sign: int | None = None) -> str:
-    """-7 -> '2⁻⁷', with the sign in front where one is given."""
+    """-7 -> '2⁻⁷'. sign: 0 puts a plus in front, 1 a minus."""
     power = "2" + str(exponent).translate(_RAISED) if exponent != -127 else "subnormal"
     return power if sign is None else f"{'−' if sign else '+'}{power}"
 
@@ -117,8 +123,8 @@ def plain(text: str) -> str:
     Characters that cannot be printed, such as those that turn the text direction, are replaced.
     """
     text = " ".join(text.split())
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    # Streamlit finds links and icons after it has removed escapes: this keeps them apart.
-    shown = _LINKED.sub(lambda found: f"{found[0]}\u2060", shown)
-    escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in shown)
-    return _LISTED.sub(r"\1\\\2", escaped)
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    # Streamlit finds links and icons after it has removed escapes: an invisible joiner breaks them.
+    broken = _LINK_MARK.sub(lambda match: f"{match[0]}\u2060", printable)
+    escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in broken)
+    return _LIST_MARK.sub(r"\1\\\2", escaped)

@@ -30,7 +30,7 @@ def loaded() -> bool:
 
 
 def load() -> None:
-    """Import what pages need, and have the server prepare its example."""
+    """Import what pages need, and let the server prepare its example."""
     try:
         with recording.DRAWING:
             import_module("lcviz.server.compilation").begin()  # a process of its own: torch is next
@@ -44,10 +44,10 @@ def load() -> None:
 
 
 def show(name: str) -> None:
-    """A recording, where the page has one, and the page itself once it is there."""
+    """Show the page's recording, if it has one, until the page itself can be drawn."""
     if name == "live":
         recording.show_live()
-    elif name == "learn" and not st.query_params:  # links ask for more
+    elif name == "learn" and not st.query_params:  # a link may ask for another state of the page
         recording.show_learn()
     elif name in recording.WITH_FIGURES:
         recording.show_figures(name)

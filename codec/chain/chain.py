@@ -6,8 +6,8 @@
       00000020-00000090.merged.safetensors    several steps
     run.lcc.zip                               the same files, stored, for export
 
-Not done here: where records lie (storage), the track while they are applied (replay), checking all
-of them (verify), merging and removing (merge, upkeep), the bytes of a record (record).
+Not done here: where records lie (storage), applying them to a track (replay), checking all of them
+(verify), merging and removing them (merge, upkeep), the bytes of a record (record).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from .replay import Position, Replay
 from .route import following, next_entry, record_to_leave_out
 from .verify import Report, verify_chain
 
-WAYS = 16  # to a step; where records are damaged, one after another is tried
-UNIX = 3  # what an archive says it was made on
+WAYS = 16  # to a step, tried one after another where records are damaged
+UNIX = 3  # the system that an archive names as its origin
 
 
 T = TypeVar("T")
@@ -77,17 +77,17 @@ class Chain:
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        found = source_of(source, storage_options)
-        self.where, self._sizes, self._read = found.where, found.sizes, found.read
-        self._expect = found.expect
+        opened = source_of(source, storage_options)
+        self.where, self._sizes, self._read = opened.where, opened.sizes, opened.read
+        self._expect = opened.expect
         self.failure: ChainError | None = None
         self._list()
 
     def _list(self) -> None:
-        found = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
+        entries = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
         # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(
-            (e for e in found if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
+            (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
         )
         self.entries = tuple(order)
         self._steps: tuple[int, ...] | None = None
@@ -100,14 +100,14 @@ class Chain:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Steps that have a record, rising. Merged records are read to find theirs."""
+        """All steps that records hold, rising. Reads the merged records."""
         if self._steps is None:
-            found = {e.step for e in self.entries} | {e.first for e in self.entries}
+            steps = {e.step for e in self.entries} | {e.first for e in self.entries}
             for entry in self.entries:
                 if entry.kind == "merged":
                     with suppress(RecordError, ChainError):
-                        found.update(steps_of(self.read(entry)))
-            self._steps = tuple(sorted(found))
+                        steps.update(steps_of(self.read(entry)))
+            self._steps = tuple(sorted(steps))
         return self._steps
 
     @property
@@ -125,7 +125,7 @@ class Chain:
         Raises:
             RecordError: The record is damaged.
             ArchiveError: The member of an archive is damaged.
-            VanishedError: It was merged or removed meanwhile.
+            VanishedError: The record was merged or removed meanwhile.
             ChainError: The disk fails.
         """
         return self._checked(entry, self._bytes(entry))
@@ -149,8 +149,8 @@ class Chain:
         record = records.load(data, entry.name)
         first = steps_of(record)[0] if record.kind == "merged" else record.step
         if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
-            found = f"{record.kind} of step {record.step}"
-            raise MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)
+            expected = f"{entry.kind} of step {entry.step}"
+            raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
         return record
 
     def replay(self, step: int | None = None) -> Iterator[Position]:
@@ -159,7 +159,7 @@ class Chain:
         Every digest is checked. What was yielded before an error is valid.
 
         Args:
-            step: The last one; None for the newest.
+            step: The last step; None for the newest.
 
         Raises:
             StepNotFoundError: No record holds the step.
@@ -170,7 +170,7 @@ class Chain:
         entry: Entry | None = self._bases(step)[-1]
         self.expect(following(self.entries, entry, step))
         while entry is not None:
-            yield from replay.advance(entry, self.read(entry), step, every=True)
+            yield from replay.advance(entry, self.read(entry), step, all_steps=True)
             entry = next_entry(self.entries, entry.step, step)
 
     def every_step(self) -> Iterator[Position]:
@@ -185,19 +185,19 @@ class Chain:
             if replay.is_past(entry) and entry.step > last:
                 raise ParentError(f"{entry.name}: begins before step {last}, where others end")
             if not replay.is_past(entry):
-                for position in replay.advance(entry, self.read(entry), every=True):
+                for position in replay.advance(entry, self.read(entry), all_steps=True):
                     if position.step > last:
                         last = position.step
                         yield position
 
     def at(self, step: int | None = None) -> Position:
-        """The track at ``step``, or at the newest one, in as few passes over it as possible.
+        """The track at ``step``, or at the newest step, in as few passes over it as possible.
 
-        A damaged record is passed over, with SkippedRecordWarning, where others lead to the same
-        step: an older base, or the deltas that a merged record replaces.
+        A damaged record is passed over, with SkippedRecordWarning, if other records lead to the
+        same step: an older base, or the deltas that a merged record replaces.
 
         Raises:
-            ChainError, RecordError: As for `replay`, for the first record that is damaged.
+            ChainError, RecordError: As for `replay`, about the first damaged record.
         """
         position, reason = self._reach(step)
         if reason is not None:
@@ -206,7 +206,7 @@ class Chain:
         return position
 
     def newest(self) -> tuple[Position, Exception | None]:
-        """The newest step that restores, and why it is not the chain's newest, if so."""
+        """The newest step that restores; if it is not the chain's newest step, also why."""
         position, reason = self._reach(None)
         if position is None:
             raise self.failure or reason or AssertionError("reached or failed")
@@ -215,7 +215,7 @@ class Chain:
         return position, reason
 
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
-        """The last position on the way to a step, and why it is not the step's own, if so."""
+        """The furthest position on the way to a step; if it is not at the step, also why."""
         bad: set[Entry] = set()
         bases: list[Entry] = []
         reason: Exception | None = None
@@ -236,7 +236,7 @@ class Chain:
                     except (RecordError, ParentError) as exc:
                         if replay.track is None:
                             raise
-                        reason = reason or _bare(exc)  # the track is as it was: another may fit
+                        reason = reason or _bare(exc)  # another record may fit this track
                         passed.add(entry)
                         if not isinstance(exc, ParentError):
                             bad.add(entry)
@@ -256,7 +256,7 @@ class Chain:
                 bad, bases, reason, furthest = set(), [], None, None
             except (RecordError, ChainError) as exc:
                 reason = reason or _bare(exc)
-                if reached is None and len(bases) > 1:  # a base failed, which is cheap to find
+                if reached is None and len(bases) > 1:  # a base failed, which costs little time
                     bases.pop()
                     continue
                 stuck = reached.entry if reached and isinstance(exc, ParentError) else None
@@ -316,7 +316,7 @@ class Chain:
         return bases
 
     def _has(self, step: int) -> bool:
-        """Whether a record holds a step. Raises RecordError if a damaged one may."""
+        """Whether a record holds a step. Raises RecordError if only a damaged record may."""
         if any(step in (e.first, e.step) for e in self.entries):
             return True
         damaged: Exception | None = None
@@ -324,7 +324,7 @@ class Chain:
             try:
                 if step in steps_of(self.read(entry)):
                     return True
-            except RecordError as exc:  # another one may hold it too
+            except RecordError as exc:  # another record may hold the step too
                 damaged = damaged or exc
         if damaged:
             raise damaged
@@ -365,10 +365,10 @@ class Chain:
 
 def _bare(exc: Exception) -> Exception:
     """An error without the local variables of its traceback, which may hold a track."""
-    each: BaseException | None = exc
-    while each is not None:
-        traceback.clear_frames(each.__traceback__)
-        each = each.__cause__ or each.__context__
+    link: BaseException | None = exc
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
     return exc
 
 
@@ -378,7 +378,7 @@ def restore(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> dict[Any, Any]:
-    """Restore the state saved at ``step``, or the newest one that can be restored.
+    """Restore the state saved at ``step``, or at the newest step that restores.
 
     Args:
         source: The chain's directory, archive or URL, see `Chain`.
@@ -415,7 +415,7 @@ def verify(
         storage_options: See `Chain`.
 
     Returns:
-        The steps that restore, and everything that is wrong with single records.
+        The steps that restore, and every problem of a record.
 
     Raises:
         ChainNotFoundError: Nothing is there.

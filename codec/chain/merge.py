@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from codec.errors import ForeignRecordError
 from codec.record import layers, merged
@@ -48,10 +47,9 @@ class DeltaMerger:
         self._start: Track | None = None  # where the first of the collected deltas begins
         self._collected: Deltas = []
         self._due: tuple[Track, Deltas] | None = None
-        self._merged_tracks: dict[
-            int, str
-        ] = {}  # step -> track digest, of the newest merged record
-        # Of each record that the newest merged one has replaced, and that is still there.
+        # Step -> track digest, of the newest merged record.
+        self._merged_tracks: dict[int, str] = {}
+        # The same of each record that the newest merged record replaces and that is still there.
         self._leftovers: dict[Entry, dict[int, str]] = {}
         self.has_changed = False
 
@@ -94,27 +92,30 @@ class DeltaMerger:
             self._merge(*due)
 
     def remove_leftovers(self) -> None:
-        """Remove the records that the newest merged one has replaced, if it holds all their steps.
+        """Remove the records that the newest merged record replaces, if it holds all their steps.
 
-        A record that goes further may need the others. Raises WriteError.
+        If one of them goes further, it may need the others. Raises WriteError.
         """
         old, self._leftovers = self._leftovers, {}
         if old and all(tracks.items() <= self._merged_tracks.items() for tracks in old.values()):
             self._remove(old)
 
     def _set_due(self) -> None:
-        """What was collected is due; no other delta follows."""
+        """Let the next `merge` replace the collected deltas; no other delta joins them."""
         if self._collected:
-            assert self._start is not None, "copied before the first of them"
+            assert self._start is not None, "copied before the first delta"
             self._due = self._start, self._collected
         self._start, self._collected = None, []
 
     def _merge(self, at: Track, deltas: Deltas) -> None:
-        """Write several records if one would be too long; ``at`` moves on by all deltas."""
+        """Replace deltas by one record, or by several if one would be too long.
+
+        at: The track before the deltas; it advances by all of them.
+        """
         (entry, first, delta), (_, last, _) = deltas[0], deltas[-1]
         tables = dict(at.tables)
-        for _, _, each in deltas:
-            tables |= each.tables
+        for _, _, next_delta in deltas:
+            tables |= next_delta.tables
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
             moments = [(Moment.of(r.step, r.track, d), d) for _, r, d in deltas]
@@ -129,7 +130,8 @@ class DeltaMerger:
             for moment, part in merged.merged_of(record, at.layout).every():
                 records.apply_checked(record, part, at, moment.track)
             records.check_whole(name, at)
-            if any(e.name == name for e in self._chain.entries):  # damaged: the deltas are not past
+            if any(e.name == name for e in self._chain.entries):
+                # It is damaged: else the deltas would have been past, and not collected.
                 self._directory.set_aside(name)
             self._directory.publish(name, data)
             self._remove(entry for entry, *_ in deltas)
@@ -145,5 +147,5 @@ class DeltaMerger:
         self.has_changed = True
 
 
-def _settings(record: Record) -> tuple[Any, ...]:
+def _settings(record: Record) -> tuple[object, ...]:
     return tuple(record.metadata.get(key) for key in KEYS)

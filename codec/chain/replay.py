@@ -1,6 +1,6 @@
-"""The track while records are applied one after another: where a replay is.
+"""Applies records to a track, one after another.
 
-Not done here: which records, and in which order (chain).
+Not done here: choosing the records and their order (chain).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Position:
     delta: Delta | None
 
     def whole(self) -> dict[Any, Any]:
-        """The state as it was saved: nested, in its own libraries and dtypes; all of it fresh.
+        """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -86,22 +86,22 @@ def state_nbytes(layout: Layout) -> int:
 
 
 def is_past(entry: Entry, step: int | None) -> bool:
-    """Whether a reader that has reached a step has no use for a record: others hold its steps.
+    """Whether a reader at a step has passed a record, because other records hold its steps.
 
-    A base of that very step is not past: it must hold the same state. step: None before the first
-    record.
+    A base of exactly this step is not past: it must hold the same state. step: None before the
+    first record.
     """
     return step is not None and (entry.step < step if entry.kind == "base" else entry.first <= step)
 
 
 class Replay:
-    """The track while records are applied one after another.
+    """A track to which records are applied one after another.
 
     Attributes:
-        track: None before the first base, and after a record that failed while it was applied.
-        step: The number of the step that the track is at.
-        run: The run that the records belong to.
-        identity: The identity of the newest record that was applied.
+        track: None before the first base, and after an error in the middle of a record.
+        step: The step of the track.
+        run: The run of the records.
+        identity: The identity of the record that was applied last.
     """
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class Replay:
         self._checked: tuple[str, ...] = ()
 
     def is_past(self, entry: Entry) -> bool:
-        """See the function of this name. A replay that has lost its track can use any base."""
+        """See the function `is_past`. A replay that has lost its track can use any base."""
         return is_past(entry, self.step) and (entry.kind != "base" or self.track is not None)
 
     def advance(
-        self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False
+        self, entry: Entry, record: Record, stop: int | None = None, *, all_steps: bool = False
     ) -> Iterator[Position]:
         """Apply one record.
 
@@ -124,11 +124,11 @@ class Replay:
             entry: Its file.
             record: Its content.
             stop: The last step to go to.
-            every: Yield a position for each step of a merged record, not only for the last.
+            all_steps: Yield a position for each step of a merged record, not only for the last.
 
         Raises:
-            ParentError: It does not follow the record before it.
-            RecordError: It cannot be applied; the track is then None.
+            ParentError: The record does not follow the record before it.
+            RecordError: The record cannot be applied; the track is then None.
         """
         record = record.in_run(self.run)
         if record.run != (self.run or record.run):
@@ -137,7 +137,7 @@ class Replay:
             )
         delta, track = None, self.track
         parts: list[tuple[int, str, Delta]] = []
-        sent = None
+        tables = None  # that a merged record leaves
         if record.kind == "base":
             base = records.base_of(record)
             if track is not None and self.step == record.step and record.replaces == self.identity:
@@ -154,16 +154,16 @@ class Replay:
             parts = [(record.step, record.track, delta)]
         else:
             content = merged_of(record, track.layout)
-            own = content.every() if every else content.parts(stop)
-            parts = [(m.step, m.track, part) for m, part in own if stop is None or m.step <= stop]
-            sent = dict(content.tables)
-        self.track = None  # should a part fail, it is no longer the parent's
+            deltas = content.every() if all_steps else content.parts(stop)
+            parts = [(m.step, m.track, d) for m, d in deltas if stop is None or m.step <= stop]
+            tables = dict(content.tables)
+        self.track = None  # if a part fails, the track is in between
         for step, digest, part in parts:
             records.apply_checked(record, part, track, digest)
             if step != parts[-1][0]:
                 yield Position(step, entry, record, track, delta)
-        if sent is not None:
-            track.tables = sent
+        if tables is not None:
+            track.tables = tables
         self.track, self.run, self.identity = track, record.run, record.identity
         self.step = parts[-1][0] if parts else record.step
         yield Position(self.step, entry, record, track, delta)
@@ -175,5 +175,5 @@ class Replay:
         """
         values = self.track.values if self.track else ()
         pairs = zip_longest(values, self._checked)
-        check_values(where, (v for v, old in pairs if v is not None and v != old))
+        check_values(where, (new for new, old in pairs if new is not None and new != old))
         self._checked = values

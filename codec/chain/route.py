@@ -1,6 +1,6 @@
-"""Which record leads on towards a step, by the names of files alone.
+"""Chooses the next record on the way to a step, by the names of files alone.
 
-Not done here: reading them, and what to do when one is damaged (chain).
+Not done here: reading the records, and what happens when one is damaged (chain).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ def next_entry(
 
     Args:
         entries: Sorted by their first step.
-        at: Where the track is.
-        step: Where it should go; None for as far as possible.
+        at: The step of the track.
+        step: The step to reach; None for as far as possible.
         bad: Records to leave out.
 
     Returns:
         A delta or merged record; None if there is none up to ``step``.
     """
     for i in range(bisect_right(entries, at, key=lambda e: e.first), len(entries)):
-        found = entries[i]
-        if step is not None and found.first > step:
+        entry = entries[i]
+        if step is not None and entry.first > step:
             break
-        if found.kind != "base" and found not in bad:
-            return found
+        if entry.kind != "base" and entry not in bad:
+            return entry
     return None
 
 
 def following(
     entries: Sequence[Entry], entry: Entry | None, step: int | None, bad: Set[Entry] = NONE
 ) -> Iterator[Entry]:
-    """A record and those that come after it on the way to a step, if none is damaged."""
+    """A record and its followers on the way to a step, if none is damaged."""
     while entry is not None:
         yield entry
         entry = next_entry(entries, entry.step, step, bad)
@@ -53,12 +53,12 @@ def record_to_leave_out(
     Args:
         entries: Sorted by their first step.
         entry: The record that failed.
-        stuck: The record before it, if no other one follows that.
+        stuck: The last record applied, if no usable record follows it.
         bad: Records that are left out already.
     """
-    rest = [e for e in entries if e not in bad and e != entry and e.kind != "base"]
-    if stuck and any(e.first <= stuck.step < e.step for e in rest):
-        return stuck  # another one goes further
-    if entry and any(e.first <= entry.step and e.step >= entry.first for e in rest):
+    usable = [e for e in entries if e not in bad and e != entry and e.kind != "base"]
+    if stuck and any(e.first <= stuck.step < e.step for e in usable):
+        return stuck  # a record that overlaps it goes further
+    if entry and any(e.first <= entry.step and e.step >= entry.first for e in usable):
         return entry
     return None

@@ -1,4 +1,4 @@
-"""Keeps a chain short: merges deltas into one record, and removes the records before a base.
+"""Keeps a chain short: merges deltas into one record, removes the records before a base.
 
 A new record is decoded again, compared, and durable on disk before an old one is removed. Whenever
 the process is killed, every step that could be restored before can still be restored.
@@ -38,10 +38,12 @@ from .chain import Chain
 from .merge import DeltaMerger
 from .replay import Position, Replay
 
-MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
-KEEP = 2  # bases: the newest could turn out to be damaged
-NEWEST = "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
-KEPT = (
+MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # limits on measuring a restore
+KEEP = 2  # bases: the newest may turn out to be damaged
+IF_NEWEST_FAILS = (
+    "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
+)
+IF_OTHERS_FAIL = (
     "nothing was removed: put back a copy of what is damaged or missing, or rename that record if "
     "no step needs it (verify tells)"
 )
@@ -55,7 +57,7 @@ class Change:
 
     Attributes:
         records: How many.
-        nbytes: Their bytes. After `compact` they are no more than before, unless with ``base``.
+        nbytes: Their bytes. `compact` without ``base`` never makes them more.
         restore_seconds: Measured for the newest step.
     """
 
@@ -65,7 +67,7 @@ class Change:
 
     @classmethod
     def of(cls, before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
-        """From each before and each after."""
+        """From both measurements, as `_measured` returns them."""
         return cls(*zip(before, after))  # type: ignore[arg-type]
 
 
@@ -79,17 +81,15 @@ def merge(
 ) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
-    Fewer deltas at the end of the chain stay as they are. A record that would be too long for its
-    header becomes several. Damaged records, and those that cannot be restored without them, stay as
-    they are, with SkippedRecordWarning. After an error nothing is lost, and what was merged before
-    it stays merged.
+    Fewer deltas at the end of the chain stay as they are. A record whose header would be too long
+    becomes several records. Damaged records, and those that need them, stay as they are, with
+    SkippedRecordWarning. After an error nothing is lost, and finished merges stay.
 
     Args:
         path: The chain's directory or URL; nobody else may write there.
         steps: 2 to 4096.
         progress: Called with (records done, records in all) after each record.
-        quick: Measure only once before and after how long a restore takes; for a training that
-            waits meanwhile.
+        quick: Measure a restore only once before and once after, for a training that waits.
         storage_options: As for `Checkpointer`.
 
     Raises:
@@ -124,8 +124,8 @@ def merge(
         merger.remove_leftovers()
         if damaged:
             warn(
-                f"{location}: {len(damaged)} records stay as they are, for they are damaged or "
-                f"follow one that is; put back a copy of it, or rename it if no step needs it "
+                f"{location}: {len(damaged)} records stay as they are: they are damaged or follow "
+                "a damaged record; put back a copy of that, or rename it if no step needs it "
                 f"(verify tells): {damaged[0]}"
             )
         changed = merger.has_changed
@@ -142,25 +142,25 @@ def compact(
 ) -> Change:
     """Remove all records before the ``keep`` newest bases.
 
-    Before that, a base of the newest step is written if more bytes of older records can then be
-    removed than it takes. So the chain never becomes larger, unless ``base`` is true, and a chain
-    with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base:
-    only the training can write it. The steps before the oldest base that is kept cannot be restored
-    any more. Bases that cannot be read do not count, and stay.
+    Before that, a base of the newest step is written if it takes fewer bytes than the older records
+    that can then be removed. So the chain never becomes larger, unless ``base`` is true. A chain
+    with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base: only the
+    training can write it. Afterwards, steps before the oldest of these bases cannot be restored.
+    Bases that cannot be read do not count, and stay.
 
     Args:
         path: The chain's directory or URL; nobody else may write there.
-        keep: At least 2: the new base may turn out to be damaged one day.
+        keep: At least 2, because the newest base may turn out to be damaged.
         progress: Called with (records done, records in all) after each record.
-        base: Write a base of the newest step in any case, so that it is restored fast. A chain with
-            fewer than ``keep`` bases becomes larger.
+        base: Always write a base of the newest step, so that it restores fast. A chain with fewer
+            than ``keep`` bases then becomes larger.
         storage_options: As for `Checkpointer`.
 
     Raises:
         SettingsError: ``keep`` is out of range.
         ChainNotFoundError: Nothing is there.
         LockedError: Another writer is at work.
-        RecordError, ParentError: The records to keep do not restore; nothing is removed then.
+        RecordError, ParentError: The remaining records would not restore; nothing is removed.
         WriteError: The disk refuses.
     """
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < KEEP:
@@ -171,16 +171,16 @@ def compact(
         chain = Chain(location)
         before, position = _measured(chain)
         if position.entry.kind != "base" and not position.has_gradients:
-            there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
-            _check(chain, there, None)  # one that was passed over: it says why
+            same_step = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
+            _check(chain, same_step, None)  # the restore has passed such a base over: raise why
             data = _base(position)
             if base or _saves_bytes(chain, position.step, len(data), keep):
                 directory.publish(record_name(position.step, "base"), data)
         chain = Chain(location)
-        whole = without_damaged_bases(chain, keep)
-        gone = superseded(whole, keep)
-        _check(chain, [e for e in whole if e not in gone], progress)
-        directory.remove(e.name for e in gone)
+        intact = without_damaged_bases(chain, keep)
+        needless = superseded(intact, keep)
+        _check(chain, [e for e in intact if e not in needless], progress)
+        directory.remove(e.name for e in needless)
         return Change.of(before, _measured(Chain(location))[0])
 
 
@@ -249,23 +249,23 @@ def unpack(
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """The records that the ``keep`` newest bases make needless, in the order to remove them.
 
-    In this order, the records that are left always restore. A base within the steps of a merged
-    record does not count: that record may be needed, and builds on what lies before it.
+    In this order, the remaining records restore at any time. A base within the steps of a merged
+    record does not count: the merged record may be needed, and builds on records before it.
     """
-    every = sorted(entries, key=lambda e: (e.step, e.kind != "base"))
-    several = [e for e in every if e.kind == "merged"]
-    bases = [e.step for e in every if e.kind == "base"]
-    bases = [s for s in bases if not any(e.first <= s < e.step for e in several)]
+    order = sorted(entries, key=lambda e: (e.step, e.kind != "base"))
+    merged_records = [e for e in order if e.kind == "merged"]
+    bases = [e.step for e in order if e.kind == "base"]
+    bases = [s for s in bases if not any(e.first <= s < e.step for e in merged_records)]
     if len(bases) < keep:
         return []
     oldest = bases[-keep]
-    gone = [e for e in every if e.step < oldest or (e.step == oldest and e.kind != "base")]
-    return gone[::-1]
+    needless = [e for e in order if e.step < oldest or (e.step == oldest and e.kind != "base")]
+    return needless[::-1]
 
 
 def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
-    """The chain's records without damaged bases. Looks from the newest until ``n`` are intact."""
-    gone: set[Entry] = set()
+    """The chain's records without damaged bases. Reads the newest bases until ``n`` are intact."""
+    damaged: set[Entry] = set()
     for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
         if n == 0:
             break
@@ -273,63 +273,61 @@ def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
             chain.read(entry)
             n -= 1
         except RecordError:
-            gone.add(entry)
-    return [e for e in chain.entries if e not in gone]
+            damaged.add(entry)
+    return [e for e in chain.entries if e not in damaged]
 
 
 def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:
     """Whether a base of the newest step makes a chain that keeps ``keep`` bases smaller.
 
-    nbytes: Of that base.
+    nbytes: The size of that base.
     """
-    whole = without_damaged_bases(chain, keep)
-    new = Entry(step, "base", record_name(step, "base"), nbytes, step)
-    without, with_it = (
-        sum(entry.nbytes for entry in superseded(entries, keep))
-        for entries in (whole, [*whole, new])
-    )
-    return with_it - nbytes > without
+    entries = without_damaged_bases(chain, keep)
+    base = Entry(step, "base", record_name(step, "base"), nbytes, step)
+    removed_without = sum(entry.nbytes for entry in superseded(entries, keep))
+    removed_with = sum(entry.nbytes for entry in superseded([*entries, base], keep))
+    return removed_with - nbytes > removed_without
 
 
 @contextmanager
-def with_advice(what: str) -> Iterator[None]:
-    """To a RecordError or ParentError, add what to do about it."""
+def with_advice(advice: str) -> Iterator[None]:
+    """Add advice to a RecordError or ParentError."""
     try:
         yield
     except VersionError:
         raise
     except RecordError as exc:
-        raise type(exc)(exc.where, exc.expected, f"{exc.found}; {what}") from exc
+        raise type(exc)(exc.where, exc.expected, f"{exc.found}; {advice}") from exc
     except ParentError as exc:
-        raise ParentError(f"{exc}; {what}") from exc
+        raise ParentError(f"{exc}; {advice}") from exc
 
 
 def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float], Position]:
-    """Records, their bytes and seconds to restore the newest step; and the position of that step.
+    """Number of records, their bytes, seconds to restore the newest step; and its position.
 
-    A restore that takes long is measured once, else the fastest of a few counts.
+    A long restore is measured once. Of short ones the fastest of a few counts.
     """
     if not quick:
-        warm_up()  # else the first restore would include loading the kernels
+        warm_up()  # else the first restore would include the time to load the kernels
     times: list[float] = []
     most = 1 if quick else MEASURED_TIMES
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < most):
-        with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
+        with warnings.catch_warnings(action="ignore" if times else None):  # warn only once
             started = time.perf_counter()
-            with with_advice(NEWEST):
+            with with_advice(IF_NEWEST_FAILS):
                 position = chain.at()
             times.append(time.perf_counter() - started)
     return (len(chain.entries), chain.nbytes, min(times)), position
 
 
 def _base(position: Position) -> bytes:
-    """The bytes of a base that can replace the record that led to this position."""
+    """The bytes of a base that can replace the record of this position."""
     record = position.record
     place = Place(position.step, record.run, record.parent, record.identity)
     draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
-    found = draft.check(position.track).track
-    if found != record.track:
-        raise TrackDigestError(draft.name, f"a track of digest {record.track}", found)
+    digest = draft.check(position.track).track
+    if digest != record.track:
+        raise TrackDigestError(draft.name, f"a track of digest {record.track}", digest)
     return draft.data
 
 
@@ -337,10 +335,10 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
     """Raise RecordError or ParentError unless these records restore all their steps."""
     replay = Replay()
     for done, entry in enumerate(entries, 1):
-        with with_advice(KEPT):
+        with with_advice(IF_OTHERS_FAIL):
             record = chain.read(entry)
             if not replay.is_past(entry):
-                for _ in replay.advance(entry, record, every=True):
+                for _ in replay.advance(entry, record, all_steps=True):
                     replay.check_values(entry.name)
         if progress:
             progress(done, len(entries))

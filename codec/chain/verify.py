@@ -27,7 +27,7 @@ class Report:
 
     Attributes:
         steps: The steps that restore.
-        problems: Everything that is wrong, as sentences.
+        problems: Everything that is wrong, each as one sentence.
         nbytes: Bytes of all records.
     """
 
@@ -48,7 +48,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
         VanishedError: A record was merged or removed meanwhile.
     """
     steps: set[int] = set()
-    aside: set[int] = set()  # of records that overlap with those that were followed
+    overlapping: set[int] = set()  # steps of records whose steps the replay has passed
     identities: set[str | None] = set()
     problems = []
     replay, failed = Replay(), False
@@ -57,10 +57,10 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
         try:
             record = chain.read(entry)
             if replay.is_past(entry):
-                aside.update(steps_of(record) if entry.kind == "merged" else [entry.step])
+                overlapping.update(steps_of(record) if entry.kind == "merged" else [entry.step])
             else:
                 before = replay.step
-                for position in replay.advance(entry, record, every=True):
+                for position in replay.advance(entry, record, all_steps=True):
                     replay.check_values(entry.name)
                     steps.add(position.step)
                 if not failed and _lacks_steps(chain, entry, record, identities):
@@ -82,7 +82,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
             records.check_whole(chain.where, replay.track)
         except RecordError as exc:
             problems.append(str(exc))
-    for step in sorted(aside - steps):
+    for step in sorted(overlapping - steps):
         try:
             chain.at(step)
             steps.add(step)
@@ -94,10 +94,10 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
 
 
 def _lacks_steps(chain: Chain, entry: Entry, record: Record, identities: set[str | None]) -> bool:
-    """Whether records are missing before the newest base.
+    """Whether this record is the newest base and records are missing before it.
 
-    Before older bases an interrupted compaction may have removed them. identities: of the records
-    before this one.
+    Before older bases an interrupted compaction may have removed some. identities: those of the
+    records before this one.
     """
     if not identities or entry.kind != "base" or record.parent is None:
         return False

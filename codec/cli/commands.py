@@ -41,13 +41,13 @@ Command = Callable[[argparse.Namespace], int]
 
 
 class Progress:
-    """A bar on standard error if that is a terminal; called with done and total."""
+    """A progress bar on standard error if that is a terminal; call it with done and total."""
 
     def __init__(self, label: str, unit: str = "record") -> None:
         self._bar = tqdm(desc=label, unit=unit, leave=False, disable=None)
 
     def __call__(self, done: int, total: int) -> None:
-        """Show how many are done."""
+        """Show that `done` of `total` are done."""
         self._bar.total = total
         self._bar.update(done - self._bar.n)
         if done >= total:
@@ -80,14 +80,11 @@ def info(options: argparse.Namespace) -> int:
 
 
 def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]:
-    """What `info` says about the newest delta: as JSON, and as two sentences.
-
-    The sentences are about its exact part, which no setting makes smaller, and about how far a
-    restart from it would be behind.
-    """
+    """What `info` says about the newest delta: its JSON, a sentence about its exact part, which no
+    setting makes smaller, and a sentence about how far behind a restart would be."""
     try:
         record = chain.read(entry)
-    except (RecordError, ChainError) as exc:  # verify says what is wrong
+    except (RecordError, ChainError) as exc:  # `verify` explains it
         return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}", ""
     tensors = {
         name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
@@ -117,7 +114,7 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
 
 
 def _moments(chain: Chain) -> tuple[dict[str, Any], str]:
-    """The optimizer's tensors that are lossy with a target of their own, by the newest base."""
+    """What `info` says about the optimizer's lossy tensors, by the newest base: JSON, sentence."""
     entry = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
     if entry is None:
         return {}, ""
@@ -125,12 +122,12 @@ def _moments(chain: Chain) -> tuple[dict[str, Any], str]:
         layout = stored_layout(chain.read(entry))
     except (RecordError, ChainError) as exc:
         return {"step": entry.step, "problem": str(exc)}, f"The newest base: {exc}"
-    alone = [t for t in layout.tensors if t.alone]
-    sentence = describe_moments(alone)
+    moments = [t for t in layout.tensors if t.alone]
+    sentence = describe_moments(moments)
     return {
         "step": entry.step,
-        "tensors": {t.name: t.target for t in alone},
-        "float32_bytes": sum(t.track_nbytes for t in alone),
+        "tensors": {t.name: t.target for t in moments},
+        "float32_bytes": sum(t.track_nbytes for t in moments),
     }, sentence[:1].upper() + sentence[1:]
 
 
@@ -183,11 +180,10 @@ def export(options: argparse.Namespace) -> int:
 def compress(options: argparse.Namespace) -> int:
     """Make a chain from a series of .safetensors or .pt files, one step per file.
 
-    With --resume, the chain is continued. Files of steps that it has are compared with it and
-    skipped: bit by bit at a base; the newest of them in everything that is stored exactly. All
-    other files must come after the newest step, except those from before the oldest step of a
-    compacted chain, which are skipped. A file that differs, or that the chain has under another
-    step, is an error; then nothing is written.
+    With --resume, the chain is continued. Files whose steps it has are skipped; those of its bases
+    are compared bit by bit, and the newest one in all that is stored exactly. Files older than the
+    oldest step of a compacted chain are skipped too; all others must come after the newest step. If
+    a file differs, or the chain has it under another step, nothing is written.
     """
     settings = {key: getattr(options, key) for key in KEYS}
     policy = rules(options.policy)
@@ -195,10 +191,10 @@ def compress(options: argparse.Namespace) -> int:
     mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
     with _unused_removed(place.path), _opened(options, policy, settings) as chain:
-        there = Chain(chain.path) if chain.step is not None else None
-        series = _series(mappings, there)
+        existing = Chain(chain.path) if chain.step is not None else None
+        series = _series(mappings, existing)
         _say_series(series, guessed=options.steps is None)
-        planned = plan(series, there, Policy(policy)) if there else Plan([], [], series)
+        planned = plan(series, existing, Policy(policy)) if existing else Plan([], [], series)
         _say_skipped(planned, where)
         new, progress = planned.new, Progress("compressing", "file")
         try:
@@ -256,30 +252,30 @@ def unpack(options: argparse.Namespace) -> int:
 
 
 def _mappings(options: argparse.Namespace) -> list[Series]:
-    """The files by rising step: every way to number them, the usual one first. Raises
+    """The ways to number the files, the usual one first; files by rising step. Raises
     SettingsError."""
     for path in options.files:
         if path.is_dir():
             raise SettingsError(f"{path}: is a directory; name its files")
         kind_of(path)
     if options.steps is not None:
-        found = [numbered(options.files, None if options.steps == "order" else options.steps)]
+        ways = [numbered(options.files, None if options.steps == "order" else options.steps)]
     else:
         try:
-            found = mappings(options.files)
+            ways = mappings(options.files)
         except SettingsError as exc:
             exc.add_note(
                 "give the steps in the order of the files: --steps 0,10,20 or, for 0, 1, 2…, "
                 "--steps order"
             )
             raise
-    for step, _ in found[0]:
+    for step, _ in ways[0]:
         check_step(step, None)
-    return found
+    return ways
 
 
 def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
-    """The mapping that agrees with the chain; says so if it is not the usual one."""
+    """The way to number the files that fits the chain; says so if it is not the usual one."""
     series = mapping_of(mappings, chain.steps if chain else ())
     if chain and series is not mappings[0]:
         say(
@@ -293,10 +289,12 @@ def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
 
 def _say_series(series: Series, guessed: bool) -> None:
     """Say which file is which step; of many files the first few and the last."""
-    shown = series if len(series) <= 6 else [*series[:4], series[-1]]
-    for i, (step, path) in enumerate(shown):
-        if i and i == len(shown) - 1 and len(shown) < len(series):
-            say(f"{'…':>13}  {len(series) - len(shown)} more")
+    first = series if len(series) <= 6 else series[:4]
+    for step, path in first:
+        say(f"step {step:>8}  {path}")
+    if len(first) < len(series):
+        step, path = series[-1]
+        say(f"{'…':>13}  {len(series) - len(first) - 1} more")
         say(f"step {step:>8}  {path}")
     say(f"{len(series)} file{'s' * (len(series) != 1)}")
     if guessed and len(series) == 1:
@@ -331,8 +329,7 @@ def _opened(
 
 @contextmanager
 def _unused_removed(path: str | Path) -> Iterator[None]:
-    """Remove a new directory if the command fails before its first record. A directory that
-    existed before, or that holds anything, stays."""
+    """Remove the new directories that a failed command leaves empty."""
     places = (path, *path.parents) if isinstance(path, Path) else ()
     made = [place for place in places if not os.path.exists(place)]
     try:

@@ -19,30 +19,33 @@ from codec.state.tree import Parts, flatten, value_names
 
 @dataclass(frozen=True)
 class Plan:
-    """The files of a series: those that the chain has, those whose steps were compacted away before
-    its oldest step, and those to append."""
+    """The files of a series, sorted: stored (the chain has their steps), removed (older than the
+    oldest step of a compacted chain), and new (to append)."""
 
     stored: Series
     removed: Series
     new: Series
 
 
-def mapping_of(mappings: Sequence[Series], there: Sequence[int]) -> Series:
-    """The first mapping; another one if that contradicts the steps that are there, and the other
-    has some of them and contradicts none."""
-    usual, *others = mappings
-    if not there or _fits(usual, there):
+def mapping_of(mappings: Sequence[Series], steps: Sequence[int]) -> Series:
+    """The way to number the files that fits a chain with these steps.
+
+    This is the first of the mappings, unless it does not fit, and another one fits and shares a
+    step with the chain.
+    """
+    usual, *unusual = mappings
+    if not steps or _fits(usual, steps):
         return usual
-    known = set(there)
-    fitting = (own for own in others if _fits(own, there) and any(s in known for s, _ in own))
+    chain_steps = set(steps)
+    fitting = (m for m in unusual if _fits(m, steps) and any(step in chain_steps for step, _ in m))
     return next(fitting, usual)
 
 
 def plan(series: Series, chain: Chain, policy: Policy) -> Plan:
-    """Sort out which files the chain has and which to append. Nothing is written.
+    """Find out which files the chain has and which to append. Nothing is written.
 
-    Files of steps that the chain has are compared with it: bit by bit at a base; the newest of them
-    in everything that is stored exactly (names, shapes, dtypes, exact tensors and values).
+    Files whose steps the chain has are compared with it: those of bases bit by bit, and the newest
+    one in all that is stored exactly (names, shapes, dtypes, exact tensors and values).
 
     Args:
         series: The files by rising step.
@@ -51,7 +54,7 @@ def plan(series: Series, chain: Chain, policy: Policy) -> Plan:
 
     Raises:
         SettingsError: A file differs, or the chain's oldest base is that file under another step.
-        StepOrderError: The chain neither has a file nor can append it.
+        StepOrderError: The chain does not have a file's step and cannot append it.
         SourceError: A file cannot be read.
         RecordError, ChainError: The chain cannot be read.
     """
@@ -82,23 +85,24 @@ def plan(series: Series, chain: Chain, policy: Policy) -> Plan:
     return Plan(stored, lacking, new)
 
 
-def _fits(series: Series, there: Sequence[int]) -> bool:
-    known = set(there)
-    return all(step in known or step > there[-1] for step, _ in series)
+def _fits(series: Series, steps: Sequence[int]) -> bool:
+    """Whether a chain with these steps has, or can append, each file."""
+    chain_steps = set(steps)
+    return all(step in chain_steps or step > steps[-1] for step, _ in series)
 
 
 def _check_same(step: int, path: Path, chain: Chain, policy: Policy) -> None:
     """Raise SettingsError if a file differs from this step of the chain."""
-    if found := _difference(path, chain.at(step), policy):
+    if difference := _difference(path, chain.at(step), policy):
         raise SettingsError(
-            f"{path}: differs from step {step} of {chain.where}: {found}; if the file is another "
-            "step, give it with --steps; if it belongs to another series, choose another output; "
-            "--policy has to skip the same names as before"
+            f"{path}: differs from step {step} of {chain.where}: {difference}; if the file is "
+            "another step, give it with --steps; if it belongs to another series, choose another "
+            "output; --policy has to skip the same names as before"
         )
 
 
 def _is_original(position: Position) -> bool:
-    """Whether this is a base of the state as it was given, not one made from deltas."""
+    """Whether this is a base that holds the saved state, not one made from deltas."""
     return position.record.kind == "base" and position.record.replaces is None
 
 
@@ -122,14 +126,15 @@ def _difference(path: Path, position: Position, policy: Policy) -> str:
     return ""
 
 
-def _layout(parts: Parts, known: Layout) -> Layout:
-    """The layout of a file's state. A known layout says what files do not: which tensors are lossy,
-    and their library."""
-    there = {spec.name: spec for spec in known.tensors}
+def _layout(parts: Parts, stored: Layout) -> Layout:
+    """The layout of a file's state. The chain's stored layout adds what files do not say: which
+    tensors are lossy, and their library."""
+    stored_specs = {spec.name: spec for spec in stored.tensors}
     specs = []
     for name, tensor in parts.tensors.items():
         spec = spec_of(name, tensor, lossy=False)
-        if (like := there.get(name)) and (like.dtype, like.shape) == (spec.dtype, spec.shape):
+        like = stored_specs.get(name)
+        if like and (like.dtype, like.shape) == (spec.dtype, spec.shape):
             spec = replace(spec, lossy=like.lossy, library=like.library, family=like.family)
         specs.append(spec)
     return Layout(tuple(specs), parts.structure)

@@ -1,13 +1,12 @@
 """What a rank keeps between saves: tracks of its chunks.
 
-Chunks that got their base together are a bundle: one track, and at most one record a step, because
-a step should cost few files. A chunk that is missing from a save, because its owner has changed,
-gets a delta of zeros. Exact chunks have bundles of their own: what has changed becomes a residual
-where that is smaller, else it leaves its bundle for a new one, whose base has it whole. Where
-nothing has changed no record is written.
+Chunks whose base is one record form a bundle. It has one track and writes at most one record a
+step, so that a step has few files. A chunk that is missing from a save, because its owner has
+changed, gets a delta of zeros. Exact chunks have separate bundles: a changed chunk is stored as a
+residual if that is smaller; otherwise it leaves its bundle for a new one, whose base stores it
+whole. If nothing has changed, no record is written.
 
-The result of a save is kept apart until all ranks have done their part; until then the tracks stay
-where they are.
+A track moves only at the commit, after all ranks have written their part of the save.
 
 Not done here: when all ranks are done, and where files lie (writer, files).
 """
@@ -35,12 +34,12 @@ Put = Callable[[Record, bytes], RecordAt]
 
 
 class Bundle:
-    """Chunks whose base is one record, and their track. They are lossy, or none of them is.
+    """Chunks whose base is one record, and their track: either all lossy or all exact.
 
     Args:
-        track: Where ``at`` leads to.
+        track: The track at record ``at``.
         coding: How deltas of lossy chunks are coded.
-        at: The record that leads to the track.
+        at: The newest record.
         run: The chain's run.
         n: Deltas since the base.
         needs: The records from the base to ``at``.
@@ -64,7 +63,7 @@ class Bundle:
         self._encoder = DeltaEncoder()
 
     def holds(self, spec: TensorSpec) -> bool:
-        """Whether there is a track of this chunk."""
+        """Whether the bundle has a track of this chunk."""
         return self.specs.get(spec.name) == spec
 
     def delta(
@@ -72,61 +71,63 @@ class Bundle:
         values: Mapping[str, Any],
         put: Put,
         allowance: Allowance | None = None,
-        whole: Collection[str] = (),
+        whole_if_changed: Collection[str] = (),
     ) -> WrittenBundle:
-        """Write the difference between the track and these values; the track stays where it is.
+        """Write the difference between the track and these values; the track does not move.
 
-        An exact chunk that takes more as a residual than whole is left out.
+        An exact chunk leaves the bundle if its residual would be larger than the whole chunk.
 
         Args:
             values: Name -> torch tensor, of some or all chunks.
             put: Writes the record.
-            allowance: What the record may take of a budget; None without one.
-            whole: Names of exact chunks that are left out if they have changed.
+            allowance: The record's part of a budget; None without a budget.
+            whole_if_changed: Names of exact chunks that leave the bundle if they have changed.
 
         Raises:
-            BudgetError: The budget holds nothing of chunks that have changed.
+            BudgetError: The budget is too small for any change of these chunks.
             RecordError: The record cannot be read again. Also what ``put`` raises.
         """
         tracker, track = self.tracker, self.tracker.track
-        given = Layout(tuple(t for t in track.layout.tensors if t.name in values))
+        layout = Layout(tuple(t for t in track.layout.tensors if t.name in values))
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
-        arrays = track.arrays | to_arrays(values, given)
-        left = {name for name in whole if not same_bits(track.arrays[name], arrays[name])}
-        arrays |= {name: track.arrays[name] for name in left}
+        arrays = track.arrays | to_arrays(values, layout)
+        leaving = {
+            name for name in whole_if_changed if not same_bits(track.arrays[name], arrays[name])
+        }
+        arrays |= {name: track.arrays[name] for name in leaving}
         delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
-        stays = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
-        left |= delta.exact.keys() - stays.keys()
-        delta = replace(delta, exact=stays)
+        non_finite = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
+        leaving |= delta.exact.keys() - non_finite.keys()
+        delta = replace(delta, exact=non_finite)
         if not (delta.groups or delta.exact or delta.residuals):
-            return WrittenBundle(self, None, self.at, 0, left)
+            return WrittenBundle(self, None, self.at, 0, leaving)
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
         at = put(draft.check(track), draft.data)
-        # What residuals lead to is not kept until the commit: it may be as large as the track.
-        return WrittenBundle(self, replace(delta, known={}), at, len(draft.data), left)
+        # The arrays after the residuals may be as large as the track: they are not kept.
+        return WrittenBundle(self, replace(delta, known={}), at, len(draft.data), leaving)
 
 
 @dataclass(frozen=True)
 class WrittenBundle:
-    """A bundle and the record that it is in after a save.
+    """A bundle in a save that is not committed yet.
 
-    delta: moves the track at the commit; None for a base, or if nothing has changed. nbytes: of a
-    new record. left: names of chunks that are to be stored whole.
+    delta: moves the track at the commit; None for a base, or if nothing has changed. at: the newest
+    record. nbytes: of a new record. leaving: names of chunks that leave the bundle.
     """
 
     bundle: Bundle
     delta: Delta | None
     at: RecordAt
     nbytes: int
-    left: Collection[str] = ()
+    leaving: Collection[str] = ()
 
     @property
     def budgeted_nbytes(self) -> int:
-        """Bytes of its record that a budget pays for."""
+        """Bytes of its record that count for a budget."""
         if self.delta is None:
             return 0
-        alone = nbytes_of(group for group in self.delta.groups if group.tensors[0].alone)
-        return self.nbytes - alone - self.delta.exact_nbytes
+        moment_nbytes = nbytes_of(group for group in self.delta.groups if group.tensors[0].alone)
+        return self.nbytes - moment_nbytes - self.delta.exact_nbytes
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -134,13 +135,13 @@ class WrittenBundle:
         return tuple(at.step for at in self.bundle.needs if at != self.at)
 
     def commit(self) -> Bundle:
-        """The bundle as it is after the save."""
+        """Move the track, and return the bundle after the save."""
         bundle = self.bundle
         if self.delta is not None:
             bundle.tracker.commit(self.delta)
             bundle.at, bundle.n = self.at, bundle.n + 1
             bundle.needs = (*bundle.needs, self.at)
-        bundle.specs = {name: t for name, t in bundle.specs.items() if name not in self.left}
+        bundle.specs = {name: t for name, t in bundle.specs.items() if name not in self.leaving}
         return bundle
 
 
@@ -162,8 +163,8 @@ def bundle_of(
     """A bundle whose track was rebuilt from disk.
 
     Args:
-        replay: Has followed ``needs``, see `Bundle`.
-        names: The chunks that the step has from there; others were stored elsewhere since.
+        replay: Has read the records ``needs``, see `Bundle`.
+        names: The chunks that the step reads from here; others have left the bundle.
         coding: See `Bundle`.
     """
     assert replay.track is not None

@@ -41,18 +41,18 @@ from codec.state.tensors import (
     spec_of,
 )
 
-BYTES = "bytes"  # in the place of offsets, of what is no tensor
-MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a time
-MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader takes
-# First words of names that a flattened optimizer's state has, where nothing else tells.
+BYTES = "bytes"  # instead of offsets, for values that are not tensors
+MAX_NBYTES = 2**28  # of one record's track: a reader rebuilds one at a time
+MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader accepts
+# First words of the names in a flattened optimizer's state.
 STATES = ("state", "param_groups", "opt")
 _NO_BYTES = torch.empty(0, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk to write. item: DCP's. spec: its tensor in a record. data: if it is no tensor, its
-    bytes as a uint8 one."""
+    """A chunk to write. item: DCP's. spec: its tensor in a record. data: the bytes of a value that
+    is not a tensor, as a uint8 tensor."""
 
     item: WriteItem
     name: str
@@ -63,24 +63,24 @@ class Chunk:
 class Rules:
     """Which chunks are lossy.
 
-    Without a pattern the nesting that DCP has flattened decides, as in `codec.Checkpointer`: floats
-    of the model are lossy, except a batch norm's statistics, and so are an optimizer's moments;
-    everything else of an optimizer is exact.
+    Without a pattern, the original nesting of the state decides, as in `codec.Checkpointer`: floats
+    of the model are lossy, except a batch norm's statistics. An optimizer's moments are lossy, and
+    its other tensors are exact.
 
     Args:
         patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
-        has_told_moments: Whether an earlier save has logged that moments are lossy.
+        has_logged_moments: Whether an earlier save has logged that moments are lossy.
 
     Raises:
         SettingsError: A pattern is wrong.
     """
 
     def __init__(
-        self, patterns: Mapping[str, str] | None = None, *, has_told_moments: bool = False
+        self, patterns: Mapping[str, str] | None = None, *, has_logged_moments: bool = False
     ) -> None:
         self._policy = Policy(patterns)
         check_targets(self._policy.targets)
-        self._has_told_moments = has_told_moments
+        self._has_logged_moments = has_logged_moments
         self._is_checked = False
         if SKIP in self._policy.kinds:
             raise SettingsError(
@@ -97,8 +97,8 @@ class Rules:
             self._is_checked = True
 
     def is_exact(self, fqn: str) -> bool:
-        """Whether a pattern says so."""
-        return self._policy.asked(fqn) == EXACT
+        """Whether a pattern makes this tensor exact."""
+        return self._policy.kind_by_pattern(fqn) == EXACT
 
     def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> str:
         """How a tensor is stored: a kind or a target, see `Policy.kind`.
@@ -106,10 +106,10 @@ class Rules:
         Args:
             fqn: Its fully qualified name.
             path: The keys that lead to it in the nested state.
-            is_moment: Whether its `tree_name` is one of `moments_among` all of them.
+            is_moment: Whether `moments_among` finds its `tree_name` among those of the state.
         """
-        if asked := self._policy.asked(fqn):
-            return asked
+        if kind := self._policy.kind_by_pattern(fqn):
+            return kind
         if is_moment:
             return MOMENT
         return EXACT if family(fqn, path) or fqn.endswith(STATISTICS) else LOSSY
@@ -123,42 +123,42 @@ class Rules:
         """
         fqn = item.index.fqn
         if not is_unicode(fqn):
-            raise StateMismatchError(f"names of tensors are strings of Unicode; got {fqn!r}")
+            raise StateMismatchError(f"tensor names must be valid Unicode strings; got {fqn!r}")
         name = name_of(item.index)
         if item.type == WriteItemType.BYTE_IO:
-            held = planner.resolve_data(item)
-            assert not isinstance(held, torch.Tensor)
-            view = held.getbuffer()
+            buffer = planner.resolve_data(item)
+            assert not isinstance(buffer, torch.Tensor)
+            view = buffer.getbuffer()
             data = torch.frombuffer(view, dtype=torch.uint8) if view.nbytes else _NO_BYTES
             return Chunk(item, name, spec_of(name, data, lossy=False), data)
-        told = item.tensor_data
-        assert told is not None, "DCP tells it of every tensor"
-        like = torch.empty((), dtype=told.properties.dtype).expand(told.chunk.sizes)
-        own, known = family(fqn, keys), tree_name(fqn, keys)
-        kind = self.kind(fqn, keys, is_moment=known in moments)
+        plan = item.tensor_data
+        assert plan is not None, "DCP plans each tensor's dtype and shape"
+        like = torch.empty((), dtype=plan.properties.dtype).expand(plan.chunk.sizes)
+        alphabet, path_name = family(fqn, keys), tree_name(fqn, keys)
+        kind = self.kind(fqn, keys, is_moment=path_name in moments)
         if kind not in KINDS:
-            of_optimizer = own != "" and is_of_optimizer(known)
-            own = targeted(kind, name, like.numel(), of_optimizer=of_optimizer)
-        return Chunk(item, name, spec_of(name, like, kind != EXACT, own))
+            of_optimizer = alphabet != "" and is_of_optimizer(path_name)
+            alphabet = targeted(kind, name, like.numel(), of_optimizer=of_optimizer)
+        return Chunk(item, name, spec_of(name, like, kind != EXACT, alphabet))
 
     def describe_moments(self, chunks: Iterable[Chunk]) -> str:
-        """Says once that moments are lossy without a pattern, see there; else ""."""
-        if self._has_told_moments:
+        """A sentence, once, about moments that are lossy without a pattern; otherwise ""."""
+        if self._has_logged_moments:
             return ""
-        asked = self._policy.asked
-        found = describe_moments(c.spec for c in chunks if not asked(c.item.index.fqn))
-        self._has_told_moments = bool(found)
-        return found
+        kind_by_pattern = self._policy.kind_by_pattern
+        sentence = describe_moments(c.spec for c in chunks if not kind_by_pattern(c.item.index.fqn))
+        self._has_logged_moments = bool(sentence)
+        return sentence
 
 
 def tree_name(fqn: str, path: Sequence[Any]) -> str:
-    """The name that `codec.Checkpointer` gives a tensor, or nearly: "optim/state/w/exp_avg"."""
+    """About the name that `codec.Checkpointer` gives a tensor: "optim/state/w/exp_avg"."""
     name = "/".join(map(str, path)).replace(".", "/")
     return f"optimizer/{name}" if len(path) == 1 and _is_flat_state(fqn) else name
 
 
 def family(fqn: str, path: Sequence[Any]) -> str:
-    """Tensors of one family share alphabets: "" for the model's, else the name's last word."""
+    """Tensors of one family share alphabets: "" for the model, otherwise the name's last word."""
     keys = [str(key) for key in path]
     if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:  # {"app": {"model": …}}
         keys = keys[1:]
@@ -182,19 +182,19 @@ def name_of(index: MetadataIndex) -> str:
 
 
 def value_of(chunk: Chunk, planner: SavePlanner) -> torch.Tensor:
-    """The torch tensor, or the bytes as a uint8 one.
+    """The torch tensor, or the bytes as a uint8 tensor.
 
-    Raises StateMismatchError for another shape or dtype than was planned.
+    Raises StateMismatchError if shape or dtype differ from the plan.
     """
     if chunk.data is not None:
         return chunk.data
     value = planner.resolve_data(chunk.item)
     assert isinstance(value, torch.Tensor)
-    found = spec_of(chunk.name, value, chunk.spec.lossy, chunk.spec.family)
-    if found != chunk.spec:
+    spec = spec_of(chunk.name, value, chunk.spec.lossy, chunk.spec.family)
+    if spec != chunk.spec:
         raise StateMismatchError(
             f"tensor {chunk.name!r} was planned as {chunk.spec.dtype} {chunk.spec.shape}, and the "
-            f"planner gives {found.dtype} {found.shape}"
+            f"planner gives {spec.dtype} {spec.shape}"
         )
     return value
 
@@ -204,8 +204,8 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
 
     def memory(chunk: Chunk) -> Hashable:
         value = planner.resolve_data(chunk.item)
-        seen = fingerprint(value) if isinstance(value, torch.Tensor) else ()
-        return seen if seen and can_share(seen) else None
+        mark = fingerprint(value) if isinstance(value, torch.Tensor) else ()
+        return mark if mark and can_share(mark) else None
 
     def kind(chunk: Chunk) -> Hashable:
         return chunk.spec.dtype, chunk.spec.shape
@@ -215,8 +215,8 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     alike = [c for c in chunks if c.spec.lossy and kind(c) in kinds]
     if not alike:
         return list(chunks)
-    known = set(map(memory, exact)) - {None}
-    tied = {c.name for c in alike if memory(c) in known}
+    exact_memory = set(map(memory, exact)) - {None}
+    tied = {c.name for c in alike if memory(c) in exact_memory}
     return [
         replace(c, spec=replace(c.spec, lossy=False, family="")) if c.name in tied else c
         for c in chunks
@@ -229,13 +229,15 @@ def copy_with_ties(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
     Args:
         state: The state.
         copied: DCP's copy of it.
-        firsts: Memory -> the copy of the first tensor there; filled on the way.
+        firsts: Memory -> the copy of its first tensor; is filled here.
     """
     if isinstance(state, torch.Tensor):
         local = state.to_local() if isinstance(state, DTensor) else state
-        seen = fingerprint(local)
-        spread = getattr(state, "placements", None)
-        return firsts.setdefault((seen, state.shape, spread), copied) if can_share(seen) else copied
+        mark = fingerprint(local)
+        if not can_share(mark):
+            return copied
+        placements = getattr(state, "placements", None)
+        return firsts.setdefault((mark, state.shape, placements), copied)
     if isinstance(state, Mapping):
         return {key: copy_with_ties(value, copied[key], firsts) for key, value in state.items()}
     if isinstance(state, list | tuple) and type(copied) in (list, tuple):
@@ -246,7 +248,7 @@ def copy_with_ties(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
 
 
 def fit_records(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
-    """Split things with their bytes, in order, into groups that fit into one record."""
+    """Split pairs (thing, bytes), in order, into groups of things that fit into one record."""
     group: list[Any] = []
     nbytes = 0
     for thing, size in sizes:

@@ -3,8 +3,8 @@
     run/step-9/__0_5f0c….base.safetensors      <- parent of
     run/step-10/__0_a81b….delta.safetensors
 
-A record names the directory and file of its parent. Both must be names, not paths, and digests tell
-whether it is the right file. Directories that move together stay readable.
+A record names the directory and file of its parent. Both must be names, not paths, and its digest
+shows whether it is the right file. Directories that move together stay readable.
 
 Not done here: what is in a record (record), which records a chunk is in (bundles).
 """
@@ -23,11 +23,11 @@ from codec.chain.replay import Replay
 from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
 from codec.record import record as records
 from codec.record.record import Place, Record
-from codec.storage.directory import publish
+from codec.storage.directory import fsync_directory, publish
 from codec.storage.location import path_text
 from codec.storage.source import Entry
 
-ROOM = 2**28  # bytes of records in memory on the way to a base; what is beyond is read twice
+MAX_BUFFERED = 2**28  # bytes of records in memory on the way to a base; others are read twice
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
@@ -37,7 +37,7 @@ _MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 @dataclass(frozen=True)
 class RecordAt:
-    """A record: the name of its step's directory, that of its file, and its digest."""
+    """Where a record is: the names of its step's directory and of its file, and its digest."""
 
     step: str
     file: str
@@ -46,7 +46,7 @@ class RecordAt:
 
 @dataclass(frozen=True)
 class BesidePlace(Place):
-    """A place whose parent lies in another directory, ``at``."""
+    """A place whose parent record, ``at``, lies in another directory."""
 
     at: RecordAt | None = None
 
@@ -56,9 +56,9 @@ class BesidePlace(Place):
 
 
 def directory(path: str | os.PathLike[str]) -> Path:
-    """The absolute directory of a step, without links: run/latest may point elsewhere tomorrow.
+    """The absolute directory of a step, with links resolved: run/latest may point elsewhere later.
 
-    Raises SettingsError for a URL, and for anything else that is no path.
+    Raises SettingsError for a URL, and for anything else that is not a path.
     """
     text = path_text(path)
     if _URL.match(text):
@@ -75,12 +75,12 @@ def mark_of(step: Path, rank: int | None) -> Path:
 
 
 def marks(step: Path) -> list[Path]:
-    """All such files of a step."""
+    """The files that say that a step is whole, or a rank's part of it."""
     return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
 
 
 def is_of(name: str, rank: int | None) -> bool:
-    """Whether a file is a record of this rank, or of any if it is None."""
+    """Whether a file is a record of this rank; of any rank if it is None."""
     return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
 
 
@@ -100,15 +100,15 @@ def read(run: Path, at: RecordAt, why: str = "") -> Record:
         why: Who needs it, for messages.
 
     Raises:
-        ParentError: It is missing.
+        ParentError: The record is missing.
         ChainError: The disk cannot read it.
-        RecordError: It is damaged, or another one.
+        RecordError: It is damaged, or has another digest.
     """
     path = run / at.step / at.file
     try:
         data = path.read_bytes()
     except FileNotFoundError as exc:
-        raise ParentError(f"{path}: is missing{_lost(run, [at.step])}{why}") from exc
+        raise ParentError(f"{path}: is missing{_describe_missing(run, [at.step])}{why}") from exc
     except OSError as exc:
         raise ChainError(f"{path}: cannot be read: {exc}") from exc
     record = records.load(data, str(path))
@@ -117,24 +117,24 @@ def read(run: Path, at: RecordAt, why: str = "") -> Record:
     return record
 
 
-def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
-    """Raise ParentError if directories of steps are missing, with their names."""
-    if gone := missing(run, steps):
-        raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
+def check_steps_exist(run: Path, steps: Iterable[str], where: Path) -> None:
+    """Raise ParentError, with their names, if directories of steps are missing."""
+    if missing := missing_steps(run, steps):
+        raise ParentError(f"{where}: cannot be read{_describe_missing(run, missing)}")
 
 
-def missing(run: Path, steps: Iterable[str]) -> list[str]:
+def missing_steps(run: Path, steps: Iterable[str]) -> list[str]:
     """The names of steps that have no directory."""
     return sorted({step for step in steps if not (run / step).is_dir()})
 
 
-def is_there(run: Path, records: Iterable[RecordAt]) -> bool:
-    """Whether all these files exist; a directory may be a new one with an old name."""
+def all_exist(run: Path, records: Iterable[RecordAt]) -> bool:
+    """Whether the files of these records exist; a directory may be a new one with an old name."""
     return all((run / at.step / at.file).is_file() for at in records)
 
 
 def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
-    """Rebuild the track that a record leads to; every digest is checked.
+    """Rebuild the track at a record; all digests are checked.
 
     Returns:
         The replay, and the records from the base to this one.
@@ -142,17 +142,17 @@ def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     Raises:
         ChainError, RecordError: As for `read`, for each record back to the base.
     """
-    record, needs, room = read(run, at), [at], ROOM
-    way: list[Record | None] = []  # from here to the base
+    record, needs, free = read(run, at), [at], MAX_BUFFERED
+    deltas: list[Record | None] = []  # from this record to the base; None: to be read again
     while record.kind != "base":
-        room -= record.nbytes
-        way.append(record if room >= 0 else None)
+        free -= record.nbytes
+        deltas.append(record if free >= 0 else None)
         needs.append(_parent(record))
         record = read(run, needs[-1], f"; {record.where} builds on it")
     replay = Replay()
-    for each in reversed(needs):
-        if each is not needs[-1]:  # the base is at hand
-            record = way.pop() or read(run, each)
+    for need in reversed(needs):
+        if need is not needs[-1]:  # the base was read last
+            record = deltas.pop() or read(run, need)
         entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
         for _ in replay.advance(entry, record):
             pass
@@ -161,44 +161,36 @@ def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     return replay, tuple(reversed(needs))
 
 
-def fsync_directory(path: Path) -> None:
-    """Make the names in a directory durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents; all names but its own are durable. Raises OSError."""
-    new = [above for above in path.parents if not above.exists()]
+    """Make a directory and its parents; the parents' names are durable. Raises OSError."""
+    new = [parent for parent in path.parents if not parent.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for above in new:
-        fsync_directory(above.parent)
+    for parent in new:
+        fsync_directory(parent.parent)
 
 
 def is_name(text: Any) -> bool:
-    """Whether a directory can have this name: no path, not empty."""
+    """Whether a directory can have this name: it is not empty and not a path."""
     return (
         isinstance(text, str) and text not in ("", ".", "..") and not {"/", "\\", "\0"} & set(text)
     )
 
 
 def _parent(record: Record) -> RecordAt:
-    told = record.metadata.get(PARENT)
-    pair = told if isinstance(told, list) and len(told) == 2 else ["", ""]
+    parent = record.metadata.get(PARENT)
+    pair = parent if isinstance(parent, list) and len(parent) == 2 else ["", ""]
     fits = is_name(pair[0]) and isinstance(pair[1], str) and _FILE.fullmatch(pair[1])
     if record.kind != "delta" or not fits or record.parent is None:
         raise MalformedRecordError(
-            record.where, "a delta that names its parent's directory and file", short(told)
+            record.where, "a delta that names its parent's directory and file", short(parent)
         )
     return RecordAt(pair[0], pair[1], record.parent)
 
 
-def _lost(run: Path, steps: Iterable[str]) -> str:
-    gone = missing(run, steps)
-    if not gone:
+def _describe_missing(run: Path, steps: Iterable[str]) -> str:
+    missing = missing_steps(run, steps)
+    if not missing:
         return ""
-    names = ", ".join(gone[:10]) + (f" and {len(gone) - 10} more" if len(gone) > 10 else "")
+    names = ", ".join(missing[:10])
+    names += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return f": {run} no longer holds {names}; put back what was moved or removed from there"

@@ -1,6 +1,6 @@
-"""One rank's part of a save: its plan becomes records; its state changes only with the commit.
+"""One rank's part of a save: its plan becomes records. The rank's state changes only at the commit.
 
-Also how DCP's metadata names records. Not done here: DCP's protocol (writer).
+Also reads how DCP's metadata names records. Not done here: DCP's protocol (writer).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codec.state.tensors import Layout
 
 from .bundles import Bundle, WrittenBundle, new_bundle
 from .chunks import Chunk, Rules, fit_records, tree_name, value_of, with_ties
-from .files import RecordAt, is_name, is_of, is_there, missing, write
+from .files import RecordAt, all_exist, is_name, is_of, missing_steps, write
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ class RankState:
 
     Attributes:
         bundles: Its chunks and their tracks.
-        n: Saves since one that needs no other directory; -1 before the first. The same on all
-            ranks, whether they had chunks in a save or not.
+        n: Saves since the last one that needs no other directory; -1 before the first save. The
+            same on all ranks, whether they had chunks in a save or not.
     """
 
     bundles: list[Bundle] = field(default_factory=list)
@@ -53,14 +53,14 @@ class RankSave:
     """One rank's part of a save, to be committed once all ranks are done.
 
     Attributes:
-        moved: The bundles with their records.
+        bundles: The rank's bundles after the save.
         results: What DCP gets.
-        nbytes: Bytes of its records.
-        written: Where they lie.
+        nbytes: Bytes of the new records.
+        written: The new records.
         n: See `RankState`.
     """
 
-    moved: list[WrittenBundle] = field(default_factory=list)
+    bundles: list[WrittenBundle] = field(default_factory=list)
     results: list[WriteResult] = field(default_factory=list)
     nbytes: int = 0
     written: list[RecordAt] = field(default_factory=list)
@@ -68,7 +68,7 @@ class RankSave:
 
     def commit(self) -> RankState:
         """Advance the tracks; returns the rank's state after the save."""
-        return RankState([moved.commit() for moved in self.moved], self.n)
+        return RankState([bundle.commit() for bundle in self.bundles], self.n)
 
 
 class RankWriter:
@@ -94,8 +94,8 @@ class RankWriter:
         """Write the records.
 
         Raises:
-            BudgetError: The budget holds nothing of chunks that have changed.
-            DTypeError, StateMismatchError: A tensor that cannot be stored.
+            BudgetError: The budget is too small for any change of a bundle's chunks.
+            DTypeError, StateMismatchError: A tensor cannot be stored.
             RecordError: A record cannot be read again.
             WriteError: The disk refuses.
         """
@@ -106,75 +106,78 @@ class RankWriter:
         chunks = with_ties(chunks, self._rules, planner)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
-        left = self._deltas(chunks, planner)
-        self._bases([c for c in left if c.spec.lossy], planner)
-        self._bases([c for c in left if not c.spec.lossy], planner)
+        whole = self._deltas(chunks, planner)
+        self._bases([c for c in whole if c.spec.lossy], planner)
+        self._bases([c for c in whole if not c.spec.lossy], planner)
         return self.part
 
     def _deltas(self, chunks: Sequence[Chunk], planner: SavePlanner) -> Iterable[Chunk]:
         """Write the deltas of chunks that have a track; a budget is divided among the lossy ones.
 
-        Returns the others, and those that have to be stored whole.
+        Returns the chunks to be stored whole: those without a track, and those that left a bundle.
         """
-        left = {chunk.name: chunk for chunk in chunks}
-        known: list[tuple[Bundle, list[Chunk]]] = []
+        whole = {chunk.name: chunk for chunk in chunks}
+        tracked: list[tuple[Bundle, list[Chunk]]] = []
         for bundle in self._before.bundles:
-            own = [c for c in left.values() if bundle.holds(c.spec)]
-            if own:  # others have gone elsewhere: their track is no longer of use
-                known.append((bundle, own))
-                names = {c.name for c in own}
-                left = {name: c for name, c in left.items() if name not in names}
-        sizes = [Layout(tuple(c.spec for c in own)).lossy_nbytes for _, own in known]
+            members = [c for c in whole.values() if bundle.holds(c.spec)]
+            if members:  # other bundles are dropped: another rank has their chunks now
+                tracked.append((bundle, members))
+                whole = {name: c for name, c in whole.items() if not bundle.holds(c.spec)}
+        sizes = [Layout(tuple(c.spec for c in members)).lossy_nbytes for _, members in tracked]
         shared = None
         if self._coding.budget is not None:
             shared = SharedBudget(self._coding.budget, sum(sizes))
-        moved: dict[int, WrittenBundle] = {}
-        for i in sorted(range(len(known)), key=lambda i: sizes[i]) if shared else range(len(known)):
-            bundle, own = known[i]
-            values = {c.name: value_of(c, planner) for c in own}
+        written: dict[int, WrittenBundle] = {}
+        order = range(len(tracked))
+        for i in sorted(order, key=lambda i: sizes[i]) if shared else order:
+            bundle, members = tracked[i]
+            values = {c.name: value_of(c, planner) for c in members}
             allowance = shared.allowance(sizes[i]) if shared else None
             try:
-                # Pickles are small: they share a file with what else is stored whole.
-                pickles = {c.name for c in own if c.data is not None}
-                moved[i] = bundle.delta(values, self._put, allowance, pickles)
+                # Changed pickles are small: they share a file with other chunks stored whole.
+                pickles = {c.name for c in members if c.data is not None}
+                written[i] = bundle.delta(values, self._put, allowance, pickles)
             except BudgetError as exc:
                 raise BudgetError(f"{self._step}, rank {self._rank}: {exc}") from exc
             if shared and sizes[i]:
-                shared.spend(sizes[i], moved[i].budgeted_nbytes)
-        for i, (_, own) in enumerate(known):
-            left |= {c.name: c for c in own if c.name in moved[i].left}
-            self._note(moved[i], [c for c in own if c.name not in moved[i].left])
-        return left.values()
+                shared.spend(sizes[i], written[i].budgeted_nbytes)
+        for i, (_, members) in enumerate(tracked):
+            leaving = written[i].leaving
+            whole |= {c.name: c for c in members if c.name in leaving}
+            self._note(written[i], [c for c in members if c.name not in leaving])
+        return whole.values()
 
     def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
-        """Write bases of chunks without a track: all of them are lossy, or none is."""
-        together: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
+        """Write bases of these chunks: either all lossy or all exact."""
+        families: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
         for chunk in chunks:
-            together.setdefault(first_of(chunk.name) or chunk.name, []).append(chunk)
-        new = ((pair, sum(c.spec.track_nbytes for c in pair)) for pair in together.values())
-        for pairs in fit_records(new):
+            families.setdefault(first_of(chunk.name) or chunk.name, []).append(chunk)
+        sizes = ((pair, sum(c.spec.track_nbytes for c in pair)) for pair in families.values())
+        for pairs in fit_records(sizes):
             group = [c for pair in pairs for c in pair]
             values = {c.name: value_of(c, planner) for c in group}
             specs = [c.spec for c in group]
             self._note(new_bundle(specs, values, self._coding, self._put), group)
 
-    def _note(self, moved: WrittenBundle, chunks: Sequence[Chunk]) -> None:
+    def _note(self, written: WrittenBundle, chunks: Sequence[Chunk]) -> None:
+        """Add a bundle with these chunks to the rank's part."""
         if not chunks:  # all of them have left
             return
-        self.part.moved.append(moved)
-        self.part.nbytes += moved.nbytes
-        item, nbytes = self._item(moved.at, moved.needs), moved.nbytes
+        self.part.bundles.append(written)
+        self.part.nbytes += written.nbytes
+        item, nbytes = self._item(written.at, written.needs), written.nbytes
         for chunk in chunks:
             self._result(chunk, item, nbytes)
             nbytes = 0
 
     def _result(self, chunk: Chunk, item: Mapping[str, Any], nbytes: int) -> None:
-        """nbytes: of the record, with the first of its chunks only."""
+        """Add a chunk's result. nbytes: of the record with its first chunk, 0 with the others."""
         index: MetadataIndex = chunk.item.index
         self.part.results.append(WriteResult(index, nbytes, {"of": item, "tensor": chunk.name}))
 
     def _item(self, at: RecordAt, needs: tuple[str, ...]) -> Mapping[str, Any]:
-        """A record as DCP pickles it, in Python's own types. step: None in the directory itself."""
+        """A record for DCP's metadata, a pickle of plain Python types. step: None if the record is
+        in this step's directory."""
         step = None if at.step == self._step.name else at.step
         return {"file": at.file, "digest": at.digest, "step": step, "needs": needs}
 
@@ -185,25 +188,26 @@ class RankWriter:
 
 
 def check_written(step: Path, results: list[list[WriteResult]]) -> None:
-    """Raise WriteError unless all is there that the ranks have written, and that it builds on."""
-    every = [read_item(each.storage_data, step)[:2] for part in results for each in part]
-    steps = {name for at, names in every for name in (at.step, *names)}
-    if lost := missing(step.parent, steps):
+    """Raise WriteError unless the ranks' records exist, and the steps that they build on."""
+    items = [read_item(result.storage_data, step)[:2] for part in results for result in part]
+    steps = {name for at, names in items for name in (at.step, *names)}
+    if removed := missing_steps(step.parent, steps):
         raise WriteError(
-            f"{step}: builds on {lost[0]}, which was removed meanwhile; wait for a save before you "
-            "remove steps, and keep what codec.dcp.needed names"
+            f"{step}: builds on {removed[0]}, which was removed meanwhile; wait for a save before "
+            "you remove steps, and keep what codec.dcp.needed names"
         )
-    records = {at for at, _ in every}
-    gone = sorted(f"{at.step}/{at.file}" for at in records if not is_there(step.parent, [at]))
-    if gone:
+    records = {at for at, _ in items}
+    missing = sorted(f"{at.step}/{at.file}" for at in records if not all_exist(step.parent, [at]))
+    if missing:
         raise WriteError(
-            f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
-            "whole; is another job saving to this directory? Give each its own"
+            f"{step}: {missing[0]} was removed before the step was whole ({len(missing)} of this "
+            "save's records are missing); is another job saving to this directory? Give each job "
+            "its own directory"
         )
 
 
 def read_item(item: Any, step: Path) -> tuple[RecordAt, tuple[str, ...], str]:
-    """Where an item of DCP's metadata says that its chunk is.
+    """Where a chunk is, by its item in DCP's metadata.
 
     Returns:
         The record, the names of other directories that lead to it, and the chunk's name there.
@@ -217,7 +221,7 @@ def read_item(item: Any, step: Path) -> tuple[RecordAt, tuple[str, ...], str]:
         needs, tensor = tuple(of["needs"]), item["tensor"]
         names = all(map(is_name, (at.step, *needs))) and is_of(at.file, None)
         if not names or not isinstance(at.digest, str) or not isinstance(tensor, str):
-            raise TypeError("names that are none")
+            raise TypeError("invalid names")
     except (TypeError, KeyError) as exc:
         raise SourceError(
             f"{step}: was not written by a ChainWriter; load it with DCP's own reader"

@@ -31,20 +31,20 @@ from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
 from .bundles import bundle_of
-from .files import RecordAt, check_there, directory, is_of, mark_of, marks, rebuild
+from .files import RecordAt, check_steps_exist, directory, is_of, mark_of, marks, rebuild
 from .rank_writer import RankState, read_item
 
 
 class ChainReader(FileSystemReader):
     """For `dcp.load`, on any number of ranks and for any sharding.
 
-    A step's `.metadata` is DCP's pickle: load it only from people you trust. Records are checked:
-    bytes, parents, tracks. A load raises, wrapped by DCP: ChainNotFoundError if there is no whole
-    checkpoint, SourceError for a step that plain DCP wrote, ParentError for a missing directory,
-    RecordError, ChainError.
+    A step's `.metadata` is a pickle, written by DCP: load it only from people you trust. Records
+    are checked: bytes, parents, tracks. A load raises, wrapped by DCP: ChainNotFoundError if there
+    is no whole checkpoint, SourceError for a step that plain DCP wrote, ParentError for a missing
+    directory, RecordError, ChainError.
 
     Args:
-        path: A step's directory; those that it builds on lie beside it, see `needed`.
+        path: A step's directory, beside the directories that it builds on, see `needed`.
 
     Raises:
         SettingsError: The path is a URL.
@@ -52,7 +52,7 @@ class ChainReader(FileSystemReader):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(directory(path))
-        self._failure: ChainError | None = None  # of the look at what all ranks share
+        self._failure: ChainError | None = None  # from reading the metadata of all ranks
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Set the directory of the next load. Raises SettingsError."""
@@ -66,7 +66,7 @@ class ChainReader(FileSystemReader):
         """
         rank = kwargs.get("rank")
         try:
-            found = self._metadata(*args, **kwargs)
+            metadata = self._metadata(*args, **kwargs)
         except ChainError as exc:
             if rank is None:
                 self._failure = exc
@@ -76,7 +76,7 @@ class ChainReader(FileSystemReader):
                 raise
             return _Unreadable(exc if isinstance(first, ChainNotFoundError) else first)
         self._failure = None
-        return found
+        return metadata
 
     def _metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         rank = kwargs.get("rank")
@@ -84,7 +84,7 @@ class ChainReader(FileSystemReader):
             return super().read_metadata(*args, **kwargs)
         except FileNotFoundError as exc:
             raise ChainNotFoundError(_no_metadata(Path(self.path), rank)) from exc
-        except Exception as exc:  # a pickle that is cut short can raise anything
+        except Exception as exc:  # a truncated pickle can raise anything
             raise ChainError(
                 f"{mark_of(Path(self.path), rank)}: DCP's metadata cannot be read: {exc!r}; load "
                 "another step, or put this file back from a copy"
@@ -93,39 +93,39 @@ class ChainReader(FileSystemReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fill the planner's tensors. Raises ChainError if it asks for more than was saved."""
         step = Path(self.path)
-        if not self.use_collectives and (less := self._unfilled(plan, planner)):
+        if not self.use_collectives and (names := self._unfilled(plan, planner)):
             raise ChainError(
                 f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
-                f"this load asks for of {short(less)}; load on as many ranks, with the same shards"
+                f"this load asks for of {short(names)}; load on as many ranks, with the same shards"
             )
-        wanted: dict[RecordAt, dict[str, list[ReadItem]]] = {}
+        items_by_record: dict[RecordAt, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
-            at, names, tensor = read_item(self.storage_data[item.storage_index], step)
-            needs |= {at.step, *names}
-            wanted.setdefault(at, {}).setdefault(tensor, []).append(item)
-        check_there(step.parent, needs, step)
-        for at, tensors in wanted.items():
+            at, steps, tensor = read_item(self.storage_data[item.storage_index], step)
+            needs |= {at.step, *steps}
+            items_by_record.setdefault(at, {}).setdefault(tensor, []).append(item)
+        check_steps_exist(step.parent, needs, step)
+        for at, tensors in items_by_record.items():
             self._read(rebuild(step.parent, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
 
     def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
-        """Names of tensors that this load would fill only in part: DCP leaves the rest as it is.
+        """Names of tensors that this load would fill only in part: DCP would not complain.
 
-        None for a planner without a state_dict.
+        Empty for a planner without a state_dict.
         """
-        known = {index.fqn for index in self.storage_data}
-        left: dict[str, int] = {}
+        saved = {index.fqn for index in self.storage_data}
+        unfilled: dict[str, int] = {}  # name -> elements
         for name, value in getattr(planner, "state_dict", {}).items():
-            if name in known and isinstance(value, torch.Tensor):
+            if name in saved and isinstance(value, torch.Tensor):
                 local = value.to_local() if isinstance(value, DTensor) else value
-                left[name] = 0 if hasattr(local, "local_shards") else local.numel()
+                unfilled[name] = 0 if hasattr(local, "local_shards") else local.numel()
         for item in plan.items:
-            if item.dest_index.fqn in left:
-                left[item.dest_index.fqn] -= math.prod(item.lengths)
-        return [name for name, n in left.items() if n > 0]
+            if item.dest_index.fqn in unfilled:
+                unfilled[item.dest_index.fqn] -= math.prod(item.lengths)
+        return [name for name, n in unfilled.items() if n > 0]
 
     def _read(
         self,
@@ -134,10 +134,11 @@ class ChainReader(FileSystemReader):
         tensors: Mapping[str, list[ReadItem]],
         planner: LoadPlanner,
     ) -> None:
+        """Copy the items, by tensor, from a record's track to the planner's tensors."""
         assert replay.track is not None
         specs = {t.name: t for t in replay.track.layout.tensors}
-        asked = Layout(tuple(specs[name] for name in tensors if name in specs))
-        arrays = bounded(replay.track.arrays, asked)
+        layout = Layout(tuple(specs[name] for name in tensors if name in specs))
+        arrays = bounded(replay.track.arrays, layout)
         for name, items in tensors.items():
             if name not in specs:
                 raise MalformedRecordError(at.file, f"a chunk {name!r}", f"{len(specs)} others")
@@ -146,19 +147,19 @@ class ChainReader(FileSystemReader):
                 if item.type == LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(array.tobytes()))
                     continue
-                reach = [o + n for o, n in zip(item.storage_offsets, item.lengths)]
-                if len(reach) != len(spec.shape) or any(r > n for r, n in zip(reach, spec.shape)):
-                    raise MalformedRecordError(at.file, f"{name!r} up to {reach}", f"{spec.shape}")
-                part: tuple[Any, ...] = tuple(slice(r - n, r) for r, n in zip(reach, item.lengths))
-                taken = {name: array[(*part, ...)]}  # no more of a large chunk is copied
-                layout = Layout((replace(spec, shape=tuple(item.lengths)),))
+                ends = [o + n for o, n in zip(item.storage_offsets, item.lengths)]
+                if len(ends) != len(spec.shape) or any(e > n for e, n in zip(ends, spec.shape)):
+                    raise MalformedRecordError(at.file, f"{name!r} up to {ends}", f"{spec.shape}")
+                box: tuple[Any, ...] = tuple(slice(e - n, e) for e, n in zip(ends, item.lengths))
+                part = {name: array[(*box, ...)]}  # only this part of a large chunk is copied
+                part_layout = Layout((replace(spec, shape=tuple(item.lengths)),))
                 target = planner.resolve_tensor(item).detach()
-                target.copy_(from_arrays(taken, layout)[name])
+                target.copy_(from_arrays(part, part_layout)[name])
                 planner.commit_tensor(item, target)
 
 
 class _Unreadable(Metadata):
-    """Stands for metadata that cannot be read: every field raises the reason."""
+    """Stands for metadata that cannot be read: each field raises the reason."""
 
     def __init__(self, reason: ChainError) -> None:
         self.reason = reason
@@ -171,13 +172,13 @@ class _Unreadable(Metadata):
 
 
 def _no_metadata(step: Path, rank: int | None) -> str:
-    """Says why a directory has no whole checkpoint; for one rank if each saved by itself."""
+    """Why a directory has no whole checkpoint. rank: of a save without collectives, or None."""
     if not step.is_dir():
         return f"{step}: there is no such directory"
-    if others := [mark.name for mark in marks(step)]:
+    if names := [mark.name for mark in marks(step)]:
         return (
-            f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(others)} "
-            f"others, {short(others)}: these ranks saved without collectives, each for itself; "
+            f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(names)} "
+            f"others, {short(names)}: these ranks saved without collectives, each for itself; "
             "load on as many ranks, or another step where this rank's save failed"
         )
     text = f"{step}: holds no whole checkpoint: a save that failed leaves no .metadata"
@@ -186,7 +187,7 @@ def _no_metadata(step: Path, rank: int | None) -> str:
 
 
 def needed(path: str | os.PathLike[str]) -> list[Path]:
-    """The directories that a step builds on, with its own: it loads without any others.
+    """The directories that a step needs to be loaded: its own, and those that it builds on.
 
     Raises:
         ChainNotFoundError: There is no whole checkpoint.
@@ -206,10 +207,9 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
 def newest_step(path: str | os.PathLike[str]) -> Path | None:
     """The directory of the newest complete step of a training, to load or to resume from.
 
-    A step is complete once its `.metadata` is there, which DCP writes last. The last number in a
+    A step is complete once it has its `.metadata`, which DCP writes last. The last number in a
     directory's name decides which step is the newest: "step-10" comes after "step-9". Directories
-    without a number do not count, nor do steps that each rank saved by itself
-    (use_collectives=False). Nothing is unpickled.
+    without a number do not count, nor do steps saved without collectives. Nothing is unpickled.
 
     Args:
         path: The directory that holds the steps' directories.
@@ -252,16 +252,16 @@ def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
 
 
 def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
-    reader, alone = ChainReader(step), not (step / ".metadata").exists()
-    data = reader.read_metadata(**({"rank": rank} if alone else {})).storage_data or {}
-    kept = RankState(n=0)
-    found: dict[RecordAt, list[str]] = {}
-    for item in data.values():
-        at, names, tensor = read_item(item, step)
-        kept.n = max(kept.n, len(names))  # of all ranks: they write their next base together
+    by_rank = not (step / ".metadata").exists()  # saved without collectives
+    metadata = ChainReader(step).read_metadata(**({"rank": rank} if by_rank else {}))
+    state = RankState(n=0)
+    chunks: dict[RecordAt, list[str]] = {}
+    for item in (metadata.storage_data or {}).values():
+        at, steps, name = read_item(item, step)
+        state.n = max(state.n, len(steps))  # of all ranks: they write their next base together
         if is_of(at.file, rank):
-            found.setdefault(at, []).append(tensor)
-    for at, tensors in found.items():
+            chunks.setdefault(at, []).append(name)
+    for at, names in chunks.items():
         replay, needs = rebuild(step.parent, at)
-        kept.bundles.append(bundle_of(replay, needs, tensors, coding))
-    return kept
+        state.bundles.append(bundle_of(replay, needs, names, coding))
+    return state

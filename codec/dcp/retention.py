@@ -1,12 +1,12 @@
-"""Removes old steps: the newest whole ones stay, and what they build on.
+"""Removes old steps. The newest whole steps stay, and those that they build on.
 
-Each run, a directory of steps, is counted by itself: a writer that goes on elsewhere leaves what it
-has saved before.
+Steps are counted within one run, a directory of steps: a writer that moves to another run leaves
+its earlier steps.
 
-Only steps of the writer's own training are removed: those it has saved, the step it resumed from,
-and those before that. Each step's directory lists them, in EARLIER. Other steps stay, with all that
-they build on. A step loses its metadata if only some of its records are still needed: every step
-with metadata can be loaded.
+Only steps of the writer's own training are removed: those that it saved, the step that it resumed
+from, and the steps before. Each step's directory lists them, in EARLIER. Other steps stay, with all
+that they build on. If only some records of an old step are still needed, they stay without their
+metadata. So each step with metadata can be loaded.
 
 Not done here: when a newer step is whole (writer), what a step builds on (reader).
 """
@@ -20,13 +20,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codec.errors import ChainError, SettingsError, SourceError
-from codec.storage.directory import TEMPORARY, publish
+from codec.storage.directory import TEMPORARY, fsync_directory, publish
 
-from .files import fsync_directory, is_name, is_of, marks
+from .files import is_name, is_of, marks
 from .reader import needed
 
 EARLIER = ".earlier-steps.json"  # names of directories, oldest first
-MOST_EARLIER = 2**20  # bytes
+MAX_EARLIER = 2**20  # bytes
 
 _log = logging.getLogger(__name__)
 
@@ -43,13 +43,13 @@ class Retention:
 
     def resume(self, step: Path) -> None:
         """Go on from a step of this training. Raises what `needed` raises."""
-        before = _earlier(step)
-        before += [path for path in needed(step) if path not in before]
-        own = [path for path in before if path != step] + [step]
-        self._steps = own + [path for path in self._steps if path not in own]
+        earlier = _earlier(step)
+        earlier += [path for path in needed(step) if path not in earlier]
+        steps = [path for path in earlier if path != step] + [step]
+        self._steps = steps + [path for path in self._steps if path not in steps]
 
     def begin(self, step: Path) -> None:
-        """Add a step, the newest."""
+        """Add the newest step."""
         self.forget(step)
         self._steps.append(step)
 
@@ -65,9 +65,9 @@ class Retention:
         publish(step / EARLIER, lambda file: file.write(data), overwrite=True)
 
     def remove_old(self, ranks: int) -> None:
-        """Remove what is not needed any more; what cannot be removed stays, and is logged.
+        """Remove steps that are no longer needed; failures are logged.
 
-        ranks: How many save, for steps where each rank writes metadata of its own.
+        ranks: How many ranks save, for steps where each rank writes its own metadata.
         """
         try:
             gone, broken = self._superseded(ranks)
@@ -83,10 +83,10 @@ class Retention:
             _log.warning("earlier steps stay: %s", exc)
 
     def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
-        """Steps to remove, and all that cannot be loaded without them, oldest first.
+        """The steps to remove, and these with all that cannot be loaded without them; oldest first.
 
         Raises:
-            ChainError: A step that stays does not tell what it builds on.
+            ChainError: The metadata of a step that stays cannot be read.
             OSError: The disk fails.
         """
         steps = [step for step in self._steps if step.parent == self._steps[-1].parent]
@@ -95,15 +95,15 @@ class Retention:
             return [], []
         oldest = steps.index(whole[-self._keep])
         old, newest = steps[:oldest], steps[oldest:]
-        stay = self._needs_of(newest)
-        if stay.issuperset(old):
+        needed_steps = self._needs_of(newest)
+        if needed_steps.issuperset(old):
             return [], []
-        stay |= self._needs_of({*_directories(old[0].parent)} - set(steps))
-        gone = [step for step in old if step not in stay]
+        needed_steps |= self._needs_of({*_directories(old[0].parent)} - set(steps))
+        gone = [step for step in old if step not in needed_steps]
         return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
 
     def _needs_of(self, steps: Iterable[Path]) -> set[Path]:
-        """What these steps build on, themselves included if they are whole."""
+        """The steps that these build on, and these themselves if they are whole."""
         return {path for step in steps for path in self._needed(step)}
 
     def _needed(self, step: Path) -> frozenset[Path]:
@@ -111,18 +111,18 @@ class Retention:
         files = [(mark.name, (s := mark.stat()).st_ino, s.st_mtime_ns) for mark in marks(step)]
         if not files:
             return frozenset()
-        known = self._needs.get(step)
-        if known is None or known[0] != files:
+        cached = self._needs.get(step)
+        if cached is None or cached[0] != files:
             try:
                 needs = frozenset(needed(step))
             except SourceError:  # plain DCP's
                 needs = frozenset()
-            known = self._needs[step] = files, needs
-        return known[1]
+            cached = self._needs[step] = files, needs
+        return cached[1]
 
 
 def _is_whole(step: Path, ranks: int) -> bool:
-    """Whether every rank can load a step."""
+    """Whether all ranks can load a step."""
     names = {mark.name for mark in marks(step)}
     return ".metadata" in names or names >= {f"__{rank}.metadata" for rank in range(ranks)}
 
@@ -132,19 +132,19 @@ def _directories(run: Path) -> list[Path]:
 
 
 def _earlier(step: Path) -> list[Path]:
-    """The steps that a directory lists; none if it was saved without `keep`."""
+    """The steps that a step's directory lists; none if it was saved without `keep`."""
     try:
         with open(step / EARLIER, "rb") as file:
-            names = json.loads(file.read(MOST_EARLIER))
-    except (OSError, ValueError, RecursionError):  # a list that is lost costs room on disk only
+            names = json.loads(file.read(MAX_EARLIER))
+    except (OSError, ValueError, RecursionError):  # without the list old steps stay: no harm
         return []
     return [step.parent / name for name in names if is_name(name)] if type(names) is list else []
 
 
 def _unmark(step: Path) -> None:
     """Remove the files that say a step is whole, durably. Raises OSError."""
-    if found := marks(step):
-        for mark in found:
+    if files := marks(step):
+        for mark in files:
             mark.unlink(missing_ok=True)
         fsync_directory(step)
 
@@ -157,8 +157,8 @@ def _remove(step: Path) -> None:
     if not step.is_dir():
         return
     for path in list(step.iterdir()):
-        own = path.name == EARLIER or path.name.endswith(".metadata.tmp")
-        if own or is_of(path.name, None) or path.name.startswith(TEMPORARY):
+        is_note = path.name == EARLIER or path.name.endswith(".metadata.tmp")
+        if is_note or is_of(path.name, None) or path.name.startswith(TEMPORARY):
             path.unlink(missing_ok=True)
     if not any(step.iterdir()):
         os.rmdir(step)

@@ -1,8 +1,8 @@
 """DCP's storage writer: chunks are delta-coded against tracks, one directory a step.
 
-A step is whole once it has its `.metadata`: DCP writes that last, after every rank has done its
-part. The next save looks for it, and only then advances a rank's tracks. A rank that fails or is
-killed therefore costs this one step.
+A step is whole once it has its `.metadata`, which DCP writes last, after all ranks have written
+their part. The next save looks for it, and only then advances a rank's tracks. So a rank that fails
+or is killed costs only this step.
 
 Not done here: how a plan becomes records (rank_writer), reading (reader), which steps stay
 (retention).
@@ -29,16 +29,15 @@ from torch.futures import Future
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET, Coding
-from codec.storage.directory import TEMPORARY, why_unusable
+from codec.storage.directory import TEMPORARY, fsync_directory, why_unusable
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
 from .files import (
+    all_exist,
     directory,
-    fsync_directory,
     is_name,
     is_of,
-    is_there,
     make_directory,
     mark_of,
     marks,
@@ -47,11 +46,11 @@ from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
 
-BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
+BASE_EVERY = 50  # deltas of a bundle that a restore reads at most, besides its base
 
 
 def _stage_of_save(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Make a method a stage of a save, which raises LockedError: see current_save."""
+    """Make a method a stage of a save, see current_save: it may raise LockedError."""
 
     @functools.wraps(method)
     def run(writer: ChainWriter, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,32 +60,31 @@ def _stage_of_save(method: Callable[Concatenate[Any, P], R]) -> Callable[Concate
 
 
 class ChainWriter(FileSystemWriter):
-    """For `dcp.save` and `dcp.async_save`: one object for the whole training, on every rank.
+    """For `dcp.save` and `dcp.async_save`: one object for the whole training, on each rank.
 
-    Steps are directories beside each other. Saves that are not beside each other are bases, with
-    one UserWarning. A save raises, wrapped by DCP: StepOrderError if a whole checkpoint is there
-    already, BudgetError, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError
-    if the step to resume from cannot be read.
+    Steps are directories beside each other. A save elsewhere writes bases, with one UserWarning. A
+    save raises, wrapped by DCP: StepOrderError if the directory holds a whole checkpoint,
+    BudgetError, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError if the
+    step to resume from cannot be read.
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. Without any
             target the distance is 0.3. An alphabet belongs to one chunk, or with scope "model" to
-            a rank's record. A budget is of each rank: the deltas
-            of a save take at most this share of the float32 size of the rank's lossy chunks that
-            have one, headers included. An optimizer's moments and bases come on top.
+            a rank's record. A budget limits each rank's deltas of a save, headers included: it is a
+            share of the float32 size of the lossy chunks that get a delta. Bases and an optimizer's
+            moments are not counted.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
-            first save refuses a pattern that matches nothing on any rank, unless its kind has a
-            mark, "exact?", or no rank knows the others' names (use_collectives=False). Without
-            ``resume`` it logs that an optimizer's moments are lossy.
+            first save refuses a pattern that matches nothing on any rank, unless its kind ends in
+            "?" ("exact?"), or with use_collectives=False, where no rank knows the names of other
+            ranks. Without ``resume`` it logs that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
-            training that none of these builds on; None removes nothing. Up to keep + base_every
-            directories are there, so base_every must not be None. Earlier steps of another process
-            count if ``resume`` names the step and it was saved with ``keep`` too. Files of others
-            stay.
-        resume: Directory of the step to go on from. The tracks are rebuilt from it where this rank
-            has the same chunks again. Without it the first save of a process is a base.
+            training on which none of these builds; None removes nothing. Needs base_every: at most
+            keep + base_every directories exist. Steps saved by an earlier process count if
+            ``resume`` names one of them and they were saved with ``keep`` too. Other files stay.
+        resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
+            this rank still has. Without it the first save of a process is a base.
 
     Raises:
         SettingsError: A setting is out of range.
@@ -115,27 +113,28 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._rules = Rules(policy, has_told_moments=resume is not None)
+        self._rules = Rules(policy, has_logged_moments=resume is not None)
         self._coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
-        self._kept = RankState()
-        # The newest save, and the file that says it is whole.
+        self._state = RankState()
+        # The mark of the newest save, and this rank's part of it, which is not committed.
         self._pending: tuple[Path | None, RankSave] = (None, RankSave())
-        self._run: Path | None = None  # what the steps' directories are in
+        self._run: Path | None = None  # the directory of the steps' directories
         self._warned = False
         self._current = CurrentSave()
         self._is_coordinator = False
-        self._asked = threading.local()  # where each thread's next save is to go
+        self._next = threading.local()  # `step`: where each thread's next save goes
         self._step: Path | None = None
         super().__init__("", overwrite=False)
         if path is not None:
             self._go_to(path)
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
-        """Copy the state for `async_save`, after the one before is saved.
+        """Copy the state for `async_save`, after the state before is saved.
 
-        Two at once would follow the same step. Raises LockedError if that save never began.
+        Two saves at once would follow the same step. Raises LockedError if the save of the state
+        before never began.
         """
         self._current.wait()
         copied: STATE_DICT_TYPE = copy_with_ties(state_dict, super().stage(state_dict), {})
@@ -144,7 +143,7 @@ class ChainWriter(FileSystemWriter):
 
     def storage_meta(self) -> StorageMeta | None:
         """Begin a save: DCP calls this first, and again when it finishes. Raises LockedError."""
-        step = self._asked.__dict__.pop("step", None)
+        step = self._next.__dict__.pop("step", None)
         if not self._current.is_at_work():
             self._current.begin()
             if step is not None:
@@ -158,7 +157,7 @@ class ChainWriter(FileSystemWriter):
         """
         if checkpoint_id is not None:
             try:
-                self._asked.step = directory(checkpoint_id)
+                self._next.step = directory(checkpoint_id)
             except SettingsError:
                 self._current.drop()
                 raise
@@ -171,12 +170,12 @@ class ChainWriter(FileSystemWriter):
         if self._step is None:
             raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
         if not is_name(self._step.name):
-            raise SettingsError(f"{self._step}: is no name of a step's directory")
+            raise SettingsError(f"{self._step}: is not a valid name of a step's directory")
 
     @_stage_of_save
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Make the directory. Raises StepOrderError, WriteError."""
-        self._settle()
+        self._commit_if_whole()
         step = self._directory
         try:
             make_directory(step)
@@ -187,7 +186,7 @@ class ChainWriter(FileSystemWriter):
 
     @_stage_of_save
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Check the policy, and remove the files of a save that failed: no rank writes yet.
+        """Check the policy, and remove the files of a failed save: no rank is writing yet.
 
         Raises SettingsError for a pattern of the policy that matches nothing on any rank.
         """
@@ -206,26 +205,26 @@ class ChainWriter(FileSystemWriter):
         """Write this rank's records: each is checked first, and durable afterwards."""
         step = self._directory
         if step.parent != self._run:
-            self._leave_run(step)
+            self._enter_run(step)
         if self._resume is not None:
             if self._resume.parent != self._run:
                 raise SettingsError(
-                    f"steps lie beside each other: {step} is to go on from "
-                    f"{self._resume}, which lies elsewhere"
+                    f"steps must lie beside each other: {step} cannot go on from {self._resume}, "
+                    "which lies elsewhere"
                 )
-            self._kept = resume_from(self._resume, self._rank, self._coding)
+            self._state = resume_from(self._resume, self._rank, self._coding)
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
-        if not is_there(step.parent, self._kept.needs()):
-            # Somebody has removed what the next delta would build on, perhaps not for all ranks:
-            # all of them write their next base at the same step.
-            self._kept = RankState(n=self._kept.n)
+        if not all_exist(step.parent, self._state.needs()):
+            # Records that the next delta would build on were removed, perhaps not those of all
+            # ranks. `n` stays, so that all ranks write their next base at the same step.
+            self._state = RankState(n=self._state.n)
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
-        due = self._base_every is not None and self._kept.n >= self._base_every
+        due = self._base_every is not None and self._state.n >= self._base_every
         saving = RankWriter(
-            step, self._rank, self._rules, self._coding, RankState() if due else self._kept
+            step, self._rank, self._rules, self._coding, RankState() if due else self._state
         )
         try:
             part = saving.run(plan, planner)
@@ -243,11 +242,11 @@ class ChainWriter(FileSystemWriter):
 
     @_stage_of_save
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Write `.metadata` durably: from then on the step is whole. Then remove earlier steps.
+        """Write `.metadata` durably, which makes the step whole. Then remove earlier steps.
 
         Raises:
-            WriteError: The disk refuses; or a record or an earlier step that this one needs has
-                gone, because another job saves into the same directory.
+            WriteError: The disk refuses, or a record or an earlier step that this step needs was
+                removed, for example by another job that saves into the same directory.
             StepOrderError: Another job has made the step whole.
         """
         step, retention = self._directory, self._retention if self._is_coordinator else None
@@ -265,7 +264,7 @@ class ChainWriter(FileSystemWriter):
             super().finish(metadata, results)
             fsync_directory(step)
         except OSError as exc:
-            with contextlib.suppress(OSError):  # a step whose save has failed is not whole
+            with contextlib.suppress(OSError):  # a step whose save failed is not whole
                 self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
         if retention:
@@ -284,11 +283,11 @@ class ChainWriter(FileSystemWriter):
         self.path = self._step = directory(path)  # absolute: the training may change directory
         super().reset()
 
-    def _leave_run(self, step: Path) -> None:
-        """Go on in another directory of steps, where records of the old one are out of reach."""
-        lost = self._kept.bundles
-        self._kept, run, self._run = RankState(), self._run, step.parent
-        if lost and not self._warned:
+    def _enter_run(self, step: Path) -> None:
+        """Go on in another directory of steps; deltas cannot build on records elsewhere."""
+        had_bundles = bool(self._state.bundles)
+        self._state, run, self._run = RankState(), self._run, step.parent
+        if had_bundles and not self._warned:
             self._warned = True
             warnings.warn(
                 f"{step} does not lie beside the steps in {run}, so this save needs no other and "
@@ -299,7 +298,7 @@ class ChainWriter(FileSystemWriter):
 
     @property
     def _directory(self) -> Path:
-        assert self._step is not None, "set_up_storage_writer has looked"
+        assert self._step is not None, "set_up_storage_writer has checked it"
         return self._step
 
     @property
@@ -310,28 +309,29 @@ class ChainWriter(FileSystemWriter):
         return mark_of(step, None if self.use_collectives else self._rank)
 
     def _check_free(self, step: Path) -> None:
-        # Without collectives, other ranks may have been faster: theirs may be there.
-        own = {".metadata", self._mark(step).name}
-        if any(self.use_collectives or mark.name in own for mark in marks(step)):
+        """Raise StepOrderError if a whole checkpoint is in this directory."""
+        # Without collectives, marks of faster ranks may be there.
+        blocking = {".metadata", self._mark(step).name}
+        if any(self.use_collectives or mark.name in blocking for mark in marks(step)):
             raise StepOrderError(
-                f"{step}: holds a whole checkpoint, and none is ever overwritten; choose another "
+                f"{step}: holds a whole checkpoint, which is never overwritten; choose another "
                 "checkpoint_id"
             )
 
-    def _settle(self) -> None:
+    def _commit_if_whole(self) -> None:
         """Advance the tracks if the last save is whole, else forget it.
 
-        On a file system that shows `.metadata` late the track stays behind, and the next delta is
-        taken from there. `.metadata` may also belong to a retry with a new writer, which has
-        removed the records of this one.
+        If a file system shows `.metadata` late, the tracks stay, and the next delta starts from
+        them. `.metadata` may also belong to a retry with a new writer, which has removed this
+        writer's records.
         """
         (mark, part), self._pending = self._pending, (None, RankSave())
         if mark is None or not mark.exists():
             return
         step = mark.parent
-        if is_there(step.parent, part.written):  # else another save has made it whole
-            self._kept = RankState()  # should what follows be interrupted, the next save is a base
-            self._kept = part.commit()
+        if all_exist(step.parent, part.written):  # else another save has made it whole
+            self._state = RankState()  # if the commit is interrupted, the next save is a base
+            self._state = part.commit()
 
 
 def _ranks() -> int:

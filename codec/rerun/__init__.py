@@ -1,24 +1,24 @@
 """Exact checkpoints of every optimizer step, at about a third of the state's size: records hold
-gradients, and a restore runs the optimizer's own steps again.
+gradients, and a restore runs the optimizer's steps again.
 
     checkpoints = GradientCheckpointer("run.lcc", optimizer)     # hooks into optimizer.step()
     checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
     state = restore("run.lcc", optimizer)                        # equal to the last bit
 
-The chain is an ordinary one. A record holds, below the key GRADIENTS, what the steps since the
-record before it used. Only bases hold parameters and what the optimizer keeps of them. Before it
-writes, a save runs the same steps on a copy. Tensors that then differ are stored exactly.
+The chain is an ordinary one. Below the key GRADIENTS, a record holds the inputs of the steps since
+the record before it. Only bases hold the parameters and the optimizer's state. Before a save
+writes, it runs the same steps on a copy; tensors that then differ are stored exactly.
 
 This package imports torch, and `codec` does not import it. See docs/how-to/exact-states.md.
 
 Read in this order:
-    steps         what one step uses, and gradients as bfloat16 where these suffice
+    steps         the inputs of one step, and gradients as bfloat16 where that is exact
     optimizer     a copy of an optimizer that runs steps again
     checkpointer  saves
     restore       restores
 
 Not done here: sparse gradients, a closure that a step calls several times, a GradScaler with a
-fused optimizer, parameters that are spread over processes.
+fused optimizer, parameters spread over processes.
 """
 
 from .checkpointer import GradientCheckpointer

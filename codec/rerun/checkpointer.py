@@ -1,16 +1,17 @@
 """Saves the gradients of an optimizer's steps as a chain.
 
-What a record holds below GRADIENTS, beside `optimizer.described`:
+Below GRADIENTS, a record holds `optimizer.described` and:
 
     digest   of parameters and state
     changed  names of parameters and tensors of the state that something other than the steps has
              changed; the record holds these tensors exactly
     steps    each {"gradients": [tensor, ...], "used": {"settings": of each group,
-             "factor": of clipping, "short": numbers of gradients to multiply with it,
+             "factor": of clipping, "short": numbers of gradients to multiply by it,
              "absent": numbers of parameters without a gradient}}
 
-Records have as many steps as the longest one so far, so that all have one layout; "used" is None
-where there was no step. What a step lacks keeps its last value in the chain, which takes no bytes.
+Each record has as many steps as the longest record so far, so that all have one layout. "used" is
+None for a step that did not happen. Missing gradients keep their last value in the chain, which
+takes no bytes.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from .restore import restored
 from .steps import Step, parameters_of, shortened, unwrapped
 
 BASE_EVERY = 200
-MOST_STEPS = 8  # between two saves: with more, a base is about as small
-MOST_CHANGED = 0.5  # share of the bytes of parameters and state: above it gradients save little
+MAX_STEPS = 8  # between two saves: with more, a base is about as small
+MAX_CHANGED = 0.5  # share of the bytes of parameters and state: above it gradients save little
 NOT_LED_TO = "the optimizer's steps, run again, do not lead to"
 WHY = "something else changes these, or a later hook changes gradients"
 
@@ -48,17 +49,16 @@ _log = logging.getLogger(__name__)
 class GradientCheckpointer(Checkpointer):
     """A `Checkpointer` whose chain restores to the last bit, from the gradients of every step.
 
-    It is attached to the optimizer until it is closed. A save runs the steps since the last one
+    It is attached to the optimizer until it is closed. A save runs the steps since the last save
     again, on a copy of the optimizer. A tensor that then differs from the copy was changed by
-    something else (clipped weights, an average that is swapped in). The record stores it exactly,
-    and the log says so once. If such tensors are more than half the bytes of parameters and state,
+    something else (clipped weights, an average that was swapped in). The record stores it exactly,
+    and the log says so once. If such tensors take more than half the bytes of parameters and state,
     the record is a base.
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        optimizer: Of torch, its parameters dense and in this process; one that Accelerate or
-            Lightning has wrapped stands for the one inside. The copy takes as much memory as its
-            parameters and state.
+        optimizer: A torch optimizer whose parameters are dense and in this process, or its wrapper
+            by Accelerate or Lightning. The copy takes as much memory as parameters and state.
         base_every: Records between two bases, which hold the whole state; None: a base only where
             one is needed. A restore runs the steps since the last base again.
         keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
@@ -86,7 +86,7 @@ class GradientCheckpointer(Checkpointer):
         super().__init__(
             path,
             policy={"*": "exact"},
-            base_every=None,  # it counts itself: gradients take what they take
+            base_every=None,  # this class decides: `_save` passes is_base
             keep_bases=keep_bases,
             resume=resume,
             storage_options=storage_options,
@@ -94,7 +94,7 @@ class GradientCheckpointer(Checkpointer):
         self._optimizer, self._base_every = optimizer, base_every
         self._copy: OptimizerCopy | None = None  # None: the next record is a base
         self._steps: list[Step] = []  # since the newest record
-        self._n_copied = 0  # of them, already run by the copy
+        self._n_copied = 0  # how many of them the copy has run
         self._problem = ""
         self._reasons: set[str] = set()  # for bases: each is logged once
         self._n_since_base, self._n_slots, self._long = 0, 0, set[int]()
@@ -103,43 +103,43 @@ class GradientCheckpointer(Checkpointer):
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
     ) -> tuple[Any, Any] | None:
-        """Note a step that begins; with a closure, when that has computed the gradients."""
+        """Note the inputs of a step that begins; with a closure, once it has computed gradients."""
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        others = (*args[2:], *(value for key, value in kwargs.items() if key != "closure"))
-        if any(other is not None for other in others):
+        arguments = (*args[2:], *(value for key, value in kwargs.items() if key != "closure"))
+        if any(argument is not None for argument in arguments):
             self._problem = "step has arguments other than a closure"
         elif closure is not None:
-            return args[:1], {"closure": self._followed(optimizer, closure)}
+            return args[:1], {"closure": self._noting_closure(optimizer, closure)}
         else:
             self._note(optimizer)
         return None
 
-    def _followed(self, optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Any:
-        """A closure that notes the step after its first call, and refuses more."""
+    def _noting_closure(self, optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Any:
+        """The closure, which notes the step after its first call, and a problem after others."""
         n_calls = 0
 
-        def followed() -> Any:
+        def noting() -> Any:
             nonlocal n_calls
             n_calls += 1
-            found = closure()
+            loss = closure()
             if n_calls == 1:
                 self._note(optimizer)
             else:
                 self._problem = "a step calls its closure several times"
-            return found
+            return loss
 
-        return followed
+        return noting
 
     def _note(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep what the step uses."""
+        """Note the inputs of a step."""
         if getattr(optimizer, "grad_scale", None) is not None:
             self._problem = "the GradScaler leaves unscaling to the fused optimizer; call unscale_"
         elif any(p.grad is not None and p.grad.is_sparse for p in parameters_of(optimizer)):
             self._problem = "gradients are sparse"
         elif self._copy is None:  # the next record is a base, and later ones build on its gradients
             self._steps = [Step.next_of(optimizer)]
-        elif len(self._steps) == MOST_STEPS:
-            self._drop_copy(f"more than {MOST_STEPS} optimizer steps came after the newest record")
+        elif len(self._steps) == MAX_STEPS:
+            self._drop_copy(f"more than {MAX_STEPS} optimizer steps came after the newest record")
         else:
             self._steps.append(Step.next_of(optimizer))
 
@@ -148,11 +148,11 @@ class GradientCheckpointer(Checkpointer):
         self._say("the next record is a base", reason)
         self._copy = None
 
-    def _say(self, what: str, reason: str) -> None:
-        """Log what makes records larger and why, once for each reason."""
+    def _say(self, effect: str, reason: str) -> None:
+        """Log what makes records larger, once for each reason."""
         if reason not in self._reasons:
             self._reasons.add(reason)
-            _log.warning("%s: %s, because %s", self._location, what, reason)
+            _log.warning("%s: %s, because %s", self._location, effect, reason)
 
     def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         self._check_open()
@@ -164,18 +164,19 @@ class GradientCheckpointer(Checkpointer):
         if self._copy is not None:
             changed = self._run_again()
         elif not self._steps and self._n_slots == 0:  # made after the first step
-            self._look_at_gradients()
+            self._find_long_gradients()
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
         is_base = self._copy is None or is_due
-        own = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
-        own["changed"] = [] if is_base else list(changed)
-        own["steps"], kept = self._stored_steps()
-        kept += self._places_without(changed)
-        saved = self._append(step, {**state, GRADIENTS: own}, is_base=is_base, kept=kept)
+        record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
+        record["changed"] = [] if is_base else list(changed)
+        record["steps"], unchanged = self._stored_steps()
+        unchanged += self._places_without(changed)
+        whole = {**state, GRADIENTS: record}
+        saved = self._append(step, whole, is_base=is_base, unchanged=unchanged)
         saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
         if self._copy is not None:
             self._copy.overwrite(changed)
-        self._n_slots = len(own["steps"])
+        self._n_slots = len(record["steps"])
         self._n_since_base = 0 if saved.kind == "base" else self._n_since_base + 1
         self._copy = self._copy or OptimizerCopy(self._optimizer)
         self._steps.clear()
@@ -188,13 +189,13 @@ class GradientCheckpointer(Checkpointer):
         if not self._copy.fits(self._optimizer):
             self._drop_copy("the optimizer's groups have other parameters")
             return {}
-        for taken in self._steps[self._n_copied :]:
-            self._copy.step(taken.gradients, taken.settings)
+        for step in self._steps[self._n_copied :]:
+            self._copy.step(step.gradients, step.settings)
             self._n_copied += 1
         changed = self._copy.differing(self._optimizer)
         if changed is None:
             self._drop_copy("its steps, run again, lead to other tensors than the optimizer's")
-        elif _nbytes(changed) > MOST_CHANGED * _nbytes(tensors_of(self._optimizer)):
+        elif _nbytes(changed) > MAX_CHANGED * _nbytes(tensors_of(self._optimizer)):
             self._drop_copy(f"{NOT_LED_TO} most of its parameters and state: {WHY}")
         else:
             if changed:
@@ -206,56 +207,56 @@ class GradientCheckpointer(Checkpointer):
         return {}
 
     def _places_without(self, changed: Collection[str]) -> list[str]:
-        """The places of the optimizer's tensors in a record, without those in ``changed``."""
+        """The places in a record of the optimizer's tensors, without those in ``changed``."""
         names = (name for name in tensors_of(self._optimizer) if name not in changed)
         return [f"{GRADIENTS}/{place_of(name)}" for name in names]
 
-    def _look_at_gradients(self) -> None:
-        """Learn which gradients bfloat16 does not hold, from those that are still there."""
-        found = [p.grad for p in parameters_of(self._optimizer)]
-        dense = [None if g is None or g.is_sparse else g.detach() for g in found]
+    def _find_long_gradients(self) -> None:
+        """Note which gradients do not fit bfloat16, from the gradients of the last step."""
+        gradients = [p.grad for p in parameters_of(self._optimizer)]
+        dense = [None if g is None or g.is_sparse else g.detach() for g in gradients]
         for i, g in enumerate(shortened(dense, self._long)[0]):
             if g is not None and g.dtype is torch.float32:
                 self._long.add(i)
 
     def _stored_steps(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The steps as a record holds them, and names of what keeps its last value."""
+        """The steps as a record holds them, and names of gradients that keep their last value."""
         parameters = parameters_of(self._optimizer)
-        stored, kept = [], []
+        stored, unchanged = [], []
         for number in range(max(self._n_slots, len(self._steps), 1)):
             place = f"{GRADIENTS}/steps/{number}/gradients"
             used: dict[str, Any] | None = None
-            found: tuple[Tensor | None, ...] = (None,) * len(parameters)
+            step_gradients: tuple[Tensor | None, ...] = (None,) * len(parameters)
             if number < len(self._steps):
-                taken = self._steps[number]
-                found, factor, short = shortened(taken.gradients, self._long)
-                absent = [i for i, g in enumerate(found) if g is None]
-                used = {"settings": list(taken.settings), "factor": factor}
+                step = self._steps[number]
+                step_gradients, factor, short = shortened(step.gradients, self._long)
+                absent = [i for i, g in enumerate(step_gradients) if g is None]
+                used = {"settings": list(step.settings), "factor": factor}
                 used |= {"short": short, "absent": absent}
             gradients = []
-            for i, (p, g) in enumerate(zip(parameters, found)):
+            for i, (p, g) in enumerate(zip(parameters, step_gradients)):
                 if g is None:
-                    kept.append(f"{place}/{i}")
+                    unchanged.append(f"{place}/{i}")
                     g = torch.zeros_like(p, dtype=self._dtype_of(i, p))
                 elif g.dtype is torch.float32:
                     self._long.add(i)
                 gradients.append(g)
             stored.append({"gradients": gradients, "used": used})
-        return stored, kept
+        return stored, unchanged
 
     def _dtype_of(self, i: int, parameter: Tensor) -> torch.dtype:
-        """That of a stored gradient which is absent."""
+        """The dtype of the zeros stored for a missing gradient."""
         short = parameter.dtype is torch.float32 and i not in self._long
         return torch.bfloat16 if short else parameter.dtype
 
     def _restore(self) -> dict[Any, Any] | None:
         if self.step is None:
             return None
-        found = restored(Chain(self._location), self._optimizer, self.step)
-        self._copy, self._n_since_base, self._n_slots = found.copy, found.n, len(found.steps)
+        newest = restored(Chain(self._location), self._optimizer, self.step)
+        self._copy, self._n_since_base, self._n_slots = newest.copy, newest.n, len(newest.steps)
         self._steps.clear()
         self._n_copied = 0
-        return found.state
+        return newest.state
 
     def _close(self) -> None:
         self._hook.remove()

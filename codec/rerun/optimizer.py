@@ -1,4 +1,4 @@
-"""A copy of an optimizer, with parameters of its own, that runs steps again."""
+"""A copy of an optimizer and its parameters that runs steps again."""
 
 from __future__ import annotations
 
@@ -16,79 +16,79 @@ from .steps import bytes_of, parameters_of, same_bits, settings_to
 
 
 class OptimizerCopy:
-    """Runs steps on copies of an optimizer's parameters.
-
-    Args:
-        optimizer: It stays as it is.
-    """
+    """Runs steps on copies of an optimizer's parameters. The optimizer itself does not change."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self._own = copy.deepcopy(optimizer)  # without its hooks, and parameters without gradients
+        # The copy has no hooks, and its parameters have no gradients.
+        self._optimizer = copy.deepcopy(optimizer)
 
     def load(self, record: Mapping[str, Any]) -> None:
-        """Take over what a record says of its optimizer, see `described`, tensors of the state too.
+        """Load the parameters and the state in a record, see `described`.
 
         Raises:
-            OptimizerMismatchError: It was another optimizer, or had other parameters.
+            OptimizerMismatchError: The record is of another optimizer, or of other parameters.
         """
-        check_match(self._own, record)
+        check_match(self._optimizer, record)
+        parameters = parameters_of(self._optimizer)
         with torch.no_grad():
-            for own, stored in zip(parameters_of(self._own), record["parameters"], strict=True):
-                own.copy_(stored)
-        self._own.load_state_dict(record["state"])
+            for parameter, stored in zip(parameters, record["parameters"], strict=True):
+                parameter.copy_(stored)
+        self._optimizer.load_state_dict(record["state"])
 
     def fits(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether groups and parameters are those that were copied, whatever their values."""
-        return _shape_of(self._own) == _shape_of(optimizer)
+        """Whether an optimizer has the groups and parameters of the copy, whatever their values."""
+        return _shape_of(self._optimizer) == _shape_of(optimizer)
 
     def step(
         self, gradients: Sequence[Tensor | None], settings: Sequence[Mapping[str, Any]]
     ) -> None:
         """Run one step with these gradients and settings."""
-        settings_to(self._own, settings)
-        parameters = parameters_of(self._own)
-        for own, gradient in zip(parameters, gradients, strict=True):
-            # A copy: some optimizers write into gradients, and these are saved afterwards.
-            own.grad = None if gradient is None else gradient.to(own.device, copy=True)
-        self._own.step()
-        for own in parameters:
-            own.grad = None
+        settings_to(self._optimizer, settings)
+        parameters = parameters_of(self._optimizer)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            # Copied: some optimizers write into gradients, and these are saved afterwards.
+            parameter.grad = None if gradient is None else gradient.to(parameter.device, copy=True)
+        self._optimizer.step()
+        for parameter in parameters:
+            parameter.grad = None
 
     def differing(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor] | None:
         """The tensors of an optimizer whose bits differ from the copy's, by name.
 
         None if the names, shapes or dtypes of the tensors differ.
         """
-        own, other = tensors_of(self._own), tensors_of(optimizer)
-        if _kinds(own) != _kinds(other):
+        copies, tensors = tensors_of(self._optimizer), tensors_of(optimizer)
+        if _kinds(copies) != _kinds(tensors):
             return None
-        return {name: other[name] for name in own if not same_bits(own[name], other[name])}
+        return {
+            name: tensors[name] for name in copies if not same_bits(copies[name], tensors[name])
+        }
 
     def overwrite(self, tensors: Mapping[str, Tensor]) -> None:
         """Set parameters and tensors of the state to these values, by name."""
-        own = tensors_of(self._own)
+        copies = tensors_of(self._optimizer)
         for name, tensor in tensors.items():
-            own[name].copy_(tensor)
+            copies[name].copy_(tensor)
 
     def copy_to(self, record: Mapping[str, Any]) -> None:
-        """Write parameters and state into the tensors of a record that has them."""
-        own = tensors_of(self._own)
+        """Write parameters and state into the tensors of a record."""
+        copies = tensors_of(self._optimizer)
         for name, stored in _tensors(record).items():
-            stored.copy_(own[name])
+            stored.copy_(copies[name])
 
     @property
     def machine(self) -> str:
         """See `machine_of`."""
-        return machine_of(str(torch.__version__), parameters_of(self._own)[0].device.type)
+        return machine_of(str(torch.__version__), parameters_of(self._optimizer)[0].device.type)
 
     @property
     def digest(self) -> str:
         """See `digest_of`."""
-        return digest_of(self._own)
+        return digest_of(self._optimizer)
 
 
 def tensors_of(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Name -> tensor of all parameters and all that is kept of them."""
+    """Name -> tensor, of the parameters and the optimizer's state."""
     return _tensors({"parameters": parameters_of(optimizer), "state": optimizer.state_dict()})
 
 
@@ -98,11 +98,11 @@ def _tensors(record: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def entries_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> entry in a record, for all parameters and all that is kept of them."""
-    found = {f"parameters/{i}": p for i, p in enumerate(record["parameters"])}
-    for i, kept in sorted(record["state"]["state"].items()):
-        found |= {f"state/{i}/{key}": kept[key] for key in sorted(kept)}
-    return found
+    """Name -> entry in a record, of the parameters and the optimizer's state."""
+    entries = {f"parameters/{i}": p for i, p in enumerate(record["parameters"])}
+    for i, state in sorted(record["state"]["state"].items()):
+        entries |= {f"state/{i}/{key}": state[key] for key in sorted(state)}
+    return entries
 
 
 def place_of(name: str) -> str:
@@ -111,7 +111,7 @@ def place_of(name: str) -> str:
 
 
 def digest_of(optimizer: torch.optim.Optimizer) -> str:
-    """xxh3-128, hex, over name and content of each of an optimizer's tensors."""
+    """xxh3-128, hex, of the names and contents of an optimizer's tensors."""
     h = xxhash.xxh3_128()
     for name, tensor in tensors_of(optimizer).items():
         h.update(name.encode())
@@ -120,12 +120,12 @@ def digest_of(optimizer: torch.optim.Optimizer) -> str:
 
 
 def machine_of(version: str, device: str) -> str:
-    """What results depend on, in words."""
+    """The software and device that results depend on, in words."""
     return f"torch {version}, {device}"
 
 
 def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """What a record says of an optimizer; parameters and state share its memory."""
+    """What a record says about an optimizer; its tensors share memory with the optimizer's."""
     parameters = parameters_of(optimizer)
     return {
         "optimizer": _name_of(optimizer),
@@ -138,13 +138,11 @@ def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def check_match(optimizer: torch.optim.Optimizer, record: Mapping[str, Any]) -> None:
-    """Raise OptimizerMismatchError unless an optimizer can run the steps of a record's."""
-    advice = (
-        "make it as in the training that was saved; codec.restore(source, step) gives the bases"
-    )
-    if (found := _name_of(optimizer)) != record["optimizer"]:
+    """Raise OptimizerMismatchError unless an optimizer can run a record's steps."""
+    advice = "make it as in the saved training; codec.restore(source, step) gives the bases"
+    if (name := _name_of(optimizer)) != record["optimizer"]:
         raise OptimizerMismatchError(
-            f"the chain is of {record['optimizer']}, and this is {found}; {advice}"
+            f"the chain is of {record['optimizer']}, and this is {name}; {advice}"
         )
     groups = [len(group["params"]) for group in optimizer.param_groups]
     if groups != record["groups"]:
@@ -152,11 +150,11 @@ def check_match(optimizer: torch.optim.Optimizer, record: Mapping[str, Any]) -> 
             f"the chain's optimizer has groups of {record['groups']} parameters, and this one "
             f"of {groups}; {advice}"
         )
-    for i, (own, stored) in enumerate(zip(parameters_of(optimizer), record["parameters"])):
-        if (own.dtype, own.shape) != (stored.dtype, stored.shape):
+    for i, (p, stored) in enumerate(zip(parameters_of(optimizer), record["parameters"])):
+        if (p.dtype, p.shape) != (stored.dtype, stored.shape):
             raise OptimizerMismatchError(
-                f"parameter {i} of the chain is {_shown(stored)}, and of this optimizer "
-                f"{_shown(own)}; {advice}"
+                f"parameter {i} of the chain is {_describe(stored)}, and of this optimizer "
+                f"{_describe(p)}; {advice}"
             )
 
 
@@ -173,5 +171,5 @@ def _name_of(optimizer: torch.optim.Optimizer) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _shown(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -1,4 +1,4 @@
-"""Restores a step from the base before it and the gradients since."""
+"""Restores a step from the base before it and the gradients since then."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class Restored:
     """A step of a chain.
 
     Attributes:
-        state: As it was saved.
-        copy: Of the optimizer, as it was then; None if the record is no `GradientCheckpointer`'s.
-        steps: What the record holds of the optimizer's steps.
+        state: The saved state.
+        copy: A copy of the optimizer at that step; None if no `GradientCheckpointer` wrote the
+            record.
+        steps: The optimizer's steps in the record.
         n: Records since the base.
     """
 
@@ -51,17 +52,17 @@ def restore(
 
     Args:
         source, storage_options: As for `codec.Chain`.
-        optimizer: Made as in the training that was saved; its parameters may have any values. It
-            stays as it is: the steps run on a copy, on the same device.
+        optimizer: Made as in the saved training; its parameters may have any values. It does not
+            change: the steps run on a copy, on the same device.
         step: The number of the checkpoint; None for the newest that restores, with
             SkippedRecordWarning if a newer one is damaged.
 
     Returns:
-        The state, equal to what was saved bit by bit; its tensors are in main memory.
+        The saved state, bit by bit; its tensors are in main memory.
 
     Raises:
         OptimizerMismatchError: The chain is of another optimizer, or of other parameters.
-        RerunError: The steps lead to other bits here, with another version of torch, say.
+        RerunError: The steps lead to other bits here, for example with another version of torch.
         RecordError, ChainError: As for `codec.restore`.
     """
     chain = Chain(source, storage_options=storage_options)
@@ -70,7 +71,7 @@ def restore(
     except (RecordError, ParentError):
         if step is not None:
             raise
-        position, reason = chain.newest()  # by another way, where records are damaged
+        position, reason = chain.newest()  # the newest that undamaged records restore
         if reason is None:
             raise
         reached = position.step
@@ -83,7 +84,7 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
     optimizer = unwrapped(optimizer)
     copy: OptimizerCopy | None = None
     position: Position | None = None
-    base = good = -1
+    base = last_good_step = -1
     n = 0
     for position in chain.replay(step):
         if not position.has_gradients:
@@ -92,66 +93,72 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
             if position.record.kind == "base":
                 base, n = position.step, 0
                 copy = OptimizerCopy(optimizer)
-                own = position.track.restore()[GRADIENTS]
-                copy.load(own)
+                record = position.track.restore()[GRADIENTS]
+                copy.load(record)
             else:
                 assert copy is not None, "a base has the same layout"
                 n += 1
-                own = _own_of(position.track)
-                for taken in own["steps"]:
-                    if taken["used"] is not None:
-                        _run(copy, **taken)
-                copy.overwrite(_changed(own))
-            _check(position, copy, own, base, good)
-        good = position.step
+                record = _record_of(position.track)
+                for optimizer_step in record["steps"]:
+                    if optimizer_step["used"] is not None:
+                        _run(copy, **optimizer_step)
+                copy.overwrite(_changed(record))
+            _check(position, copy, record, base, last_good_step)
+        last_good_step = position.step
     assert position is not None, "a replay has a position, or fails"
     if copy is None:
         return Restored(position.whole(), None, [], n)
     state = position.track.restore()
-    own = state.pop(GRADIENTS)
-    copy.copy_to(own)
-    return Restored(state, copy, own["steps"], n)
+    record = state.pop(GRADIENTS)
+    copy.copy_to(record)
+    return Restored(state, copy, record["steps"], n)
 
 
 def _run(copy: OptimizerCopy, gradients: list[torch.Tensor], used: Mapping[str, Any]) -> None:
-    """Run a step of a record again."""
+    """Run one of a record's steps again."""
     absent, short = set(used["absent"]), set(used["short"])
-    found = (
+    whole_gradients = (
         None if i in absent else lengthened(g, used["factor"]) if i in short else g
         for i, g in enumerate(gradients)
     )
-    copy.step(tuple(found), used["settings"])
+    copy.step(tuple(whole_gradients), used["settings"])
 
 
-def _changed(own: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(record: Mapping[str, Any]) -> dict[str, Any]:
     """The entries that a record stores because its steps do not lead to them, by name."""
-    names = own.get("changed", ())  # old records lack it
-    entries = entries_of(own) if names else {}
+    names = record.get("changed", ())  # old records lack it
+    entries = entries_of(record) if names else {}
     return {name: entries[name] for name in names}
 
 
-def _own_of(track: Track) -> dict[str, Any]:
-    """What a record holds below GRADIENTS, with only the tensors that the record itself stores:
-    gradients and changed tensors of the optimizer."""
+def _record_of(track: Track) -> dict[str, Any]:
+    """A delta's record below GRADIENTS, with only the tensors that the delta stores: gradients and
+    changed tensors of the optimizer. Other tensors are their names."""
     layout = track.layout
     names = {t.name: t.name for t in layout.tensors}
     places = unflatten(Parts(layout.structure, names, track.values))[GRADIENTS]
     stored = {*_changed(places).values()}
     used = (t for t in layout.tensors if t.name.startswith(_STEPS) or t.name in stored)
     tensors = dict.fromkeys(names) | from_arrays(track.arrays, Layout(tuple(used)))
-    own: dict[str, Any] = unflatten(Parts(layout.structure, tensors, track.values))[GRADIENTS]
-    return own
+    record: dict[str, Any] = unflatten(Parts(layout.structure, tensors, track.values))[GRADIENTS]
+    return record
 
 
 def _check(
-    position: Position, copy: OptimizerCopy, own: Mapping[str, Any], base: int, good: int
+    position: Position,
+    copy: OptimizerCopy,
+    record: Mapping[str, Any],
+    base: int,
+    last_good_step: int,
 ) -> None:
-    """Raise RerunError unless the copy is where the optimizer was."""
-    if copy.digest != own["digest"]:
-        there = machine_of(own["torch"], own["device"])
-        advice = f"Step {good} restores here" if good >= base else "The base itself differs"
+    """Raise RerunError unless the copy has the bits of the saved optimizer."""
+    if copy.digest != record["digest"]:
+        there = machine_of(record["torch"], record["device"])
+        advice = "The base itself differs"
+        if last_good_step >= base:
+            advice = f"Step {last_good_step} restores here"
         raise RerunError(
-            f"{position.entry.name}: the steps of {own['optimizer']} lead to other weights or "
+            f"{position.entry.name}: the steps of {record['optimizer']} lead to other weights or "
             f"another state here ({copy.machine}) than where they were saved ({there}). {advice}; "
-            f"with the software and device of then, every step does"
+            "with the software and device of the training, all steps do"
         )

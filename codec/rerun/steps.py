@@ -1,8 +1,9 @@
-"""What one step of an optimizer uses: gradients, and the settings of its groups.
+"""The inputs of one optimizer step: gradients, and the settings of its groups.
 
 Under autocast, and with float32 masters of bfloat16 weights, gradients are float32 but hold
-bfloat16 values, times one factor if they were clipped. Such a gradient is stored as bfloat16, and
-the factor beside it. The factor is found from the gradients; each one is checked bit by bit.
+bfloat16 values, times one factor if they were clipped. Such a gradient is stored as bfloat16, with
+the factor beside it. The factor is computed from the gradients; each gradient is checked bit by
+bit.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-LOOKED_AT = 64  # of the largest gradient, to find a factor
+SAMPLED = 64  # elements of the largest gradient that are used to find a factor
 SIGNIFICANDS = np.arange(128, 256)  # of bfloat16: 8 bits with the leading one
-ULPS = np.arange(-2, 3)  # the factor is so near to gradient / significand
+ULPS = np.arange(-2, 3)  # distances to try between the factor and gradient / significand
 _NO_SETTINGS = ("params", "param_names")
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step uses.
+    """The inputs of one step.
 
     Attributes:
-        gradients: Of each parameter, in the order of the groups; None for one without. Own copies.
+        gradients: Copies of each parameter's gradient, in the order of the groups; None for a
+            parameter without a gradient.
         settings: Of each group.
     """
 
@@ -38,7 +40,7 @@ class Step:
 
     @classmethod
     def next_of(cls, optimizer: torch.optim.Optimizer) -> Step:
-        """What the step that comes next will use."""
+        """The inputs of the optimizer's next step."""
         gradients = tuple(
             None if p.grad is None else p.grad.detach().clone() for p in parameters_of(optimizer)
         )
@@ -64,14 +66,15 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 def shortened(
     gradients: Sequence[Tensor | None], long: Set[int]
 ) -> tuple[tuple[Tensor | None, ...], float, list[int]]:
-    """Gradients as they are stored: as bfloat16 where that gives them back exactly.
+    """Gradients as they are stored: as bfloat16 where that restores them exactly.
 
     Args:
         gradients: Of each parameter.
-        long: Numbers of those to leave alone.
+        long: Numbers of the gradients that stay float32.
 
     Returns:
-        The gradients, the factor that the bfloat16 ones are multiplied with, and their numbers.
+        The gradients; the factor by which a restore multiplies the bfloat16 gradients; and the
+        numbers of these.
     """
     floats = {
         i: g
@@ -85,7 +88,7 @@ def shortened(
         if same_bits(lengthened(q, factor), g):
             short[i] = q
     if 2 * sum(map(Tensor.numel, short.values())) < sum(map(Tensor.numel, floats.values())):
-        short = {}  # chance: a gradient of zeros, say
+        short = {}  # few fit: by chance, for example a gradient of zeros
     return tuple(short.get(i, g) for i, g in enumerate(gradients)), factor, list(short)
 
 
@@ -95,8 +98,8 @@ def lengthened(gradient: Tensor, factor: float) -> Tensor:
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors have one shape and dtype, and the same bits: NaN is equal to itself, 0 is
-    not equal to -0."""
+    """Whether two tensors have the same shape, dtype and bits: NaN equals itself, 0 does not equal
+    -0."""
     return a.dtype is b.dtype and a.shape == b.shape and torch.equal(bytes_of(a), bytes_of(b))
 
 
@@ -106,28 +109,29 @@ def bytes_of(tensor: Tensor) -> Tensor:
 
 
 def _factor_of(gradient: Tensor) -> float:
-    """A factor f so that gradient / f has bfloat16 values as far as a few elements tell; else 1."""
+    """A factor f for which gradient / f has bfloat16 values, judged by its largest elements; 1 if
+    there is none."""
     flat = gradient.reshape(-1)
-    largest = flat.abs().topk(min(LOOKED_AT, flat.numel())).values.cpu().numpy()
-    some = largest[largest > 0].astype(np.float64)
-    if not some.size or not np.isfinite(some).all() or _fits(some, np.float64(1)):
+    largest = flat.abs().topk(min(SAMPLED, flat.numel())).values.cpu().numpy()
+    sample = largest[largest > 0].astype(np.float64)
+    if not sample.size or not np.isfinite(sample).all() or _fits(sample, np.float64(1)):
         return 1.0
-    near = (some[0] / SIGNIFICANDS).astype(np.float32)
-    apart = np.spacing(near)
-    for candidate in (near[:, None] + ULPS * apart[:, None]).astype(np.float32).ravel():
-        if candidate > 0 and _fits(some, candidate.astype(np.float64)):
+    near = (sample[0] / SIGNIFICANDS).astype(np.float32)
+    ulp = np.spacing(near)
+    for candidate in (near[:, None] + ULPS * ulp[:, None]).astype(np.float32).ravel():
+        if candidate > 0 and _fits(sample, candidate.astype(np.float64)):
             return math.frexp(float(candidate))[0]  # powers of two change no significand
     return 1.0
 
 
-def _fits(some: NDArray[np.float64], factor: np.float64) -> bool:
-    """Whether these are float32(factor times a bfloat16 value)."""
-    fraction, exponent = np.frexp(some / factor)
+def _fits(values: NDArray[np.float64], factor: np.float64) -> bool:
+    """Whether all values are float32(factor times a bfloat16 value)."""
+    fraction, exponent = np.frexp(values / factor)
     short = np.ldexp(np.rint(np.ldexp(fraction, 8)), exponent - 8)
-    return bool(((short * factor).astype(np.float32) == some).all())
+    return bool(((short * factor).astype(np.float32) == values).all())
 
 
 def settings_to(optimizer: torch.optim.Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
     """Give an optimizer's groups these settings."""
-    for group, own in zip(optimizer.param_groups, settings, strict=True):
-        group.update(copy.deepcopy(dict(own)))
+    for group, group_settings in zip(optimizer.param_groups, settings, strict=True):
+        group.update(copy.deepcopy(dict(group_settings)))

@@ -1,15 +1,15 @@
-"""Saving in a process of its own, next to the training.
+"""Saving in another process, next to the training.
 
-Not in a thread: the training loop would wait for all Python code that runs there. The state is
-copied into memory that both processes share, and a message asks the other process to save it. One
-save at a time is under way. The other process ends with this one, but finishes its save first:
-what was handed over when the training is killed is still written. It gives way to the
-training while it saves a large state (`process.LARGE`).
+A thread would not do: the training loop would wait for all Python code in it. The state is copied
+into memory that both processes share, and a message asks the other process to save it. Only one
+save is under way at a time. The other process ends with this one, but finishes its save first: what
+was handed over when the training is killed is still written. It gives way to the training while it
+saves a large state (`process.LARGE`).
 
 A number in the shared memory says which save is done, so the training loop reads an answer only if
-somebody asks for it. The memory is filled only after the save before is over. Ctrl-C may interrupt
-the training loop anywhere: a message that may have been sent is sent again, and the other process
-ignores numbers that it has seen.
+somebody asks for it. The memory is filled again only after the previous save has ended. Ctrl-C may
+interrupt the training loop anywhere: a message that may have been sent is sent again, and the other
+process ignores numbers that it has seen.
 
 Not done here: the other process (process), memory and messages (channel).
 """
@@ -35,30 +35,30 @@ from .process import describe_exit, error_of, saved_of, settings_message, start
 from .recorder import Settings
 from .saved import PendingSave, Saved
 
-MOST_UNREAD = 64  # answers: they have to fit into the sockets
+MOST_UNREAD = 64  # answers, which must fit into the sockets' buffers
 NUMBER = b'{"number": '  # what an answer begins with
 
 
 class Background:
-    """Does what `Recorder` does, in another process.
+    """A `Recorder` in another process.
 
     Args:
         settings: Of the recorder.
-        lock: Held by the caller of every method but `finish`, which takes it.
-        skips: Whether to skip a step while the save before is under way.
+        lock: The caller of each method except `finish` has acquired it; `finish` acquires it.
+        skips: Whether to skip a step while the previous save is under way.
     """
 
-    tracker = None  # it is in the other process
+    tracker = None  # the other process has it
 
     def __init__(self, settings: Settings, lock: CallLock, *, skips: bool) -> None:
         self.path, self.step = settings.path, None
         message = settings_message(settings)
         self._skips, self._lock = skips, lock
         self._memory: Memory | None = None
-        self._layout: Layout | None = None  # of the memory, if the other process knows it
+        self._layout: Layout | None = None  # of the memory, if the other process has it too
         self._values: tuple[str, ...] | None = None
         self._number = 0  # of the save handed over last
-        self._unread: dict[int, PendingSave] = {}  # by number: saves whose answers were not read
+        self._unread: dict[int, PendingSave] = {}  # by number, saves with unread answers
         self._pending: tuple[Message, PendingSave, Layout, tuple[str, ...]] | None = None
         self._failure: LccError | None = None
         self._death = ""  # how the other process died, and what that cost
@@ -77,7 +77,7 @@ class Background:
             raise
 
     def save(self, step: int, layout: Layout, parts: Parts) -> Saved:
-        """Hand a state over. Raises the error of the save before."""
+        """Hand a state over. Raises the error of the previous save."""
         self._send_pending(again=True)
         if self._skips and self._is_busy():
             return Saved(step, "skipped", 0, layout.nbytes, 0.0, lossy_nbytes=layout.lossy_nbytes)
@@ -105,7 +105,7 @@ class Background:
         return saving
 
     def _send_pending(self, again: bool = False) -> None:
-        """Send the pending message; Ctrl-C may interrupt it, and sending it twice does no harm."""
+        """Send the pending message. Ctrl-C may interrupt this; sending twice does no harm."""
         if self._pending is None:
             return
         message, saving, self._layout, self._values = self._pending
@@ -139,11 +139,11 @@ class Background:
         while n in self._unread and self._memory is not None and abs(self._memory.done) != n:
             if not self._line.is_readable():
                 return True
-            self._read_answer()  # the next answer may need the room, or there is none: the end
+            self._read_answer()  # makes space in the socket, or notices that the process ended
         return False
 
     def _wait(self) -> None:
-        """Wait for the save under way, and raise what went wrong in it, once."""
+        """Wait for the save under way. Raises its error, once."""
         self._send_pending(again=True)
         memory, n = self._memory, self._number
         while n in self._unread and (memory is None or memory.done != n):
@@ -153,12 +153,12 @@ class Background:
         self._raise_failure()
 
     def _collect_answers(self) -> None:
-        """Take the answers off the line; they are parsed if somebody asks."""
+        """Read the pending answers; they are parsed on demand."""
         lines = self._line.peek_all()
         for line in lines:
-            number, _, rest = line.removeprefix(NUMBER).partition(b",")
+            number, _, answer = line.removeprefix(NUMBER).partition(b",")
             if saving := self._unread.get(int(number)):
-                saving.answer = rest
+                saving.answer = answer
                 del self._unread[int(number)]
         if lines:
             self._line.discard_all(lines)
@@ -183,28 +183,27 @@ class Background:
         return saving.saved or saved_of(json.loads(b"{" + saving.answer)["saved"])
 
     def _read_answer(self) -> None:
-        """Wait for the next answer, and note it; to do so twice does no harm."""
+        """Wait for the next answer and note it. Noting it twice does no harm."""
         try:
             answer = self._next_answer()
         except WriteError as exc:
-            for lost in self._unread.values():
-                lost.failure = exc
+            for saving in self._unread.values():
+                saving.failure = exc
             self._unread.clear()
             self._failure = exc
             return
         number = int(answer.get("number", 0))
-        saving = self._unread.get(number)
-        if saving is not None:
+        if (answered := self._unread.get(number)) is not None:
             if "error" in answer:
-                saving.failure = self._failure = error_of(answer)
+                answered.failure = self._failure = error_of(answer)
                 self.step = answer["step"]
             else:
-                saving.saved = saved_of(answer["saved"])
+                answered.saved = saved_of(answer["saved"])
             del self._unread[number]
         self._line.discard()
 
     def _next_answer(self) -> Message:
-        """The next answer, which stays on the line. Raises WriteError if there will be none."""
+        """The next answer, which stays on the line. Raises WriteError if the process has ended."""
         try:
             return self._line.peek()
         except (EOFError, OSError) as exc:
@@ -217,11 +216,14 @@ class Background:
         try:
             self._line.send(message, descriptors, again)
         except OSError:
-            while self._unread:  # what was answered can still be read, and then the end
+            while self._unread:  # answers on the line can still be read, then comes the end
                 self._read_answer()
 
     def _process_died(self) -> WriteError:
-        """Say how the other process died and what is lost; `step` becomes the newest on disk."""
+        """The error that says how the other process ended and what is lost.
+
+        `step` becomes the newest step on disk.
+        """
         ending = describe_exit(self._process.wait())
         reasons = [f"{self.path}: the process that saves has ended: {ending}"]
         steps = sorted(saving.step for saving in self._unread.values())
@@ -234,8 +236,9 @@ class Background:
                 reasons.append(f"{_named(steps)} may not have been written: {exc}")
         else:
             self.step = written[-1] if written else None
-            if lost := [step for step in steps if step not in written]:
-                reasons.append(f"{_named(lost)} {'was' if len(lost) == 1 else 'were'} not written")
+            if lost_steps := [step for step in steps if step not in written]:
+                were = "was" if len(lost_steps) == 1 else "were"
+                reasons.append(f"{_named(lost_steps)} {were} not written")
         reasons.append(
             "nothing is saved any more; close this Checkpointer and make a new one with resume=True"
         )
@@ -247,7 +250,7 @@ class Background:
         self._process.wait()
 
     def _close_line(self) -> None:
-        """Let the other process end once its work is done; a fork closes only its own side."""
+        """Let the other process end after its work. In a fork, only close this side of the line."""
         if not self._lock.is_fork:
             self._line.end()
         self._line.close()

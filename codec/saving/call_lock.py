@@ -1,8 +1,8 @@
 """One call at a time, in the process that made the object.
 
 Two saves at once would both follow the same record, and no reader could follow both. Other threads
-wait. Two callers cannot wait and get an error: a signal handler that interrupts a call, and a
-forked process, which knows nothing of what the others write.
+wait. An error goes to the callers that cannot wait: a signal handler that interrupts a call, and a
+forked process, which does not notice what the first process writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CallLock:
         self._path = path
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._threads: set[int] = set()  # that are in a call, or wait for the lock
+        self._threads: set[int] = set()  # in a call or waiting for the lock
 
     @property
     def is_fork(self) -> bool:
@@ -46,12 +46,12 @@ class CallLock:
         thread = threading.get_ident()
         if thread in self._threads:
             raise LockedError(
-                f"{self._path}: another call is under way, and this one interrupts it; let a "
-                "signal's handler leave a note, and save in the loop"
+                f"{self._path}: another call is under way, and this one interrupts it; in "
+                "a signal handler only set a flag, and save in the loop"
             )
         try:
             self._threads.add(thread)
-            with self._lock:  # in this frame: Ctrl-C never leaves it taken
+            with self._lock:  # in this frame, so that Ctrl-C never leaves it locked
                 return call(*args, **kwargs)
         finally:
             self._threads.discard(thread)

@@ -27,8 +27,8 @@ from codec.scheme import kernels
 from codec.state.tensors import Arrays, Layout, Stage, has_bytes_of
 from codec.state.tree import Parts
 
-ALIGNMENT = 64  # bytes: of every array in the shared memory
-PIECE = 2**16  # bytes read at a time; more than almost every message
+ALIGNMENT = 64  # bytes, of each array in the shared memory
+PIECE = 2**16  # bytes read at a time; almost all messages are shorter
 
 Message = dict[str, Any]
 
@@ -36,13 +36,13 @@ Message = dict[str, Any]
 class Line:
     """Messages to and from the other process."""
 
-    def __init__(self, ours: socket.socket) -> None:
-        self._socket = ours
-        self._parts: list[bytes] = []  # of a message that has not ended yet, or was peeked at
+    def __init__(self, side: socket.socket) -> None:
+        self._socket = side
+        self._parts: list[bytes] = []  # of a message without its end yet, or of one peeked at
         self._lines: deque[bytes] = deque()
         self.received: list[int] = []  # descriptors that came with messages, the newest last
         self._poll = select.poll()
-        self._poll.register(ours, select.POLLIN)
+        self._poll.register(side, select.POLLIN)
 
     @property
     def closed(self) -> bool:
@@ -55,10 +55,10 @@ class Line:
         Args:
             message: What JSON can hold.
             descriptors: Files that the other process gets.
-            again: Part of the message may have been sent already.
+            again: A part of the message may have been sent before.
 
         Raises:
-            OSError: Nobody listens.
+            OSError: The other side is closed.
         """
         if list(message) == ["step", "number"]:  # most messages hold nothing else
             text = b'{"step": %d, "number": %d}' % tuple(message.values())
@@ -74,7 +74,7 @@ class Line:
         return bool(self._lines) or bool(self._poll.poll(int(1000 * seconds)))
 
     def receive(self, seconds: float) -> Message | None:
-        """The next message, {} for half of one; None if nothing comes for so long.
+        """The next message, {} for half a message; None if nothing comes within these seconds.
 
         Raises:
             EOFError: The other side is closed.
@@ -83,16 +83,16 @@ class Line:
         while not self._lines:
             if not self.is_readable(seconds):
                 return None
-            more, descriptors, _, _ = socket.recv_fds(self._socket, PIECE, 4)
+            piece, descriptors, _, _ = socket.recv_fds(self._socket, PIECE, 4)
             self.received += descriptors
-            if not more:
+            if not piece:
                 raise EOFError
-            *ended, rest = more.split(b"\n")
-            if ended:
-                self._lines.append(b"".join((*self._parts, ended[0])))
-                self._lines += ended[1:]
+            *complete, begun = piece.split(b"\n")
+            if complete:
+                self._lines.append(b"".join((*self._parts, complete[0])))
+                self._lines += complete[1:]
                 self._parts = []
-            self._parts.append(rest)
+            self._parts.append(begun)
         return _parsed(self._lines.popleft())
 
     def peek(self) -> Message:
@@ -101,36 +101,36 @@ class Line:
         One side either peeks or receives.
         """
         while not (self._parts and self._parts[-1].endswith(b"\n")):
-            seen = self._socket.recv(PIECE, socket.MSG_PEEK)
-            if not seen:
+            waiting = self._socket.recv(PIECE, socket.MSG_PEEK)
+            if not waiting:
                 raise EOFError
-            line, end, _ = seen.partition(b"\n")
+            line, end, _ = waiting.partition(b"\n")
             if end and not self._parts:
                 return _parsed(line)
-            # A long one. One call receives and keeps it: no interrupt comes in between.
+            # A long message. One call receives and stores it: no interrupt comes in between.
             self._parts.extend(map(self._socket.recv, [len(line + end)]))
         return _parsed(b"".join(self._parts))
 
     def discard(self) -> None:
-        """Take away what `peek` returned."""
+        """Remove the message returned by `peek`."""
         if self._parts:
             self._parts.clear()
         else:
-            seen = self._socket.recv(PIECE, socket.MSG_PEEK)
-            self._socket.recv(len(seen.partition(b"\n")[0]) + 1)
+            waiting = self._socket.recv(PIECE, socket.MSG_PEEK)
+            self._socket.recv(len(waiting.partition(b"\n")[0]) + 1)
 
     def peek_all(self) -> list[bytes]:
-        """All whole messages that are waiting, as bytes; `discard_all` takes them away."""
+        """All whole messages that are waiting, as bytes; `discard_all` removes them."""
         if self._parts or not self.is_readable():
             return []
         return self._socket.recv(PIECE, socket.MSG_PEEK).split(b"\n")[:-1]
 
     def discard_all(self, lines: Sequence[bytes]) -> None:
-        """Take away what `peek_all` returned."""
+        """Remove the messages returned by `peek_all`."""
         self._socket.recv(sum(len(line) + 1 for line in lines))
 
     def end(self) -> None:
-        """Let the other process read to the end, even if a fork holds this side too."""
+        """Let the other process read to the end, even if a fork has this side open too."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -140,14 +140,14 @@ class Line:
 
 
 class Memory:
-    """Arrays of a layout, and the number of the save that is done, in shared memory.
+    """Arrays of a layout, and the number of the newest finished save, in shared memory.
 
     Args:
         layout: Names, dtypes and shapes.
-        descriptor: Of memory that the other process made, and fills; None makes new memory.
+        descriptor: Of memory that the other process has made and fills; None makes new memory.
 
     Raises:
-        WriteError: There is no memory.
+        WriteError: The memory cannot be allocated.
     """
 
     def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
@@ -159,12 +159,12 @@ class Memory:
             t.name: np.ndarray(t.track_shape, t.track_dtype, block, int(begin))
             for t, begin in zip(layout.tensors, ends)
         }
-        # Only who fills it has stages: in the process that saves they would import torch.
+        # Only the process that fills it has stages: in the other one they would import torch.
         fills = layout.tensors if descriptor is None else ()
         self._stages = [Stage(t, self.arrays[t.name]) for t in fills]
-        self._looks: tuple[tuple[Any, ...], ...] | None = None
-        self._direct: tuple[NDArray[np.int64], ...] = ()
-        self._others: list[tuple[Stage, str]] = []
+        self._fingerprints: tuple[tuple[Any, ...], ...] | None = None  # that the plan is for
+        self._direct: tuple[NDArray[np.int64], ...] = ()  # addresses to, addresses from, bytes
+        self._staged: list[tuple[Stage, str]] = []  # tensors that need a conversion, by name
 
     @property
     def descriptor(self) -> int:
@@ -173,7 +173,7 @@ class Memory:
 
     @property
     def done(self) -> int:
-        """The number of the newest save that is over; negative if it failed."""
+        """The number of the newest save that has ended; negative if it failed."""
         return int(self._done[0])
 
     @done.setter
@@ -181,35 +181,36 @@ class Memory:
         self._done[0] = number
 
     def fill(self, parts: Parts) -> None:
-        """Copy the layout's tensors; in one call those that have not moved in memory."""
-        if parts.fingerprints != self._looks:
+        """Copy the layout's tensors, in one call those that need no conversion."""
+        if parts.fingerprints != self._fingerprints:
             self._plan(parts)
         kernels.copy_all(*self._direct)
-        for stage, name in self._others:
+        for stage, name in self._staged:
             stage.fill(parts.tensors[name])
 
     def _plan(self, parts: Parts) -> None:
-        self._looks = None
-        every = self._stages, parts.tensors.items(), parts.fingerprints, self.arrays.values()
+        """Decide how to copy each tensor; that holds until a tensor moves in memory."""
+        self._fingerprints = None
+        columns = self._stages, parts.tensors.items(), parts.fingerprints, self.arrays.values()
         direct: list[tuple[int, int, int]] = []
-        self._others = []
-        for stage, (name, tensor), seen, array in zip(*every, strict=True):
+        self._staged = []
+        for stage, (name, tensor), mark, array in zip(*columns, strict=True):
             if has_bytes_of(tensor, array):
-                direct.append((array.__array_interface__["data"][0], seen[0], array.nbytes))
+                direct.append((array.__array_interface__["data"][0], mark[0], array.nbytes))
             else:
-                self._others.append((stage, name))
+                self._staged.append((stage, name))
         self._direct = tuple(np.array(direct, np.int64).reshape(-1, 3).T.copy())
-        self._looks = parts.fingerprints
+        self._fingerprints = parts.fingerprints
 
     def close(self) -> None:
         """Close it; the memory is freed once no process and no array uses it."""
         self._file.close()
-        self.arrays, self._stages, self._looks = {}, [], None
+        self.arrays, self._stages, self._fingerprints = {}, [], None
         self._done = np.zeros(1, np.int64)
 
 
 def _mapped(nbytes: int, descriptor: int | None) -> tuple[IO[bytes], mmap.mmap]:
-    """Shared memory, all of it allocated: else a signal would end the process that writes to it."""
+    """Shared memory, allocated at once: else a signal could end a process that writes to it."""
     try:
         if descriptor is not None:
             file: IO[bytes] = os.fdopen(descriptor, "r+b", buffering=0)

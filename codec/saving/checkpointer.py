@@ -49,8 +49,8 @@ class Checkpointer:
 
     With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
     takes the chain over from a writer that has not closed it, or that does not know whether its
-    newest save arrived; if that writer still runs, its next `save` raises LockedError. The first
-    save after that writes a base. `codec.storage.lease` says what is not guaranteed there.
+    newest save arrived. If that writer still runs, its next `save` raises LockedError. The first
+    save of the new writer is a base. `codec.storage.lease` says what is not guaranteed there.
 
     Attributes:
         path: Where the chain lies.
@@ -61,25 +61,25 @@ class Checkpointer:
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
             pays for the record's header. Without any target the distance is 0.3, which keeps a
             restart close to one from exact weights (docs/explanation/results.md).
-        ema: How averaged weights are stored, which have a key such as ema, model_ema, swa,
-            averaged or shadow: "lossy" as the model's, or "exact". None is exact too, and the first
-            save logs it. A pattern of the policy comes first.
+        ema: How averaged weights are stored: "lossy" as the model's weights, or "exact". None is
+            exact too, and the first save logs it. Averaged weights have a key such as ema,
+            model_ema, swa, averaged or shadow. A pattern of the policy comes first.
         policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
             save refuses a pattern that matches nothing, unless its kind has a mark: "skip?".
-            The first save of a chain logs tensors that may be weights but are stored exactly
-            because of their names, and that an optimizer's moments are lossy.
-        base_every: Deltas between two bases. A base holds the whole state: no restore then takes
+            The first save of a chain logs which tensors may be weights but are stored exactly
+            because of their names, and whether an optimizer's moments are lossy.
+        base_every: Deltas between two bases. A base holds the whole state, so no restore takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them, or if most bytes of a state are in new tensors. None: only the first save,
-            and saves with most bytes in new tensors, write one.
-        keep_bases: How many of the newest bases stay, at least 2; what lies before them is
-            removed. None keeps all.
+            and saves with most bytes in new tensors, are bases.
+        keep_bases: How many of the newest bases stay, at least 2; older records are removed. None
+            keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. Damaged records at the end are set aside, with
             SkippedRecordWarning.
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
-        when_busy: What an asynchronous `save` does while the one before is being written: "wait"
+        when_busy: What an asynchronous `save` does while the previous one is being written: "wait"
             for it, or "skip" this step. None, the default, waits; "wait" and "skip" are refused
             without asynchronous.
         storage_options: For the filesystem of a URL; not needed where credentials come from the
@@ -127,7 +127,7 @@ class Checkpointer:
         self._policy = Policy(policy, ema)
         check_targets(self._policy.targets)
         self._front = Front(self._policy)
-        self._looked_at: Layout | None = None
+        self._logged_layout: Layout | None = None
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
@@ -137,7 +137,7 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
-        # A resumed chain has logged both at its beginning, but not moments that come later.
+        # A resumed chain logged both when it began, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
         if (tracker := self._recorder.tracker) is not None:
             self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
@@ -156,24 +156,24 @@ class Checkpointer:
         """Append one record. It is on disk when this returns, unless saves are asynchronous.
 
         Args:
-            step: The number of the checkpoint, larger than all before.
+            step: The number of the checkpoint, larger than all previous ones.
             state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
                 numbers, texts, bytes and None. `codec.state.tree.flatten` says which types come
                 back as another one.
 
         Returns:
-            What was written; its kind is "skipped" if there was no time. An asynchronous save
-            returns a `PendingSave`, whose fields wait for the record. If it fails, the next call
-            raises its error and saves nothing.
+            What was written; its kind is "skipped" if the previous save was still under way. An
+            asynchronous save returns a `PendingSave`, whose fields wait for the record. If it
+            fails, the next call raises its error and saves nothing.
 
         Raises:
             SettingsError: The step is no integer in range, or a pattern of the policy matches
                 nothing in the first state.
             StepOrderError: The step is not after the newest one.
-            BudgetError: The budget holds nothing of tensors that have changed.
+            BudgetError: The budget is too small for any change.
             DTypeError: The state holds something that cannot be stored.
             StateMismatchError: Names cannot be stored.
-            RecordError: The record cannot be read again; its header is too long, say.
+            RecordError: The record cannot be read again. For example, its header is too long.
             LockedError: Another writer has taken the chain, or another call is under way.
             WriteError: The disk refuses, or this Checkpointer is closed.
 
@@ -190,27 +190,32 @@ class Checkpointer:
         state: Mapping[Any, Any],
         *,
         is_base: bool = False,
-        kept: Collection[str] = (),
+        unchanged: Collection[str] = (),
     ) -> Saved:
-        """See `save`. If saves are not asynchronous: is_base forces a base, and kept are names; a
-        delta leaves the tensors there or below as they are in the track."""
+        """See `save`. The options are for saves that are not asynchronous.
+
+        is_base: write a base. unchanged: names; a delta leaves the tensors of these names, or below
+        them, as they are in the track.
+        """
         self._check_open()
         step = check_step(step, self.step)
         parts, layout = self._front.look_at(state)
         if self._says_models:
             self._says_models = False
             self._say_unknown_models(layout)
-        if self._says_moments and layout is not self._looked_at:
-            self._looked_at = layout
+        if self._says_moments and layout is not self._logged_layout:
+            self._logged_layout = layout
             self._say_moments(layout)
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         arrays = to_arrays(parts.tensors, layout)
-        names = kept and _names_below(parts, kept)
-        return self._recorder.save(step, layout, arrays, parts.values, is_base=is_base, kept=names)
+        names = unchanged and _names_below(parts, unchanged)
+        return self._recorder.save(
+            step, layout, arrays, parts.values, is_base=is_base, unchanged=names
+        )
 
     def _say_unknown_models(self, layout: Layout) -> None:
-        """Log which exact entries may be weights under an unknown name, averaged ones apart."""
+        """Log which exact tensors may be weights under an unknown name; averages separately."""
         patterns = self._policy.unknown_models(layout.tensors)
         if averages := [p for p in patterns if is_average(p)]:
             _log.warning(
@@ -233,20 +238,20 @@ class Checkpointer:
 
     def _say_moments(self, layout: Layout) -> None:
         """Log that an optimizer's moments are lossy, unless a pattern of the policy says so."""
-        of_default = (t for t in layout.tensors if self._policy.asked(t.name) is None)
+        of_default = (t for t in layout.tensors if self._policy.kind_by_pattern(t.name) is None)
         if sentence := describe_moments(of_default):
             self._says_moments = False
             _log.warning("%s: %s", self._location, sentence)
 
     def restore(self) -> dict[Any, Any] | None:
-        """The state of the newest step, for a training loop to continue; None before the first.
+        """The newest state, for a training loop to continue from; None before the first save.
 
         It equals what `codec.restore` returns, but is not read from the chain, unless saves are
         asynchronous or this Checkpointer is closed.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
-            LccError: The error of the asynchronous save before, or of `codec.restore`.
+            LccError: The error of the previous asynchronous save, or of `codec.restore`.
         """
         return self._lock.run(self._restore)
 
@@ -261,7 +266,7 @@ class Checkpointer:
     def close(self) -> None:
         """Wait for the save under way, and let others write to the directory.
 
-        Nothing is saved through this object afterwards. In a fork this does nothing: its data
+        Afterwards this object saves nothing. In a fork this does nothing, because forked data
         loaders may leave the same `with`.
         """
         if not self._lock.is_fork:
@@ -298,12 +303,12 @@ class Checkpointer:
 
 
 def _names_below(parts: Parts, places: Collection[str]) -> list[str]:
-    """The tensors that have a name at or below one of these places."""
-    at = frozenset(places)
+    """The tensors with a name at or below one of these places."""
+    unique = frozenset(places)
     return [
         name
         for name in parts.tensors
-        if any(_is_below(tied, at) for tied in (name, *parts.ties.get(name, ())))
+        if any(_is_below(tied, unique) for tied in (name, *parts.ties.get(name, ())))
     ]
 
 
@@ -315,7 +320,7 @@ def _is_below(name: str, places: frozenset[str]) -> bool:
 
 
 class Front:
-    """Takes states apart, quickly if a state looks like the last one.
+    """Splits states into parts, faster if a state has the structure of the last one.
 
     Attributes:
         layout: Of the last state.
@@ -323,11 +328,11 @@ class Front:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._is_checked = False  # whether the policy's patterns have been checked
+        self._has_checked_policy = False
         self._template: Template | None = None
         self._lists: Lists = {}  # long lists, for all templates
-        self._looks: tuple[tuple[Any, ...], ...] = ()
-        self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
+        self._fingerprints: tuple[tuple[Any, ...], ...] = ()
+        self._signatures: list[Hashable] | None = None  # of the layout; None: the layout is stale
         self.layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
@@ -339,19 +344,21 @@ class Front:
         parts = self._template.flatten(state) if self._template else None
         if parts is None:
             self._template = self._signatures = None
-            whole = flatten(state, self._policy.is_skipped, self._lists)
-            if state and not self._is_checked:
+            parts = flatten(state, self._policy.is_skipped, self._lists)
+            if state and not self._has_checked_policy:
                 self._policy.check_matches(every_name(state))
-                self._is_checked = True
-            parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
+                self._has_checked_policy = True
+            parts = replace(parts, fingerprints=tuple(map(fingerprint, parts.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped, self._lists)
-        same = parts.fingerprints is self._looks or parts.fingerprints == self._looks
-        if self._signatures is None or not same:
-            signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
+        marks = parts.fingerprints
+        if self._signatures is None or not (
+            marks is self._fingerprints or marks == self._fingerprints
+        ):
+            signatures = list(map(signature, parts.tensors.values(), marks))
             if signatures != self._signatures:
                 self._signatures = None
                 self.layout = self._layout_of(parts)
-            self._looks, self._signatures = parts.fingerprints, signatures
+            self._fingerprints, self._signatures = marks, signatures
         return parts, self.layout
 
     def _layout_of(self, parts: Parts) -> Layout:

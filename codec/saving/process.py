@@ -1,8 +1,8 @@
-"""The process that saves: how it starts, what it does, and what the two processes tell each other.
+"""The process that saves: how it starts, what it does, and the messages of the two processes.
 
-Each message has its two directions side by side here: settings, errors, what was saved.
+For each kind of message (settings, errors, what was saved) writing and reading are side by side.
 
-Not done here: the other end, in the training loop (background); memory and messages (channel).
+Not done here: the side of the training loop (background); memory and sockets (channel).
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from .saved import Saved
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole groups of processes
 # Kernels that share an operation among all processors wait for the slowest thread, so a save that
-# takes a processor from one of them holds up the others. With the lowest priority it takes what
-# they leave, and every processor while the training waits for it. Small states take milliseconds;
-# they keep the training's priority: the next iteration may be waiting, and other work is about.
+# takes a processor from one thread delays all. With the lowest priority it uses only idle
+# processors; while the training waits for the save, these are all. Saves of small states take
+# milliseconds and keep the training's priority: the next iteration may be waiting, and other jobs
+# share the machine.
 LARGE = 2**26  # bytes of a state
 LOWEST = 19  # niceness
 _SERVE = "from codec.saving.process import serve; serve()"
@@ -43,7 +44,7 @@ def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
     """Start the process that saves.
 
     Args:
-        location: Where it will save, for errors.
+        location: The chain that it will write, for errors.
 
     Returns:
         The process, and the line to it.
@@ -71,7 +72,7 @@ def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, by its exit code; below 0 it is a signal's number."""
+    """How a process ended. code: its exit code, or the negative number of a signal."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -81,25 +82,26 @@ def describe_exit(code: int) -> str:
 
 
 def settings_message(settings: Settings) -> Message:
-    """Settings as JSON can hold them.
+    """Settings as a message.
 
     Raises:
-        SettingsError: The other process would not find the same location.
+        SettingsError: The other process could not open the same location.
     """
     location = settings.path
     if location.remote is not None and location.remote.protocol == "memory":
         raise SettingsError(f"{location}: is this process's own; asynchronous saving needs another")
-    parts = location.arguments()
+    arguments = location.arguments()
     try:
-        reason = "" if json.loads(json.dumps(parts)) == parts else "another value comes back"
+        same = json.loads(json.dumps(arguments)) == arguments
+        reason = "" if same else "another value comes back"
     except (TypeError, ValueError) as exc:
-        reason = f"one is {type(exc).__name__}"
+        reason = f"{type(exc).__name__}: {exc}"
     if reason:
         raise SettingsError(
             f"{location}: asynchronous saving hands storage_options to another process as JSON, "
             f"which cannot hold these: {reason}"
         )
-    return vars(settings) | {"path": parts, "coding": settings.coding.header()}
+    return vars(settings) | {"path": arguments, "coding": settings.coding.header()}
 
 
 def settings_of(message: Message) -> Settings:
@@ -125,7 +127,7 @@ def error_message(exc: Exception, newest: int | None) -> Message:
 
 
 def error_of(message: Message) -> LccError:
-    """The error in a message; WriteError if it is none of the codec's."""
+    """The error in a message; WriteError for an error of another library."""
     kind = getattr(errors, message["error"], None)
     if kind is None:
         return WriteError(f"the process that saves failed: {message['error']}: {message['text']}")
@@ -137,7 +139,7 @@ def error_of(message: Message) -> LccError:
 
 def serve() -> None:
     """Save each state that the training loop hands over, until it ends."""
-    for name in SIGNALS:  # for the training loop to handle, which may want to save once more
+    for name in SIGNALS:  # the training loop handles them and may want to save once more
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError), socket.socket(fileno=int(sys.argv[1])) as ours:
         _serve(Line(ours), int(sys.argv[2]))
@@ -175,9 +177,9 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
             tensors, structure = message["layout"]
             specs = (TensorSpec(n, d, tuple(shape), *more) for n, d, shape, *more in tensors)
             layout = Layout(tuple(specs), structure)
-            *others, descriptor = line.received
-            for other in others:
-                os.close(other)
+            *unused, descriptor = line.received
+            for old_descriptor in unused:
+                os.close(old_descriptor)
             line.received.clear()
             if layout.nbytes >= LARGE and not yields:
                 yields = True
@@ -197,7 +199,7 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
 
 
 def _values_after(message: Message, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values of a state: all from the message, or the last state's with its changes."""
+    """The values of a state: those in the message, or the last values after its changes."""
     if "values" in message:
         return tuple(message["values"])
     changed = {i: edits.applied(values[i], c, sys.maxsize) for i, c in message.get("changes", ())}
@@ -207,14 +209,14 @@ def _values_after(message: Message, values: tuple[str, ...]) -> tuple[str, ...]:
 def _yield_processors() -> None:
     """Save with the lowest priority from now on; it cannot be raised again."""
     os.nice(LOWEST)
-    set_threads(threads())  # new ones, which inherit it
+    set_threads(threads())  # new threads, which inherit the priority
 
 
 def _next_message(line: Line, parent: int) -> Message:
     """Wait for a message.
 
-    Raises EOFError at the end, even where others still hold the other side: a killed training loop
-    leaves its forked data loaders behind for a while.
+    Raises EOFError when the training loop has ended, even if another process keeps its side open:
+    data loaders may outlive a killed training loop for a while.
     """
     while (message := line.receive(1.0)) is None:
         if os.getppid() != parent:

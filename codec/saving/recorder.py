@@ -1,15 +1,15 @@
-"""The chain of one run as it grows: bases and deltas, one after another.
+"""Appends bases and deltas to the chain of one run.
 
-A base is the state itself, exactly. These saves write a base: the first; a save most of whose
-bytes are in new tensors; a save after many deltas; a save while others may still write before it
-(see `Store`); and a save after somebody has removed records that a delta would build on. All others
+A base is the state itself, exactly. These saves write a base: the first; a save with most bytes in
+new tensors; a save after many deltas; a save while unknown records may still appear before it (see
+`Store`); and a save after somebody has removed records that a delta would build on. All others
 write a delta to the track. The delta begins with a transition if the tensors or their nesting have
-changed since the save before. A record is decoded from its own bytes and compared before it is
-published, and only then does the track advance: a failed save changes nothing, and the next one
+changed since the previous save. Each record is decoded from its own bytes and compared before it is
+published, and only then the track advances: a failed save changes nothing, and the next save
 encodes the difference to the same track.
 
-Not done here: what a state looks like, and when it is saved (checkpointer); how a record is encoded
-and checked (record.encode).
+Not done here: splitting a state into arrays and values (checkpointer); encoding and checking a
+record (record.encode).
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ from codec.storage.source import record_name
 
 from .saved import STAGES, Saved
 
-OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
-AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
-FAR_BEHIND = 0.5  # share of what was trained since the base: above it, the log warns
-SETTLED = 3  # deltas after a base: before that little was trained, and most of it may be left
-MOST_GIVEN = 0.5  # share of a state in a transition: above it, a base is at most twice as large
+OUTGROWN = 4  # times the bytes of their base; deltas of more bytes are followed by a new base
+AT_LEAST = 32  # deltas before such a new base, since a small model's base is mostly header
+FAR_BEHIND = 0.5  # share of the distance trained since the base; above it, the log warns
+SETTLED = 3  # deltas after a base; before that, little was trained and most may be postponed
+MOST_NEW = 0.5  # share of a state in a transition; above it, a base is at most twice as large
 NONE_RESTORES = (
-    "no step restores: put back a copy of it, or begin anew in another directory, without resume"
+    "no step restores: put back a copy of the record, or begin a chain in another directory, "
+    "without resume"
 )
 
 _log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class _Newest:
 
 @dataclass(frozen=True)
 class _SinceBase:
-    """The newest base, and what was written since: bytes and records."""
+    """Bytes of the newest base, and bytes and number of the records after it."""
 
     base_nbytes: int = 0
     nbytes: int = 0
@@ -112,10 +113,10 @@ class _SinceBase:
 
 
 class Recorder:
-    """Writes a chain; for errors see `Checkpointer`.
+    """Writes a chain. It raises the errors that `Checkpointer` lists.
 
     Attributes:
-        tracker: Holds the track; None before the first save, and after one that was interrupted.
+        tracker: Holds the track; None before the first save, and after an interrupted save.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -125,9 +126,9 @@ class Recorder:
         self.tracker: Tracker | None = None
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
-        self._unconfirmed: str | None = None  # a record that may be there though its save failed
+        self._unconfirmed: str | None = None  # a record that may exist though its save failed
         self._encoder = DeltaEncoder()
-        self._reasons: set[str] = set()  # for bases: each is logged once
+        self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
         try:
@@ -149,17 +150,17 @@ class Recorder:
         values: tuple[str, ...],
         *,
         is_base: bool = False,
-        kept: Iterable[str] = (),
+        unchanged: Iterable[str] = (),
     ) -> Saved:
         """Append one record; it is on disk when this returns.
 
         Args:
-            step: Larger than all before.
+            step: Larger than all previous steps.
             layout: Of the state.
             arrays: Name -> array, as `state.to_arrays` makes them.
-            values: JSON texts of what is no tensor, see `codec.state.tree`.
-            is_base: Whether it is a base in any case.
-            kept: Names of tensors that a delta leaves as they are in the track.
+            values: JSON texts of the values that are not tensors, see `codec.state.tree`.
+            is_base: Write a base, not a delta.
+            unchanged: Names of tensors that a delta leaves as they are in the track.
         """
         started = time.perf_counter()
         _check_length(step, layout, values)
@@ -168,7 +169,7 @@ class Recorder:
         tracker = before
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
         delta = transition = None
-        if is_base or self._directory.unsettled or self._written.is_long(self._base_every):
+        if is_base or self._directory.may_gain_records or self._written.is_long(self._base_every):
             tracker = None
         if tracker is not None and tracker.track.layout != layout:
             transition = self._transition(step, tracker.track, layout, arrays)
@@ -179,26 +180,26 @@ class Recorder:
             draft = Draft.of_base(name, place, tracker.track)
         else:
             new = transition.arrays if transition else {}
-            stays = {n: tracker.track.arrays[n] for n in kept if n not in new}
-            whole, arrays = arrays, arrays | stays
+            from_track = {n: tracker.track.arrays[n] for n in unchanged if n not in new}
+            state_arrays, arrays = arrays, arrays | from_track
             delta = self._encode(tracker, place, arrays, values, transition)
             name = record_name(step, "delta")
             draft = Draft.of_delta(name, place, tracker.track, delta)
         encoded = time.perf_counter()
         record = self._check(draft, tracker, place, arrays, values)
         checked = time.perf_counter()
-        self.tracker = None  # should what follows be interrupted, the next save is a base
+        self.tracker = None  # if the rest is interrupted, the next save is a base
         self._unconfirmed = name
         try:
             synced = self._directory.publish(name, draft.data)
         except Exception:
             self.tracker = before
-            if not self._directory.doubtful:
+            if not self._directory.last_save_uncertain:
                 self._unconfirmed = None
             raise
-        if delta is not None and (gone := self._directory.missing(self._needed)):
-            _log_missing(step, gone)  # this delta is of no use: it is removed again
-            return self.save(step, layout, whole, values, is_base=True)
+        if delta is not None and (missing := self._directory.missing(self._needed)):
+            _log_missing(step, missing)  # this delta is useless: the base's save removes it
+            return self.save(step, layout, state_arrays, values, is_base=True)
         written = time.perf_counter()
         self._needed = [] if delta is None else self._needed
         self._needed.append(name)
@@ -230,40 +231,41 @@ class Recorder:
     ) -> Transition | None:
         """The transition from the track to a layout; None, and a warning, if a base is better."""
         transition = Transition.between(track.layout, track.arrays, layout, arrays)
-        if transition.nbytes <= MOST_GIVEN * layout.nbytes:
+        if transition.nbytes <= MOST_NEW * layout.nbytes:
             return transition
         sizes = f"{transition.nbytes:,} of {layout.nbytes:,} bytes are new"
         self._log_reason(step, f"{describe_difference(track.layout, layout)}: {sizes}")
         return None
 
     def _log_reason(self, step: int, reason: str) -> None:
-        """Log why there is a base instead of a delta; once for names that differ in digits only."""
+        """Log why this is a base and no delta; once for reasons that differ in digits only."""
         key = _DIGITS.sub("0", reason)
         if key not in self._reasons:
             self._reasons.add(key)
             _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
 
     def _remove_unconfirmed(self) -> None:
-        """Remove the record of a save that was interrupted: another one may get its step.
+        """Remove the record of an interrupted save: the next record may have its step.
 
         Raises:
-            WriteError: It cannot be removed.
+            WriteError: The record cannot be removed.
         """
-        name, known = self._unconfirmed, self._newest.name if self._newest else None
-        if name is not None and name != known:
+        name, newest = self._unconfirmed, self._newest.name if self._newest else None
+        if name is not None and name != newest:
             try:
                 self._directory.remove([name])
             except WriteError as exc:
-                # A store that refuses to delete: the next record is a base, which does not need it.
-                kept = isinstance(exc.__cause__, PermissionError) and self._directory.unsettled
-                if not kept and not isinstance(exc.__cause__, FileNotFoundError):
+                # In a store that refuses to delete, the next record is a base that ignores it.
+                stays = isinstance(exc.__cause__, PermissionError)
+                stays = stays and self._directory.may_gain_records
+                if not stays and not isinstance(exc.__cause__, FileNotFoundError):
                     raise
-                if kept:
+                if stays:
                     _log.warning("%s stays, though its save had failed: %s", name, exc)
         self._unconfirmed = None
 
     def restore(self, step: int) -> dict[Any, Any]:
-        """The state of the newest step, see `Checkpointer.restore`."""
+        """The newest state, see `Checkpointer.restore`."""
         if self.tracker is None:  # a save was interrupted
             return Chain(self.path).restore(step)
         return self.tracker.track.restore()
@@ -285,9 +287,9 @@ class Recorder:
         with with_advice(NONE_RESTORES):
             position, reason = chain.newest()
         if isinstance(reason, VersionError):
-            raise reason  # not damaged: for a newer version of this package to continue
+            raise reason  # not damaged: a newer version of this package can continue
         if reason and chain.failure:
-            raise chain.failure  # the disk's: what it cannot read now may be intact
+            raise chain.failure  # the disk's error: the records may be intact
         if position.step != position.record.step:  # a merged record that fails in the middle
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
@@ -308,12 +310,13 @@ class Recorder:
         self.tracker = Tracker.resume(position.track, self.coding)
 
     def _remove_history(self) -> None:
-        """Remove the records before the bases that are kept; what cannot be removed stays."""
-        if self._keep_bases is not None and not self._directory.contested:
+        """Remove the records before the bases to keep, as far as the store permits."""
+        if self._keep_bases is not None and not self._directory.has_rival:
             try:
                 chain = Chain(self.path)
-                gone = superseded(without_damaged_bases(chain, self._keep_bases), self._keep_bases)
-                self._directory.remove(entry.name for entry in gone)
+                entries = without_damaged_bases(chain, self._keep_bases)
+                needless = superseded(entries, self._keep_bases)
+                self._directory.remove(entry.name for entry in needless)
             except ChainError as exc:
                 _log.warning("history stays: %s", exc)
 
@@ -333,19 +336,19 @@ class Recorder:
     def _check(
         self, draft: Draft, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
     ) -> Record:
-        """Check a record; if a delta fails, find out what went wrong."""
+        """Check a record. If a delta fails, raise the error that a diagnosis gives."""
         track, delta = tracker.track, draft.delta
         try:
             return draft.check(track)
         except TrackDigestError as exc:
             if delta is None:
                 raise
-            read = records.delta_of(records.load(draft.data, draft.name), track)
+            decoded = records.delta_of(records.load(draft.data, draft.name), track)
             error = examined(
                 exc,
                 track,
                 delta,
-                read,
+                decoded,
                 lambda: self._encode(tracker, place, arrays, values, delta.transition),
             )
             if changed(track):
@@ -354,7 +357,7 @@ class Recorder:
 
 
 def _log_missing(step: int, names: Sequence[str]) -> None:
-    """Log which of the records that a delta builds on are gone."""
+    """Log which of the records that a delta builds on are missing."""
     _log.warning(
         "step %d: a full base instead of a delta, because %s, on which it would build, %s removed "
         "by somebody else; steps before this one that need %s no longer restore",
@@ -365,12 +368,12 @@ def _log_missing(step: int, names: Sequence[str]) -> None:
 
 
 def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
-    """The tracker after a record that is on disk; None if its track is damaged in memory."""
+    """The tracker after its record was written; None if the track is damaged in memory."""
     try:
         if delta is not None:
             tracker.commit(delta)
     except TrackDigestError as exc:
-        _log.error("what was saved is whole, but %s; the next save writes a base", exc)
+        _log.error("the saved record is intact, but %s; the next save writes a base", exc)
         return None
     return tracker
 
@@ -386,14 +389,16 @@ def describe_difference(before: Layout, now: Layout) -> str:
             return f"tensor {t.name!r} disappeared"
         if new[t.name] != t:
             return f"tensor {t.name!r} is {_described(new[t.name])} and was {_described(t)}"
-    names, others = (dict.fromkeys(tree.value_names(la.structure)) for la in (now, before))
-    for name in names:
-        if name not in others:
+    old_names, new_names = (
+        dict.fromkeys(tree.value_names(layout.structure)) for layout in (before, now)
+    )
+    for name in new_names:
+        if name not in old_names:
             return f"value {name!r} appeared"
-    for name in others:
-        if name not in names:
+    for name in old_names:
+        if name not in new_names:
             return f"value {name!r} disappeared"
-    return "containers or tensors are in another order, of another kind, or shared otherwise"
+    return "containers or tensors have another order or type, or share memory in another way"
 
 
 def _described(t: TensorSpec) -> str:
@@ -409,24 +414,24 @@ def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
             zip(tree.value_names(layout.structure), values), key=lambda pair: len(pair[1])
         )
         raise DTypeError(
-            f"step {step}: what is no tensor takes {nbytes:,} bytes as text, and a record holds "
-            f"{MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
+            f"step {step}: the values that are not tensors take {nbytes:,} bytes as JSON; the "
+            f"limit is {MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
             f"or leave it out: policy={{{name!r}: 'skip'}}"
         )
 
 
 def check_history(base_every: Any, keep_bases: Any) -> None:
-    """Raise SettingsError unless these say when there is a new base, and how many are kept."""
+    """Raise SettingsError unless both are None or integers in their range."""
     for name, value, least in (("base_every", base_every, 1), ("keep_bases", keep_bases, KEEP)):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and value >= least):
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (is_integer and value >= least):
             raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
 
 
 def check_step(step: Any, newest: int | None) -> int:
-    """Raise SettingsError for what is no step, StepOrderError unless it is after the newest."""
-    whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
-    if not whole or not 0 <= step <= records.MAX_STEP:
+    """Raise SettingsError unless this is a step, StepOrderError unless it is after the newest."""
+    is_integer = isinstance(step, int | np.integer) and not isinstance(step, bool)
+    if not is_integer or not 0 <= step <= records.MAX_STEP:
         raise SettingsError(f"a step is an integer from 0 to {records.MAX_STEP}; got {step!r}")
     if newest is not None and step <= newest:
         raise StepOrderError(f"step {step} is not after the chain's newest, {newest}")
@@ -443,7 +448,7 @@ def _summary(
     if non_finite:
         names = names_of(non_finite)
         _log.warning(
-            "step %d: NaN or infinity in %s; stored whole in this step", record.step, names
+            "step %d: NaN or infinity in %s; stored exactly in this step", record.step, names
         )
     stages = {name: end - begin for name, begin, end in zip(STAGES, ends, ends[1:])}
     return Saved(

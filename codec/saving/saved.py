@@ -22,31 +22,31 @@ class Saved:
 
     Attributes:
         step: The number of the checkpoint.
-        kind: "base" or "delta"; "skipped" if there was no time.
+        kind: "base" or "delta"; "skipped" if the previous save was still under way.
         nbytes: Size of the record on disk.
         full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors, without
             the gradients that `codec.rerun` adds.
         seconds: Of the whole save.
-        levels: How many levels other than 0 all alphabets have together.
-        tables: How many code tables are new, and how many are reused.
+        levels: The number of levels other than 0 in all alphabets together.
+        tables: The numbers of new and of reused code tables.
         non_finite: Tensors with NaN or infinity in their delta, stored whole.
         delta: What was encoded; None for a base, and if another process encoded it.
         stages: Seconds of "encode" (up to the record's bytes), "check" (decoding them), "write"
             (until they are on disk) and "advance" (of the track).
         commit: The last seconds of "write": the file, already fsynced, gets its name, and the
             directory is fsynced.
-        began: When, by `time.perf_counter`, a clock that all processes of a machine share.
+        began: When the save began, by `time.perf_counter`, which all processes of a machine share.
         exact_nbytes: The part of nbytes that is stored exactly, and so outside a budget: tensors
             and values with their entries in the header; all of a base.
         lossy_nbytes: The part of full_nbytes that a budget is a share of: the lossy tensors without
             those of moment_nbytes.
-        moment_nbytes: The part of nbytes that is outside a budget too, though it is lossy: an
-            optimizer's tensors with bits of their own.
-        distance: The share of the change that is left for the next checkpoint, over the lossy
+        moment_nbytes: The part of nbytes that is lossy, but outside a budget too: an optimizer's
+            tensors with bits of their own.
+        distance: The share of the change that is carried over to the next checkpoint, in the lossy
             weights: ||u - track after|| / ||u - track before||; 0.0 of a base.
-        behind: How far a restart would be behind, as a share of what was trained since the base:
-            ||u - track after|| / ||u - u at the base||; 0.0 of a base. In models of more than 2**16
-            lossy weights the denominator is estimated.
+        behind: How far a restart would be behind, as a share of the distance trained since the
+            base: ||u - track after|| / ||u - u at the base||; 0.0 of a base. In models of more than
+            2**16 lossy weights the denominator is estimated.
     """
 
     step: int
@@ -73,15 +73,14 @@ class Saved:
         return self.full_nbytes / self.nbytes if self.nbytes else math.inf
 
     def result(self) -> Saved:
-        """Itself; for a `PendingSave`, what was written."""
+        """This object; for a `PendingSave`, the finished save."""
         return self
 
 
 class PendingSave(Saved):
     """A save that another process may still be working on.
 
-    `step` is known at once. `result` and every other field wait for the save, and raise the error
-    that it ended with.
+    `step` is known at once. `result` and all other fields wait for the save and raise its error.
     """
 
     def __init__(self, step: int, number: int, finish: Callable[[PendingSave], Saved]) -> None:
@@ -93,7 +92,7 @@ class PendingSave(Saved):
 
     @property
     def step(self) -> int:
-        """Known at once."""
+        """The number of the checkpoint."""
         return self._step
 
     def result(self) -> Saved:

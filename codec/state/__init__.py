@@ -6,7 +6,7 @@ Read in this order:
     long_lists    the texts of long lists, of which only new elements are converted
     edits         changes of these other values from one step to the next
     policy        which tensors are lossy, exact or skipped, by name
-    moments       a bound between Adam's two moments, for what is restored
+    moments       a bound between Adam's two moments, applied to restored states
     tensor_files  .safetensors and .pt files
     file_steps    the step of a file, from its name
 """

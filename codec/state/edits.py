@@ -19,8 +19,8 @@ from codec.caps import short
 from codec.errors import PayloadError
 
 MARK = "="  # before every edit; no JSON begins with it
-MAX_SPLICES = 2**16  # in an edit: reading one takes far longer than its few bytes suggest
-MAX_SLICE = 2**16  # characters or tokens that are copied to be compared: they stay in the cache
+MAX_SPLICES = 2**16  # in an edit: reading a splice takes far longer than its few bytes suggest
+MAX_SLICE = 2**16  # characters or tokens compared at once; their copies stay in the cache
 MAX_COMPARED = 2**22  # characters that are compared token by token, in a second or two
 _SPLICE = re.compile(" ".join(["(0|[1-9][0-9]{0,8})"] * 3) + " ")
 _TOKEN = re.compile("[^,]*,|[^,]+")
@@ -29,7 +29,7 @@ Splice = tuple[int, int, str]  # characters skipped since the last splice, dropp
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> dict[int, str]:
-    """Number -> change, for every value whose text changed."""
+    """Number of each value whose text changed -> its change."""
     pairs = enumerate(zip(old, new))
     return {i: change_of(before, after) for i, (before, after) in pairs if before != after}
 
@@ -43,23 +43,23 @@ def change_of(old: str, new: str) -> str:
 
 def composed(changes: Iterable[str]) -> str:
     """Several changes of one value, in order, as one change for `applied`."""
-    found: list[str] = []
+    lines: list[str] = []
     for change in changes:
         if not is_edit(change):
-            found.clear()
-        found.append(change)
-    return "\n".join(found)
+            lines.clear()  # a whole text replaces everything before it
+        lines.append(change)
+    return "\n".join(lines)
 
 
 def applied(text: str, change: str, most: int) -> str:
     """The text after a change, or after several that were `composed`.
 
-    most: the characters it may have. Raises PayloadError for an edit that does not fit the text.
+    most: the limit on its characters. Raises PayloadError for an edit that does not fit the text.
     """
-    for one in change.split("\n"):
-        text = _edited(text, one) if is_edit(one) else one
+    for line in change.split("\n"):
+        text = _edited(text, line) if is_edit(line) else line
         if len(text) > most:
-            raise PayloadError(f"an edit that leads to {len(text)} characters, not to {most}")
+            raise PayloadError(f"an edit that leads to {len(text)} characters; the limit is {most}")
     return text
 
 
@@ -88,14 +88,14 @@ def _edited(text: str, edit: str) -> str:
 def _read(edit: str) -> Iterator[Splice]:
     at, n = len(MARK), 0
     while at < len(edit) or not n:
-        found = _SPLICE.match(edit, at)
-        if found is None:
+        numbers = _SPLICE.match(edit, at)
+        if numbers is None:
             raise PayloadError(f"an edit with {short(edit[at : at + 40])} instead of three numbers")
-        skip, drop, length = map(int, found.groups())
-        at, n = found.end() + length, n + 1
+        skip, drop, length = map(int, numbers.groups())
+        at, n = numbers.end() + length, n + 1
         if at > len(edit) or n > MAX_SPLICES:
             raise PayloadError(f"an edit of {len(edit)} characters that ends within splice {n}")
-        yield skip, drop, edit[found.end() : at]
+        yield skip, drop, edit[numbers.end() : at]
 
 
 def _splices(old: str, new: str) -> list[Splice]:
@@ -129,34 +129,36 @@ def _splices(old: str, new: str) -> list[Splice]:
 
 
 def _matches(a: list[str], b: list[str]) -> list[tuple[int, int]]:
-    """The longest sequence of positions, rising in both lists, of pairs of neighbouring tokens that
-    occur once in each list."""
+    """The longest sequence of matches, as positions in a and b that rise in both.
+
+    A match is a pair of neighbouring tokens that occurs exactly once in each list.
+    """
     in_a, in_b = _single(a), _single(b)
     pairs = [(in_a[pair], j) for pair, j in in_b.items() if pair in in_a]
-    tails: list[int] = []  # for each length: the least position in a where a sequence ends,
-    ends: list[int] = []  # and the number of that pair
-    before: list[int] = []  # for each pair: the number of the pair before it in its sequence
+    tails: list[int] = []  # by length: the smallest position in a at which a sequence ends,
+    ends: list[int] = []  # and the number of the pair there
+    before: list[int] = []  # by pair: the number of the pair before it in its sequence
     for n, (i, _) in enumerate(pairs):
         length = bisect_left(tails, i)
         tails[length : length + 1], ends[length : length + 1] = [i], [n]
         before.append(ends[length - 1] if length else -1)
-    found, n = [], ends[-1] if ends else -1
+    longest, n = [], ends[-1] if ends else -1
     while n >= 0:
-        found.append(pairs[n])
+        longest.append(pairs[n])
         n = before[n]
-    return found[::-1]
+    return longest[::-1]
 
 
 def _single(tokens: list[str]) -> dict[tuple[str, str], int]:
-    """Position of each pair of neighbouring tokens that occurs once; rising."""
-    found: dict[tuple[str, str], int] = {}
+    """Each pair of neighbouring tokens that occurs once -> its position; positions rise."""
+    positions: dict[tuple[str, str], int] = {}
     for i, pair in enumerate(pairwise(tokens)):
-        found[pair] = -1 if pair in found else i
-    return {pair: i for pair, i in found.items() if i >= 0}
+        positions[pair] = -1 if pair in positions else i
+    return {pair: i for pair, i in positions.items() if i >= 0}
 
 
 def _common(a: Any, i: int, b: Any, j: int) -> int:
-    """How many elements two sequences share from these positions on."""
+    """Number of equal elements from these positions on, up to the first difference."""
     n, size, most = 0, 1, min(len(a) - i, len(b) - j)
     while n < most:
         size = min(size, most - n)

@@ -9,9 +9,9 @@ The step is the last whole number that all names have in the same place, differe
     ckpt-5_fp16.pt, ckpt-10_fp16.pt                            5, 10; fp16 is a number format
     checkpoint-100/model.safetensors, checkpoint-200/model…    100, 200
 
-Two numbers are in the same place if the same word stands before them (like "step"), or if both are,
-for example, the second number of their names. A number with letters directly after it (1k, 1e3,
-16bit) is no whole number, and the numbers of parts (00001-of-00002) are no steps.
+Two numbers are in the same place if the same word stands before them (like "step"), or if each is
+the second number of its name, for example. A number with letters directly after it (1k, 1e3, 16bit)
+does not count as whole. The numbers of parts (00001-of-00002) are no steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Places = dict[Hashable, int]  # place in a name -> the whole number there, from 
 
 
 def steps_of_files(paths: Sequence[Path]) -> Series:
-    """The files by rising step: the first of `mappings`. Raises what that does."""
+    """The files by rising step: the first of `mappings`. Raises what `mappings` raises."""
     return mappings(paths)[0] if paths else []
 
 
@@ -60,21 +60,22 @@ def mappings(paths: Sequence[Path]) -> list[Series]:
     if len(paths) == 1:
         return [[(number, paths[0])] for number in reversed(whole_numbers(stems[0]) or [0])]
     for names, places_of in product((_differing(paths), stems), (_places, _versions)):
-        numbers = [
-            [places[place] for places in every]
-            for every in map(list, zip(*map(places_of, names), strict=True))
-            for place in _shared(every)
-        ]
-        if all_differ := [own for own in numbers if len(set(own)) == len(own)]:
-            return [sorted(zip(own, paths, strict=True)) for own in all_differ]
-        if numbers:
-            return [_without_twins(list(zip(numbers[0], paths, strict=True)))]  # which raises
+        candidates = [
+            [places[place] for places in places_by_file]
+            for places_by_file in map(list, zip(*map(places_of, names), strict=True))
+            for place in _shared(places_by_file)
+        ]  # in each, one number for every file
+        if distinct := [steps for steps in candidates if len(set(steps)) == len(steps)]:
+            return [sorted(zip(steps, paths, strict=True)) for steps in distinct]
+        if candidates:
+            return [_without_twins(list(zip(candidates[0], paths, strict=True)))]  # which raises
     raise SettingsError(_nothing_shared(paths, stems))
 
 
 def parts_of_one(paths: Iterable[Path]) -> list[Path]:
-    """The files that are parts of one checkpoint by their names: x-00001-of-00002 and
-    x-00002-of-00002 in one folder. Empty if none are; those of the first of several checkpoints."""
+    """The files whose names say that they are parts of one checkpoint, as x-00001-of-00002 and
+    x-00002-of-00002 in one folder. Of several such checkpoints the first; empty if there is none.
+    """
     checkpoints: dict[Hashable, list[Path]] = {}
     for path in paths:
         if part := _PART.search(path.stem):
@@ -89,14 +90,16 @@ def whole_numbers(name: str) -> list[int]:
 
 
 def numbered(paths: Sequence[Path], steps: Sequence[int] | None) -> Series:
-    """The files by rising step, for given steps in the order of the files; None: 0, 1, 2, …
+    """The files with these steps, by rising step.
 
-    Raises SettingsError if there is not one step per file, or two files have the same step.
+    steps: in the order of the files; None means 0, 1, 2, … Raises SettingsError if there is not one
+    step per file, or two files have the same step.
     """
     steps = range(len(paths)) if steps is None else steps
     if len(steps) != len(paths):
-        given = f"{len(steps)} step{' was' if len(steps) == 1 else 's were'} given"
-        raise SettingsError(f"{given} for {len(paths)} file{'s' * (len(paths) != 1)}")
+        were = "step was" if len(steps) == 1 else "steps were"
+        files = "file" if len(paths) == 1 else "files"
+        raise SettingsError(f"{len(steps)} {were} given for {len(paths)} {files}")
     return _without_twins(list(zip(steps, paths, strict=True)))
 
 
@@ -109,61 +112,62 @@ def by_numbers(name: str) -> tuple[list[str | int], str]:
 def _without_twins(series: Series) -> Series:
     """The files by rising step. Raises SettingsError for two files of the same step."""
     series = sorted(series)
-    for (step, path), (other, twin) in pairwise(series):
-        if step == other:
+    for (step, path), (next_step, twin) in pairwise(series):
+        if step == next_step:
             raise SettingsError(f"{path} and {twin}: both would be step {step}")
     return series
 
 
 def _differing(paths: Sequence[Path]) -> list[str]:
-    """The names that differ: those of the files, else those of the nearest folders."""
+    """The files' names if they differ, else the names of the nearest folders that differ."""
     levels = [[path.stem for path in paths]]
-    levels += map(list, zip(*([above.name for above in path.parents] for path in paths)))
+    levels += map(list, zip(*([folder.name for folder in path.parents] for path in paths)))
     return next((names for names in levels if len({*names}) > 1), levels[0])
 
 
 def _places(name: str) -> Iterator[Places]:
-    """The whole numbers of a name without versions, by the word before each, and by their count."""
+    """The whole numbers of a name without versions: by the word before each, then by position."""
     by_word: Places = {}
-    by_count: Places = {}
+    by_position: Places = {}
     words: list[str] = []
     for before, number, is_version in _numbers(name):
         words.append(before)
         if number is not None and not is_version:
             by_word[before, words.count(before)] = number
-            by_count[len(words)] = number
+            by_position[len(words)] = number
     yield by_word
-    yield by_count
+    yield by_position
 
 
 def _versions(name: str) -> Iterator[Places]:
     """The number after a single v: the step only if the names have no other number."""
-    found = [n for _, n, is_version in _numbers(name) if is_version and n is not None]
-    yield {"v": found[-1]} if found else {}
+    versions = [n for _, n, is_version in _numbers(name) if is_version and n is not None]
+    yield {"v": versions[-1]} if versions else {}
 
 
 def _numbers(name: str) -> Iterator[tuple[str, int | None, bool]]:
     """For every number the word before it, the number if it is whole, whether it is a version."""
     end = 0
-    for found in _NUMBER.finditer(name):
-        before, end = name[end : found.start()], found.end()
+    for match in _NUMBER.finditer(name):
+        before, end = name[end : match.start()], match.end()
         letters = _LETTERS.findall(before)[0].lower()  # directly before it
-        is_whole = found[0].isdecimal() and letters not in _FORMATS and not name[end:][:1].isalpha()
+        is_whole = match[0].isdecimal() and letters not in _FORMATS and not name[end:][:1].isalpha()
         word = before.strip(_SEPARATORS).lower()
-        yield word, int(found[0]) if is_whole else None, letters == _VERSION
+        yield word, int(match[0]) if is_whole else None, letters == _VERSION
 
 
-def _shared(every: Sequence[Places]) -> list[Hashable]:
+def _shared(places_by_file: Sequence[Places]) -> list[Hashable]:
     """The places where all names have a whole number, the last place first."""
-    return [place for place in reversed(every[0]) if all(place in places for places in every)]
+    first, *more = places_by_file
+    return [place for place in reversed(first) if all(place in places for places in more)]
 
 
 def _nothing_shared(paths: Sequence[Path], names: Sequence[str]) -> str:
     """The message about names without a common whole number."""
     without = [p for p, name in zip(paths, names) if all(n is None for _, n, _ in _numbers(name))]
     if without:
-        others = f"; {len(without) - 1} more have none either" if without[1:] else ""
-        return f"{without[0]}: its name has no whole number that could be its step{others}"
+        more = f"; {len(without) - 1} more have none either" if without[1:] else ""
+        return f"{without[0]}: its name has no whole number that could be its step{more}"
     return (
         f"{paths[0]} and {len(paths) - 1} more: their names have no whole number in the same "
         "place, which could be the step"

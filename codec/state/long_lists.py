@@ -18,7 +18,7 @@ from typing import Any
 from .tensors import NUMBERS
 
 LONG = 64  # elements; a shorter list is converted as a whole
-PIECE = 128  # elements of a text that is kept: at most so many old ones are converted again
+PIECE = 128  # elements of each stored text; an append converts fewer old elements again
 _FROZEN = {type(None), bool, int, float, str, bytes, *NUMBERS}  # types of immutable elements
 
 
@@ -33,7 +33,7 @@ class LongList:
         self._elements: list[Any] = []
         self._pieces: list[str] = []  # texts of PIECE elements each; the last one may have fewer
         self._text = ""
-        self._seen: tuple[Sequence[Any], int] = (), 0  # the next list; how many elements are old
+        self._next: tuple[Sequence[Any], int] = (), 0  # the next list; its number of old elements
 
     def look_at(self, elements: Sequence[Any]) -> bool:
         """Note the next state's list, and return whether it holds only immutable plain values.
@@ -44,7 +44,7 @@ class LongList:
         n = min(len(before), len(elements))
         if not all(map(is_, before, elements)):
             n = next(compress(count(), map(is_not, before, elements)))
-        self._seen = elements, n
+        self._next = elements, n
         return _FROZEN.issuperset(map(type, elements[n:]))
 
     def text(self, convert: Callable[[Any, int], Any]) -> str:
@@ -52,18 +52,18 @@ class LongList:
 
         convert: turns an element and its index into a JSON value, the same for the same arguments.
         """
-        elements, n = self._seen
+        elements, n = self._next
         if n == len(elements) == len(self._elements):
             return self._text
-        before, self._elements = self._elements, []  # if the rest fails, the next call converts all
+        before, self._elements = self._elements, []  # after an error, the next call converts all
         pieces = self._pieces[: n // PIECE]
         for begin in range(n // PIECE * PIECE, len(elements), PIECE):
             piece, old = elements[begin : begin + PIECE], before[begin : begin + PIECE]
             if len(piece) == len(old) and all(map(is_, piece, old)):  # the change was further up
                 pieces.append(self._pieces[begin // PIECE])
             else:
-                made = [convert(element, i) for i, element in enumerate(piece, begin)]
-                pieces.append(dumped(made)[1:-1])
+                converted = [convert(element, i) for i, element in enumerate(piece, begin)]
+                pieces.append(dumped(converted)[1:-1])
         before[n:] = elements[n:]
         framed = [f'{{"{self._tag}":[{pieces[0]}', *pieces[1:]]
         framed[-1] += "]}"

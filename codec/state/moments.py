@@ -1,4 +1,4 @@
-"""What must hold between the two moments that Adam keeps of each gradient g.
+"""A bound between the two moments that Adam keeps of each gradient g.
 
     m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 
@@ -26,42 +26,42 @@ FIRST = "exp_avg"
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
 LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track in float32 may exceed it
-UNKNOWN = 1000.0  # C of unknown betas: that of (0, 0.999), above that of all usual ones
+DEFAULT_C = 1000.0  # where betas are unknown: C of (0, 0.999), above C of all usual betas
 
 
 def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = None) -> Arrays:
-    """The arrays, with each lossy second moment at least what the first one implies, and finite
+    """The arrays, with lossy second moments raised to what their first moments imply, and finite
     values limited to the range of their dtype.
 
     Args:
-        arrays: Of a track; none of them changes. The first moment stands under the name of the
-            second one, but for its last part.
+        arrays: Of a track; none of them changes. The names of the two moments of a parameter differ
+            in their last part only.
         layout: Of the arrays.
         values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
-            {"state": ..., "param_groups": ...}; for all others C is UNKNOWN.
+            {"state": ..., "param_groups": ...}; for all others C is DEFAULT_C.
     """
     names = (t.name for t in layout.tensors if t.lossy and not is_of_model(t.name))
     firsts = ((name, first_of(name)) for name in names)
     pairs = [(second, first) for second, first in firsts if first is not None and first in arrays]
     ratios = _ratios(layout, values) if pairs and values is not None else {}
     raised = {
-        second: _raised(arrays[second], arrays[first], ratios.get(second, UNKNOWN))
+        second: _raised(arrays[second], arrays[first], ratios.get(second, DEFAULT_C))
         for second, first in pairs
         if arrays[first].shape == arrays[second].shape
     }
-    found = arrays | raised
-    half = {t.name: LARGEST[t.dtype] for t in layout.tensors if t.lossy and t.dtype in LARGEST}
-    return found | {name: _within(found[name], largest) for name, largest in half.items()}
+    arrays = arrays | raised
+    limits = {t.name: LARGEST[t.dtype] for t in layout.tensors if t.lossy and t.dtype in LARGEST}
+    return arrays | {name: _within(arrays[name], largest) for name, largest in limits.items()}
 
 
 def first_of(name: str) -> str | None:
     """The name of the first moment beside a second one; None for other names."""
-    found = _SECOND.fullmatch(name)
-    return f"{found[1]}{FIRST}{found[2] or ''}" if found else None
+    match = _SECOND.fullmatch(name)
+    return f"{match[1]}{FIRST}{match[2] or ''}" if match else None
 
 
 def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> NDArray[np.float32]:
-    """second, at least first^2 / ratio."""
+    """The second moment, raised to first^2 / ratio where it is smaller."""
     with np.errstate(all="ignore"):  # what is not finite stays
         least = first.astype(np.float64) ** 2 / (ROUNDING * ratio)
     least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)
@@ -69,23 +69,23 @@ def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> N
 
 
 def _within(array: NDArray[np.float32], largest: float) -> NDArray[np.float32]:
-    """The array with what is finite between -largest and largest."""
+    """The array with its finite values limited to the range from -largest to largest."""
     return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
 
 
 def _ratios(layout: Layout, values: tuple[str, ...]) -> dict[str, float]:
     """C of each second moment whose betas are known and bound it."""
     names = {t.name: t.name for t in layout.tensors}
-    found: dict[str, float] = {}
-    for state, betas in _parameters(unflatten(Parts(layout.structure, names, values))):
+    ratios: dict[str, float] = {}
+    for moments, betas in _parameters(unflatten(Parts(layout.structure, names, values))):
         ratio = _ratio(betas)
         if ratio is not None:
-            found |= {name: ratio for name in state.values() if isinstance(name, str)}
-    return found
+            ratios |= {name: ratio for name in moments.values() if isinstance(name, str)}
+    return ratios
 
 
 def _ratio(betas: Any) -> float | None:
-    """C of these betas; None if they are none, or there is no bound."""
+    """C of these betas; None if this is no pair of betas, or if they give no bound."""
     if not isinstance(betas, Sequence) or len(betas) < 2:
         return None
     b1, b2 = betas[:2]
@@ -101,13 +101,13 @@ def _parameters(state: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
             yield from _parameters(child)
     if not isinstance(state, Mapping):
         return
-    own, groups = state.get("state"), state.get("param_groups")
-    if isinstance(own, Mapping) and isinstance(groups, list | tuple):
+    by_parameter, groups = state.get("state"), state.get("param_groups")
+    if isinstance(by_parameter, Mapping) and isinstance(groups, list | tuple):
         for group in groups:
             if isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple):
                 for key in group["params"]:
-                    if isinstance(found := own.get(key), Mapping):
-                        yield found, group.get("betas")
+                    if isinstance(moments := by_parameter.get(key), Mapping):
+                        yield moments, group.get("betas")
         return
     for child in state.values():
         yield from _parameters(child)

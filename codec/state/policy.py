@@ -39,17 +39,16 @@ MOMENTS = (
     *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"),
     *("grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight"),
 )
-# Running means of gradients and their squares, in SGD, Adam, AdamW, NAdam, RAdam and Muon of torch,
-# and all that these optimizers keep of a parameter.
+# Running means of gradients and their squares, in SGD, Adam, AdamW, NAdam, RAdam and Muon of torch.
 LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
-KNOWN = LOSSY_MOMENTS | {"step", "mu_product"}
+PARAMETER_STATE = LOSSY_MOMENTS | {"step", "mu_product"}  # all that these keep of a parameter
 AVERAGES = {"ema", "swa", "average", "averaged", "shadow"}  # words in keys of averaged weights
-MOMENT = "bits=3"  # their target: see docs/explanation/results.md
-SUBSTANTIAL = 0.05  # share of all floats outside optimizers
+MOMENT = "bits=3"  # the target of LOSSY_MOMENTS: see docs/explanation/results.md
+SUBSTANTIAL = 0.05  # share of all floats outside optimizers; smaller models are not reported
 MOST_NEAREST = 3  # names in the message about a pattern without a match
-MOST_COMPARED = 10_000  # names that such a pattern is compared with, in about a second
-# Elements from which on an optimizer's tensor gets an alphabet of its own: coding so many takes as
-# long as the fixed part of an alphabet, about 0.4 ms.
+MOST_COMPARED = 10_000  # names compared with such a pattern, in about a second
+# Elements; an optimizer's tensor of this size gets its own alphabet. Coding it takes as long as the
+# fixed part of an alphabet, about 0.4 ms.
 LARGE = 2**16
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
@@ -74,19 +73,19 @@ class Policy:
             raise SettingsError(f"ema is {LOSSY!r}, {EXACT!r} or None; got {ema!r}"[:300])
         self._ema = ema
         names = ", ".join(KINDS)
-        wanted = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
+        rule = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
-            raise SettingsError(f'{wanted}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
+            raise SettingsError(f'{rule}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
         self._patterns: dict[str, str] = {}
         self._optional: set[str] = set()  # the patterns that may match nothing
-        for pattern, kind in (patterns or {}).items():
-            texts = isinstance(pattern, str) and isinstance(kind, str)
-            bare = kind.removesuffix(OPTIONAL) if texts else ""
-            known = bare if bare in KINDS else _target(bare)
-            if known is None:
-                raise SettingsError(f"{wanted}; got {pattern!r}: {kind!r}"[:300])
-            self._patterns[pattern] = known
-            if bare != kind:
+        for pattern, text in (patterns or {}).items():
+            are_texts = isinstance(pattern, str) and isinstance(text, str)
+            bare = text.removesuffix(OPTIONAL) if are_texts else ""
+            kind = bare if bare in KINDS else _target(bare)
+            if kind is None:
+                raise SettingsError(f"{rule}; got {pattern!r}: {text!r}"[:300])
+            self._patterns[pattern] = kind
+            if bare != text:
                 self._optional.add(pattern)
 
     @property
@@ -96,7 +95,7 @@ class Policy:
 
     @property
     def targets(self) -> list[str]:
-        """All targets, as families are called."""
+        """The targets of all patterns, in the form that names of families use."""
         return [kind for kind in self._patterns.values() if kind not in KINDS]
 
     def check_matches(self, names: Iterable[str]) -> None:
@@ -111,12 +110,12 @@ class Policy:
         Raises:
             SettingsError: A pattern matches nothing. The message has the nearest names.
         """
-        idle, overruled, seen = dict(self._patterns), set[str](), list[str]()
+        idle, overruled, compared = dict(self._patterns), set[str](), list[str]()
         for name in names:
             if not idle:
                 return
-            if len(seen) < MOST_COMPARED:
-                seen.append(name)
+            if len(compared) < MOST_COMPARED:
+                compared.append(name)
             matching = [pattern for pattern in self._patterns if fnmatchcase(name, pattern)]
             for pattern in matching:
                 if self._patterns[pattern] == self._patterns[matching[0]]:
@@ -131,11 +130,13 @@ class Policy:
                     pattern,
                 )
             elif pattern not in self._optional:
-                raise SettingsError(_without_match(pattern, kind, seen))
+                raise SettingsError(_without_match(pattern, kind, compared))
 
     def is_skipped(self, name: str) -> bool:
-        """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
-        something below it, as "model/*" does for "model"."""
+        """Whether this and everything below it is skipped.
+
+        It is not skipped if an earlier pattern keeps something below it, as "model/*" does "model".
+        """
         for pattern, kind in self._patterns.items():
             if fnmatchcase(name, pattern):
                 return kind == SKIP
@@ -151,38 +152,38 @@ class Policy:
             ties: Its other names, see `tree.Parts`.
             is_moment: Whether it is one of `moments_among` all names.
         """
-        if any(self.asked(tie) == EXACT for tie in ties):
+        if any(self.kind_by_pattern(tie) == EXACT for tie in ties):
             return EXACT
-        if asked := self.asked(name):
-            return asked
+        if kind := self.kind_by_pattern(name):
+            return kind
         if is_moment:
             return MOMENT
         is_model = not family(name) or (self._ema == LOSSY and is_average(name))
         return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
 
-    def asked(self, name: str) -> str | None:
-        """The kind or target of the first pattern that matches; None if none does."""
-        found = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
-        return next(found, None)
+    def kind_by_pattern(self, name: str) -> str | None:
+        """The kind or target of the first pattern that matches; None if no pattern matches."""
+        kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
+        return next(kinds, None)
 
     def unknown_models(self, tensors: Sequence[TensorSpec]) -> list[str]:
-        """Patterns of likely models that are exact because neither a pattern nor MODELS has their
-        names: ["generator/*", "discriminator/*"] for a GAN.
+        """Patterns for likely models that are exact because no pattern matches them and their keys
+        are not in MODELS: ["generator/*", "discriminator/*"] for a GAN.
 
         tensors: of a whole state. Small tensors and those of an optimizer do not count.
         """
         floats = [t for t in tensors if t.dtype in LOSSY_DTYPES and t.size >= TINY_ELEMENTS]
-        ours = [t for t in floats if not is_of_optimizer(t.name)]
-        above = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
+        outside = [t for t in floats if not is_of_optimizer(t.name)]
+        optimizer_keys = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
-        for t in ours:
+        for t in outside:
             if self._ema and is_average(t.name):
                 continue
-            if family(t.name) and self.asked(t.name) is None:
+            if family(t.name) and self.kind_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
-                own = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in above)
-                sizes[next(own, _escaped(t.name))] += t.size
-        if sizes.total() < SUBSTANTIAL * sum(t.size for t in ours):
+                keys = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
+                sizes[next(keys, _escaped(t.name))] += t.size
+        if sizes.total() < SUBSTANTIAL * sum(t.size for t in outside):
             return []
         least = SUBSTANTIAL * max(sizes.values(), default=0)
         return [pattern for pattern, size in sizes.items() if size >= least]
@@ -194,22 +195,22 @@ def _prefixes(name: str) -> list[str]:
 
 
 def moments_among(names: Iterable[str]) -> frozenset[str]:
-    """The names that are LOSSY_MOMENTS of an optimizer and stand beside nothing but KNOWN.
+    """The LOSSY_MOMENTS of optimizers that keep nothing but PARAMETER_STATE of a parameter.
 
-    Another optimizer may mean something else by them, so what it keeps of a parameter stays exact:
-    Adamax has "exp_inf" beside "exp_avg".
+    Other optimizers may use these names for something else, so their tensors stay exact: Adamax has
+    "exp_inf" beside "exp_avg".
     """
     below: dict[str, set[str]] = {}
     for name in names:
-        above, _, rest = "", "", name
-        while rest:
-            key, _, rest = rest.partition("/")
+        above, path = "", name
+        while path:
+            key, _, path = path.partition("/")
             below.setdefault(above, set()).add(key)
             above = f"{above}/{key}" if above else key
     return frozenset(
         f"{above}/{key}"
         for above, keys in below.items()
-        if keys <= KNOWN and not is_of_model(above) and _names_optimizer(above.split("/"))
+        if keys <= PARAMETER_STATE and not is_of_model(above) and _names_optimizer(above.split("/"))
         for key in keys & LOSSY_MOMENTS
     )
 
@@ -221,7 +222,7 @@ def is_of_optimizer(name: str) -> bool:
 
 
 def _names_optimizer(keys: Sequence[str]) -> bool:
-    """Whether one of these keys is that of an optimizer, or of its state."""
+    """Whether one of these keys is the key of an optimizer or of its state."""
     words = (word.lower() for key in keys for word in _WORD.findall(key))
     return any(key == "state" and after.isdigit() for key, after in pairwise(keys)) or any(
         word == "opt" or word.startswith("optim") for word in words
@@ -279,13 +280,13 @@ def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
     if not of_optimizer:
         return target
     if not target.startswith("bits="):
-        wanted = f"{', '.join(KINDS)} or bits=X"
-        raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {wanted}")
+        possible = f"{', '.join(KINDS)} or bits=X"
+        raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {possible}")
     return f"{target} {name if size >= LARGE else _kind_of(_key(name))}"
 
 
 def _key(name: str) -> str:
-    """The name of the tensor to which a chunk of DCP belongs; other names stay."""
+    """The name of the tensor that a chunk of DCP belongs to; other names stay as they are."""
     return name.rpartition("@")[0] or name
 
 
@@ -295,7 +296,10 @@ def _kind_of(key: str) -> str:
 
 
 def describe_moments(tensors: Iterable[TensorSpec]) -> str:
-    """Says which tensors are alone, and how to make them exact; "" if none is."""
+    """A sentence that names the tensors that are alone, and how to make them exact; "" without any.
+
+    See `TensorSpec.alone`.
+    """
     alone = [t for t in tensors if t.alone]
     if not alone:
         return ""
@@ -314,7 +318,7 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
 
 def rules(texts: Iterable[str]) -> dict[str, str]:
     """A policy from texts of the form "PATTERN=KIND". Raises SettingsError."""
-    found = {}
+    patterns = {}
     for text in texts:
         pattern, equals, kind = text.rpartition("=")
         if not equals:
@@ -325,8 +329,8 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
         for name in TARGETS:
             if pattern.endswith(f"={name}"):
                 pattern, kind = pattern.removesuffix(f"={name}"), f"{name}={kind}"
-        found[pattern] = kind
-    return found
+        patterns[pattern] = kind
+    return patterns
 
 
 def _without_match(pattern: str, kind: str, names: Sequence[str]) -> str:
@@ -341,7 +345,7 @@ def _without_match(pattern: str, kind: str, names: Sequence[str]) -> str:
 
 
 def _target(text: str) -> str | None:
-    """A target as families are called: the same text for the same number. None if it is none."""
+    """The target in a text, written in one way for each number; None for other texts."""
     name, _, number = text.partition("=")
     try:
         if name in ("tolerance", "distance"):

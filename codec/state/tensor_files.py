@@ -31,10 +31,10 @@ _MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # how files of torch b
 
 
 def read_state(path: Path) -> Mapping[Any, Any]:
-    """The state in a file of the kind that its suffix says, with tensors on the CPU.
+    """Read the state in a file with one of SUFFIXES; its tensors are on the CPU.
 
-    Raises SettingsError for other suffixes, SourceError for a file that cannot be read or holds no
-    mapping.
+    Raises SettingsError for other suffixes, SourceError for a file that cannot be read or does not
+    hold a mapping.
     """
     kind_of(path)
     import torch
@@ -50,7 +50,7 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         check_torch_file(head)
         if head.startswith(_ZIP):
             zipfile.ZipFile(path).close()
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as exc:
         raise SourceError(f"{path}: not found") from exc
     except IsADirectoryError as exc:
@@ -59,9 +59,9 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         raise SourceError(f"{path}: {exc}") from exc
     except Exception as exc:  # torch and pickle raise anything for a damaged file
         raise SourceError(f"{path}: {_problem(exc)}") from exc
-    if not isinstance(found, Mapping):
-        raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
-    return found
+    if not isinstance(state, Mapping):
+        raise SourceError(f"{path}: holds a {type(state).__name__}; a state is a mapping")
+    return state
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def check_torch_file(head: bytes) -> None:
-    """Raise SourceError unless a file that begins with these HEAD bytes can be one of torch.save.
+    """Raise SourceError unless torch.save can have written a file with these first HEAD bytes.
 
     The error does not name the file.
     """
@@ -93,7 +93,7 @@ def check_torch_file(head: bytes) -> None:
 
 
 def _is_pickle(head: bytes) -> bool:
-    """Whether this begins a pickle; nothing is unpickled."""
+    """Whether a pickle begins like this; nothing is unpickled."""
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return True
     try:  # protocols 0 and 1 have no mark
@@ -119,16 +119,16 @@ def write_state(path: Path, state: Mapping[Any, Any], kind: str) -> tuple[int, i
         WriteError: The disk refused.
     """
     flat = all(is_tensor(value) for value in state.values())
-    found = dict(state) if flat else dict(leaves(state))
-    tensors = {name: value for name, value in found.items() if is_tensor(value)}
+    values = dict(state) if flat else dict(leaves(state))
+    tensors = {name: value for name, value in values.items() if is_tensor(value)}
     if kind == "safetensors":
-        data = to_safetensors(tensors)
-        publish(path, lambda file: file.write(data), overwrite=True)
-        return len(tensors), len(found) - len(tensors)
+        content = to_safetensors(tensors)
+        publish(path, lambda file: file.write(content), overwrite=True)
+        return len(tensors), len(values) - len(tensors)
     import torch
 
-    whole = _as_torch(state)
-    publish(path, lambda file: torch.save(whole, file), overwrite=True)
+    torch_state = _as_torch(state)
+    publish(path, lambda file: torch.save(torch_state, file), overwrite=True)
     return len(tensors), 0
 
 
@@ -177,8 +177,8 @@ def _problem(exc: Exception) -> str:
 
 def _reason(exc: Exception) -> str:
     """The problem in one line, without torch's advice to load it anyway or to file an issue."""
-    found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
-    return found[found.re.groups].strip() if found else type(exc).__name__
+    match = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
+    return match[match.re.groups].strip() if match else type(exc).__name__
 
 
 def _as_torch(value: Any) -> Any:
@@ -193,7 +193,7 @@ def _as_torch(value: Any) -> Any:
         except TypeError as exc:
             raise DTypeError(f"torch has no dtype {value.dtype}") from exc
     if isinstance(value, Mapping):
-        return type(value)({key: _as_torch(own) for key, own in value.items()})  # type: ignore[call-arg]
+        return type(value)({key: _as_torch(child) for key, child in value.items()})  # type: ignore[call-arg]
     if isinstance(value, list | tuple):
-        return type(value)(_as_torch(own) for own in value)
+        return type(value)(_as_torch(child) for child in value)
     return value

@@ -57,16 +57,16 @@ CARRIER = {name: carrier for name, (_, carrier) in _DTYPES.items()}
 _BITS = {"BF16": "int16", "C32": "int32"}  # torch dtypes of the same size that numpy has
 _BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
 _SAME = {"F32", "F64"} | {name for name in CARRIER if name[0] in "IUB"} - {"BF16"}
-_NAME_OF_TORCH = {own: name for name, (own, _) in _DTYPES.items()}
+_NAME_OF_TORCH = {torch_name: name for name, (torch_name, _) in _DTYPES.items()}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
-    np.dtype(own): name for name, (own, _) in _DTYPES.items() if name not in _BITS
+    np.dtype(numpy_name): name for name, (numpy_name, _) in _DTYPES.items() if name not in _BITS
 }
 _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
 _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) are more than arrays
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 NUMBERS = frozenset(_SCALARS)  # numpy's scalars of a dtype that a tensor can have
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
-COPIED = 256  # bytes: up to here a copy as bytes takes less time than a view as bytes
+COPIED = 256  # bytes; up to here copying an array to bytes takes less time than a view of bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
 _ALONE = re.compile("bits=[^ ]+ .")
 
@@ -91,7 +91,7 @@ class TensorSpec:
     def alone(self) -> bool:
         """Whether the tensor has a target and levels of its own, as an optimizer's moments have.
 
-        Then a name follows the target in the name of its family.
+        The name of its family is then its target, a space and a name.
         """
         return bool(_ALONE.match(self.family))
 
@@ -143,14 +143,14 @@ class Layout:
 
     @cached_property
     def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
-        """Each lossy tensor by itself, but those that are alone by family."""
+        """Each lossy tensor by itself; tensors that are alone, by family."""
         return _grouped(
             (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
         )
 
     @cached_property
     def digest_texts(self) -> tuple[bytes, ...]:
-        """What a track's digest covers of each tensor before its content, see FORMAT.md."""
+        """By tensor, the bytes that a track's digest covers before its content, see FORMAT.md."""
         return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
 
     @cached_property
@@ -160,20 +160,20 @@ class Layout:
 
     @cached_property
     def lossy_nbytes(self) -> int:
-        """Bytes in float32 of what a budget is a share of: the lossy tensors that are not alone."""
+        """Bytes in float32 of the lossy tensors that are not alone; a budget is a share of them."""
         return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
 
 
 def _grouped(keyed: Iterable[tuple[TensorSpec, Hashable]]) -> tuple[tuple[TensorSpec, ...], ...]:
     """The tensors of each key."""
-    found: dict[Hashable, list[TensorSpec]] = {}
+    groups: dict[Hashable, list[TensorSpec]] = {}
     for tensor, key in keyed:
-        found.setdefault(key, []).append(tensor)
-    return tuple(map(tuple, found.values()))
+        groups.setdefault(key, []).append(tensor)
+    return tuple(map(tuple, groups.values()))
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a torch tensor or a numpy array (of no subclass but a memory map)."""
+    """Whether this is a torch tensor, a numpy array or a memory map, not another subclass."""
     kind = type(value)
     if kind in _PLAIN:  # the usual case, decided fast
         return False
@@ -186,39 +186,42 @@ def is_number(value: object) -> bool:
 
 
 def fingerprint(value: Any) -> tuple[Any, ...]:
-    """Address, shape, strides, dtype…: everything about a tensor but its name and content, found
-    cheaply. Two tensors of one fingerprint are the same tensor, see `can_share`.
+    """Address, shape, strides, dtype…: everything about a tensor but its name and content.
 
-    The address is None for a tensor that is not dense.
+    Cheap to compute. Two tensors of one fingerprint are the same tensor, see `can_share`. The
+    address is None for a tensor that is not dense.
     """
     if isinstance(value, np.ndarray):
         address = value.__array_interface__["data"][0]
         return (address, value.shape, value.strides, value.dtype)
-    if (own := _base_tensor(value)) is None:  # spec_of says why
+    if (base := _base_tensor(value)) is None:  # spec_of says why
         return (None, object())
     try:
-        address, strides, dtype = own.data_ptr(), own.stride(), own.dtype
+        address, strides, dtype = base.data_ptr(), base.stride(), base.dtype
         return (
             address,
-            own.shape,
+            base.shape,
             strides,
             dtype,
-            dtype.is_complex and own.is_conj(),
-            own.is_neg(),
+            dtype.is_complex and base.is_conj(),
+            base.is_neg(),
         )
     except RuntimeError:  # sparse, nested, inside a transform: spec_of says which
         return (None, object())
 
 
-def can_share(found: tuple[Any, ...]) -> bool:
-    """Whether a tensor of this fingerprint has memory that other tensors may share."""
-    return bool(found[0]) and 0 not in found[1]
+def can_share(mark: tuple[Any, ...]) -> bool:
+    """Whether a tensor has memory that other tensors may share. mark: its `fingerprint`."""
+    return bool(mark[0]) and 0 not in mark[1]
 
 
-def signature(value: Any, found: tuple[Any, ...]) -> Hashable:
-    """Everything that `spec_of` depends on but the name: for a dense tensor its shape, its dtype
-    and whether it has memory. found: its `fingerprint`."""
-    return found[1] if len(found) == 2 else (found[1], found[3], _has_memory(value))
+def signature(value: Any, mark: tuple[Any, ...]) -> Hashable:
+    """Everything that `spec_of` depends on except the name.
+
+    For a dense tensor these are its shape, its dtype and whether it has memory. mark: its
+    `fingerprint`.
+    """
+    return mark[1] if len(mark) == 2 else (mark[1], mark[3], _has_memory(value))
 
 
 def spec_of(
@@ -226,9 +229,9 @@ def spec_of(
 ) -> TensorSpec:
     """Describe a tensor.
 
-    lossy: if its dtype and size allow it. swapped: accept the other byte order too, which the
-    description does not keep. Raises DTypeError for other objects, unsupported dtypes, and torch
-    tensors that are not one dense block of memory (see `refusal`).
+    lossy: make it lossy if its dtype and size allow that. swapped: accept the other byte order too;
+    the description does not say which one it was. Raises DTypeError for other objects, unsupported
+    dtypes, and torch tensors that are not one dense block of memory (see `refusal`).
     """
     if is_torch(value):
         library = "torch"
@@ -257,12 +260,12 @@ def spec_of(
 def layout_of(state: Mapping[str, Any]) -> Layout:
     """Describe a flat mapping from names to torch tensors or numpy arrays of any byte order.
 
-    Raises what `spec_of` does; StateMismatchError for names that are no Unicode strings (files
+    Raises what `spec_of` raises; StateMismatchError for names that are not Unicode strings (files
     cannot hold lone surrogates).
     """
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
-            raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
+            raise StateMismatchError(f"tensor names must be valid Unicode strings; got {name!r}")
     return Layout(tuple(spec_of(name, value, swapped=True) for name, value in state.items()))
 
 
@@ -277,7 +280,7 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     for t in layout.tensors:
         value = state[t.name]
         if type(value) in plain and t.dtype in _SAME:  # the usual case, decided fast
-            # force=True makes one more tensor: thousands of them make a garbage collection due
+            # force=True makes one more tensor; thousands would trigger a garbage collection
             needs_force = value.requires_grad or not value.is_cpu or value.is_neg()
             array = value.numpy(force=needs_force or value.is_conj())
             if array.flags.c_contiguous and array.dtype == t.track_dtype:
@@ -318,8 +321,8 @@ class Stage:
     def fill(self, value: Any) -> None:
         """Copy a tensor of any device and memory layout."""
         if self._tensor is not None:
-            own = _base_tensor(value)
-            self._tensor.copy_(own.detach() if own.requires_grad else own)
+            base = _base_tensor(value)
+            self._tensor.copy_(base.detach() if base.requires_grad else base)
         else:
             self._array[...] = _to_array(value, self._spec)
 
@@ -337,16 +340,16 @@ def number_of(name: str, value: Any) -> tuple[str, bytes]:
 
     name: for messages. Raises what `spec_of` does.
     """
-    if found := _SCALARS.get(type(value)):
-        return found, value.tobytes()
+    if dtype := _SCALARS.get(type(value)):
+        return dtype, value.tobytes()
     spec = spec_of(name, value, lossy=False)
     return spec.dtype, _to_array(value, spec).tobytes()
 
 
 def tensor_of(library: str, dtype: str, data: bytes) -> Any:
-    """The 0-d tensor or array of which `number_of` gave dtype and bytes.
+    """The 0-d tensor or array with the dtype and bytes that `number_of` returned.
 
-    Raises what `check_number` does, and DTypeError if torch is needed and not installed.
+    Raises what `check_number` raises, and DTypeError if torch is needed and not installed.
     """
     spec = check_number(library, dtype, data)
     return _from_array(np.frombuffer(data, spec.track_dtype).reshape(spec.track_shape), spec)
@@ -389,7 +392,7 @@ def is_unicode(text: str) -> bool:
 
 def is_torch(value: object) -> bool:
     """Whether this is a torch tensor."""
-    torch = sys.modules.get("torch")  # if it was never imported, this is none of its tensors
+    torch = sys.modules.get("torch")  # if it was never imported, there are no tensors of it
     return torch is not None and isinstance(value, torch.Tensor)
 
 
@@ -402,7 +405,7 @@ def refusal(value: Any) -> str:
     torch, kind = sys.modules["torch"], type(value)
     if issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)):
         return "is not initialized; run its lazy module once before you save it"
-    if (own := _base_tensor(value)) is None:
+    if (base := _base_tensor(value)) is None:
         distributed = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
         if issubclass(kind, distributed) or hasattr(kind, "local_shards"):
             return (
@@ -413,35 +416,37 @@ def refusal(value: Any) -> str:
             f"is a {kind.__name__}, a subclass of torch.Tensor that keeps its values elsewhere; "
             "store the plain tensors that it is made of"
         )
-    if own.is_nested:
+    if base.is_nested:
         return "is a nested tensor; store the list of its parts, tensor.unbind()"
-    if own.layout is not torch.strided:
-        return f"is not dense (its layout is {own.layout}); store tensor.to_dense()"
-    if own.is_meta:
+    if base.layout is not torch.strided:
+        return f"is not dense (its layout is {base.layout}); store tensor.to_dense()"
+    if base.is_meta:
         return "is on the meta device and has no data; move its module with to_empty() and fill it"
-    if own.is_quantized:
+    if base.is_quantized:
         return (
-            f"is quantized ({own.dtype}); store tensor.int_repr() with its scales and zero points, "
-            "or tensor.dequantize()"
+            f"is quantized ({base.dtype}); store tensor.int_repr() with its scales and zero "
+            "points, or tensor.dequantize()"
         )
-    if own.device.type not in ("cpu", "cuda"):
+    if base.device.type not in ("cpu", "cuda"):
         return ""  # other devices need not say where their memory is
     try:
-        has_memory = own.numel() == 0 or _has_memory(own)
+        has_memory = base.numel() == 0 or _has_memory(base)
     except RuntimeError:
         return "stands for values inside torch.func or torch.vmap; save outside of the transform"
     return "" if has_memory else "has no memory of its own; save before it is freed"
 
 
 def _has_memory(value: Any) -> bool:
-    """Whether it has not been freed, as FSDP frees gathered parameters; numpy never frees."""
-    own = _base_tensor(value) if is_torch(value) else None
-    return own is None or bool(own.data_ptr() and own.untyped_storage().data_ptr())
+    """Whether a tensor's memory exists: FSDP frees that of gathered parameters, numpy never."""
+    base = _base_tensor(value) if is_torch(value) else None
+    return base is None or bool(base.data_ptr() and base.untyped_storage().data_ptr())
 
 
 def _base_tensor(value: Any) -> Any:
-    """A torch tensor without its subclass, whose __torch_function__ may do anything; None if the
-    subclass keeps its values elsewhere or has none yet."""
+    """A torch tensor without its subclass, whose __torch_function__ may do anything.
+
+    None if the subclass keeps its values elsewhere or has no values yet.
+    """
     torch, kind = sys.modules["torch"], type(value)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
         return value

@@ -44,8 +44,8 @@ from .tensors import (
 MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
 MAX_INTEGER = 14_000  # bits: what Python reads from a text
-MAX_ALIKE = 100  # keys of one mapping with one hash: more are an attack on the time to read them
-FEW = 64  # items up to which the text of a container with long lists is joined from theirs
+MAX_ALIKE = 100  # keys with the same hash in one mapping; more are an attack on the time to read it
+FEW = 64  # items; only up to here the text of a container is joined from those of its long lists
 HASH_BITS = 60  # at most two shorter integers have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
@@ -63,7 +63,7 @@ class Parts:
 
     structure: JSON, "" for a dict of the tensors by their names. tensors: name -> numpy array or
     torch tensor; tensors of the same memory, shape and strides are there once. values: JSON of
-    everything else. fingerprints: `tensors.fingerprint` of each tensor, () if not taken. ties:
+    everything else. fingerprints: `tensors.fingerprint` of each tensor, () if not computed. ties:
     name -> the other names of a tensor that stands in several places.
     """
 
@@ -75,7 +75,7 @@ class Parts:
 
 
 class Template:
-    """A flattened state as a template for later ones: flattening these is faster."""
+    """The plan of a flattened state; it flattens later states of the same structure faster."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Template:
         lists: Lists | None = None,
     ) -> None:
         self._parts, self._flattener = parts, _Flattener(is_skipped, lists)
-        self._places: list[int] = []  # for every tensor on the way, ties too, its number
+        self._numbers: list[int] = []  # of all tensors in the order of visits, ties included
         self._plan = self._planned(state, None, 0, listed=False)
-        firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
-        self._firsts = [firsts[number] for number in sorted(firsts)]
-        self._fingerprints: list[tuple[Any, ...]] = []  # of the last state, ties too
-        self._firsts_found: tuple[tuple[Any, ...], ...] = ()  # the fingerprints without ties
+        firsts = {number: visit for visit, number in reversed(list(enumerate(self._numbers)))}
+        self._first_visits = [firsts[number] for number in sorted(firsts)]
+        self._fingerprints: list[tuple[Any, ...]] = []  # of the last state, ties included
+        self._first_fingerprints: tuple[tuple[Any, ...], ...] = ()  # the same without ties
         self._tensors: list[Any] = []
         self._values: list[str] = []
 
@@ -100,38 +100,40 @@ class Template:
         self._flattener.begin()
         if not self._follow(self._plan, state):
             return None
-        # Comparing one by one allocates nothing that lasts, so that no garbage collection is due.
-        if not _have(self._tensors, self._fingerprints):  # elsewhere: are the ties the same?
-            found = list(map(fingerprint, self._tensors))
-            first: dict[Hashable, int] = {}
+        # Comparing one by one allocates nothing that lasts, and so triggers no garbage collection.
+        if not _have(self._tensors, self._fingerprints):  # they have moved: are the ties the same?
+            marks = list(map(fingerprint, self._tensors))
+            by_mark: dict[Hashable, int] = {}
             n = 0
-            for place, own in zip(self._places, found):
-                number = first.setdefault(own, n) if can_share(own) else n
-                if number != place:
+            for expected, mark in zip(self._numbers, marks):
+                number = by_mark.setdefault(mark, n) if can_share(mark) else n
+                if number != expected:
                     return None
                 n += number == n
-            self._fingerprints = found
-            self._firsts_found = tuple([found[i] for i in self._firsts])
-        tensors = [self._tensors[i] for i in self._firsts]
+            self._fingerprints = marks
+            self._first_fingerprints = tuple([marks[visit] for visit in self._first_visits])
+        tensors = [self._tensors[visit] for visit in self._first_visits]
         return Parts(
             self._parts.structure,
             dict(zip(self._parts.tensors, tensors)),
             tuple(self._values),
-            self._firsts_found,
+            self._first_fingerprints,
             self._parts.ties,
         )
 
     def _planned(self, value: Any, name: str | None, depth: int, listed: bool) -> tuple[Any, ...]:
         if _in_layout(value, listed):
-            self._places.append(self._flattener.number(value, name))
+            self._numbers.append(self._flattener.number(value, name))
             return ("t", type(value), listed)
         if name is not None and not self._flattener.holds_tensors(value, name, depth):
             return ("v", name, depth, listed)
         tag = _tag(value)
-        below = tag in _SEQUENCES
+        is_sequence = tag in _SEQUENCES
         plans = [
-            None if self._flattener.is_skipped(own) else self._planned(child, own, depth + 1, below)
-            for _, own, child in _children(value, tag, name)
+            None
+            if self._flattener.is_skipped(child_name)
+            else self._planned(child, child_name, depth + 1, is_sequence)
+            for _, child_name, child in _children(value, tag, name)
         ]
         keys = tuple(value) if tag in _MAPPINGS else len(value)
         return (tag, type(value), keys, tuple(map(type, value)), plans)
@@ -157,13 +159,13 @@ class Template:
             children = value.values()
         elif len(value) != keys:
             return False
-        for own, child in zip(plans, children):
-            if own is None:
+        for child_plan, child in zip(plans, children):
+            if child_plan is None:
                 if tag in _SEQUENCES:
                     self._values.append("null")
-            elif own[0] == "t" and type(child) is own[1] and not own[2]:  # the usual case
-                self._tensors.append(child)
-            elif not self._follow(own, child):
+            elif child_plan[0] == "t" and type(child) is child_plan[1] and not child_plan[2]:
+                self._tensors.append(child)  # the usual case, without a call
+            elif not self._follow(child_plan, child):
                 return False
         return True
 
@@ -176,7 +178,7 @@ def _have(tensors: Sequence[Any], fingerprints: Sequence[tuple[Any, ...]]) -> bo
 
 
 class StructureError(ValueError):
-    """A structure or value that `flatten` did not write."""
+    """A structure or value that `flatten` did not write. The message says what was found."""
 
 
 def flatten(
@@ -199,8 +201,8 @@ def flatten(
     Raises:
         DTypeError: The state holds another object, a named tuple for example; subclasses of
             numbers, strings and arrays are other objects, except numpy scalars and memory maps.
-        StateMismatchError: A key is none of str, int, float, bool and None, two names are the same,
-            or containers are deeper than MAX_DEPTH.
+        StateMismatchError: A key is no str, int, float, bool or None, two names are the same, or
+            containers are deeper than MAX_DEPTH.
     """
     if not isinstance(state, Mapping):
         raise DTypeError(f"a state is a mapping; got a {type(state).__name__}")
@@ -238,12 +240,12 @@ def check_value(text: str) -> None:
 
 def value_names(structure: str) -> list[str]:
     """Names of the values in a structure, in order."""
-    found: list[str] = []
+    names: list[str] = []
 
     def visit(node: Any, name: str | None) -> None:
         ((tag, content),) = node.items()
         if tag == "v":
-            found.append(name or "")
+            names.append(name or "")
         elif tag in _MAPPINGS:
             for key, child in content:
                 visit(child, _joined(name, str(_CHECKER.value(key, 0))))
@@ -253,11 +255,11 @@ def value_names(structure: str) -> list[str]:
 
     if structure:
         visit(_loaded(structure), None)
-    return found
+    return names
 
 
 def value_origins(before: str, now: str) -> tuple[int | None, ...]:
-    """For each value of a structure, the number of another structure's value in the same place.
+    """For each value of a new structure, the number of the old structure's value in the same place.
 
     A value's place is the keys and indices on the way to it. Unlike its name, the place does not
     depend on how keys are written as text.
@@ -312,14 +314,14 @@ def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
     if not tag:
         yield name or "", state
         return
-    for _, own, child in _children(state, tag, name):
-        yield from leaves(child, own)
+    for _, child_name, child in _children(state, tag, name):
+        yield from leaves(child, child_name)
 
 
 def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ()) -> Iterator[str]:
     """The names of everything in a state, including containers and what a policy skips.
 
-    Skipped parts may contain themselves or have keys that no state can have; both are left out.
+    Skipped parts may contain themselves or have keys that no state may have; these get no names.
 
     above: ids of the containers around the value.
     """
@@ -328,9 +330,9 @@ def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ())
         return
     for key, child in enumerate(value) if tag in _SEQUENCES else value.items():
         if _is_short(key):
-            own = _joined(name, str(key))
-            yield own
-            yield from every_name(child, own, (*above, id(value)))
+            child_name = _joined(name, str(key))
+            yield child_name
+            yield from every_name(child, child_name, (*above, id(value)))
 
 
 class _Flattener:
@@ -339,22 +341,22 @@ class _Flattener:
     def __init__(self, is_skipped: Callable[[str], bool], lists: Lists | None = None) -> None:
         self.is_skipped = is_skipped
         self._lists = {} if lists is None else lists
-        self._looked_at: set[tuple[str, str]] = set()  # keys of the long lists in this state
+        self._lists_here: set[tuple[str, str]] = set()  # keys of the long lists in this state
         self.tensors: dict[str, Any] = {}
         self.values: list[str] = []
         self.ties: dict[str, list[str]] = {}
-        self._known: dict[Hashable, tuple[int, str]] = {}
+        self._by_fingerprint: dict[Hashable, tuple[int, str]] = {}  # number and first name
 
     def container(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
         """The structure of a container."""
         tag = _tag(value)
 
-        def node(child: Any, own: str) -> dict[str, Any]:
+        def node(child: Any, child_name: str) -> dict[str, Any]:
             if _in_layout(child, tag in _SEQUENCES):
-                return {"t": self.number(child, own)}
-            text = self.text(child, own, depth + 1)
+                return {"t": self.number(child, child_name)}
+            text = self.text(child, child_name, depth + 1)
             if text is None:
-                return self.container(child, own, depth + 1)
+                return self.container(child, child_name, depth + 1)
             self.values.append(text)
             return {"v": len(self.values) - 1}
 
@@ -362,12 +364,12 @@ class _Flattener:
 
     def begin(self) -> None:
         """Begin another state, and forget long lists that the last state did not have."""
-        for gone in self._lists.keys() - self._looked_at:
-            del self._lists[gone]
-        self._looked_at.clear()
+        for key in self._lists.keys() - self._lists_here:
+            del self._lists[key]
+        self._lists_here.clear()
 
     def holds_tensors(self, value: Any, name: str | None, depth: int) -> bool:
-        """Whether a tensor of the layout is anywhere in a value. Notes long lists on the way.
+        """Whether a tensor of the layout is anywhere in a value. Notes the long lists in it.
 
         Raises StateMismatchError for too many containers inside each other.
         """
@@ -385,17 +387,18 @@ class _Flattener:
             if depth == MAX_DEPTH:
                 raise _too_deep(name)
             if type(child) not in _KEYS:  # plain values hold nothing
-                own = _joined(name, str(key)) if name is not None and _is_short(key) else None
-                if self.holds_tensors(child, own, depth + 1):
+                has_name = name is not None and _is_short(key)
+                child_name = _joined(name, str(key)) if has_name else None
+                if self.holds_tensors(child, child_name, depth + 1):
                     return True
         return False
 
     def text(self, value: Any, name: str, depth: int) -> str | None:
         """The JSON of a value; None if it holds tensors of the layout."""
-        n = len(self._looked_at)
+        n = len(self._lists_here)
         if self.holds_tensors(value, name, depth):
             return None
-        if n == len(self._looked_at):
+        if n == len(self._lists_here):
             return dumped(self.value(value, name, depth))
         return self._text_of_lists(value, name, depth)
 
@@ -406,23 +409,24 @@ class _Flattener:
         if not self._lists.setdefault((tag, name), LongList(tag)).look_at(value):
             del self._lists[tag, name]
             return False
-        self._looked_at.add((tag, name))
+        self._lists_here.add((tag, name))
         return True
 
     def _text_of_lists(self, value: Any, name: str, depth: int) -> str:
         """The JSON of a value that may hold long lists."""
         tag = _tag(value)
-        if (tag, name) in self._looked_at:
+        if (tag, name) in self._lists_here:
 
             def element(child: Any, i: int) -> Any:
-                own = _joined(name, str(i))
-                return self.value(None if self.is_skipped(own) else child, own, depth + 1)
+                child_name = _joined(name, str(i))
+                child = None if self.is_skipped(child_name) else child
+                return self.value(child, child_name, depth + 1)
 
             return self._lists[tag, name].text(element)
         if not tag or len(value) > FEW:
             return dumped(self.value(value, name, depth))
         filled = self._filled(
-            value, tag, name, lambda child, own: self._text_of_lists(child, own, depth + 1)
+            value, tag, name, lambda child, n: self._text_of_lists(child, n, depth + 1)
         )
         items = filled[tag]
         if tag in _MAPPINGS:
@@ -430,7 +434,7 @@ class _Flattener:
         return f'{{"{tag}":[{",".join(items)}]}}'
 
     def value(self, value: Any, name: str | None, depth: int) -> Any:
-        """A value as JSON; what JSON cannot tell apart becomes an object of one entry."""
+        """A value as JSON; types that JSON does not have become objects of one entry."""
         kind = type(value)
         if value is None or kind is bool:
             return value
@@ -447,7 +451,7 @@ class _Flattener:
         if kind is bytes or kind is bytearray:
             return {_BYTES[kind]: base64.b64encode(value).decode()}
         if tag := _tag(value):
-            return self._filled(value, tag, name, lambda v, own: self.value(v, own, depth + 1))
+            return self._filled(value, tag, name, lambda v, n: self.value(v, n, depth + 1))
         if is_number(value) or is_tensor(value):
             tag = "t" if is_torch(value) else "s" if is_number(value) else "a"
             dtype, data = number_of(name or "", value)
@@ -459,10 +463,10 @@ class _Flattener:
 
     def number(self, value: Any, name: str | None) -> int:
         """The number of a tensor: a new one, or that of the tensor whose memory it shares."""
-        assert name is not None, "the outermost one is a mapping"
-        found = fingerprint(value)
-        if can_share(found):
-            number, first = self._known.setdefault(found, (len(self.tensors), name))
+        assert name is not None, "the outermost container is a mapping"
+        mark = fingerprint(value)
+        if can_share(mark):
+            number, first = self._by_fingerprint.setdefault(mark, (len(self.tensors), name))
             if number < len(self.tensors):
                 self.ties.setdefault(first, []).append(name)
                 return number
@@ -473,17 +477,17 @@ class _Flattener:
         self, value: Any, tag: str, name: str | None, convert: Callable[[Any, str], Any]
     ) -> dict[str, Any]:
         contents: list[Any] = []
-        for key, own, child in _children(value, tag, name):
-            skipped = self.is_skipped(own)
+        for key, child_name, child in _children(value, tag, name):
+            skipped = self.is_skipped(child_name)
             if tag in _SEQUENCES:
-                contents.append(convert(None if skipped else child, own))
+                contents.append(convert(None if skipped else child, child_name))
             elif not skipped:
                 if type(key) not in _KEYS or type(key) is bytes:
                     raise StateMismatchError(
                         f"a key of {_shown(name)} is a {type(key).__name__}; keys are strings, "
                         "numbers, booleans or None"
                     )
-                contents.append([self.value(key, name, 0), convert(child, own)])
+                contents.append([self.value(key, name, 0), convert(child, child_name)])
         return {tag: contents}
 
 
@@ -504,21 +508,21 @@ def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str
         for i, child in enumerate(value):
             yield i, _joined(name, str(i)), child
         return
-    known = set()
+    names = set()
     for key, child in value.items():
         if type(key) is int and key.bit_length() > MAX_INTEGER:
             raise StateMismatchError(
                 f"a key of {_shown(name)} is an integer of {key.bit_length()} bits"
             )
-        own = _joined(name, str(key))
-        if own in known:
-            raise StateMismatchError(f"two keys of {_shown(name)} are written {own!r}")
-        known.add(own)
-        yield key, own, child
+        child_name = _joined(name, str(key))
+        if child_name in names:
+            raise StateMismatchError(f"two keys of {_shown(name)} are written {child_name!r}")
+        names.add(child_name)
+        yield key, child_name, child
 
 
 def _is_short(key: Any) -> bool:
-    """Whether a value can be a key and can be written as text."""
+    """Whether a value can be a key whose text is not too long."""
     return type(key) in _KEYS and not (type(key) is int and key.bit_length() > MAX_INTEGER)
 
 
@@ -541,7 +545,7 @@ def _in_layout(value: Any, listed: bool) -> bool:
 
 
 class _Unflattener:
-    """See `unflatten`. convert: makes a tensor of a library, a dtype and bytes, or checks them."""
+    """See `unflatten`. convert: makes a tensor of a library, dtype and bytes, or checks them."""
 
     def __init__(
         self,
@@ -556,11 +560,11 @@ class _Unflattener:
         """The whole state."""
         state = self._node(_loaded(structure), 0)
         if not isinstance(state, dict):
-            raise StructureError("the outermost container is no mapping")
+            raise StructureError("an outermost container that is not a mapping")
         return state
 
     def value(self, value: Any, depth: int) -> Any:
-        """The value that `_Flattener.value` made JSON of."""
+        """The value from the JSON that `_Flattener.value` made."""
         if not isinstance(value, dict | list):
             return value
         tag, content = _entry(value, depth)
@@ -570,8 +574,8 @@ class _Unflattener:
             if tag in _LIBRARIES:
                 dtype, data = typed(content, list)
                 data = base64.b64decode(data, validate=True)
-                found = self._convert(_LIBRARIES[tag], dtype, data)
-                return found[()] if tag == "s" and isinstance(found, np.ndarray) else found
+                tensor = self._convert(_LIBRARIES[tag], dtype, data)
+                return tensor[()] if tag == "s" and isinstance(tensor, np.ndarray) else tensor
             if tag == "i":
                 return int(content)
             if tag == "f":
@@ -589,34 +593,34 @@ class _Unflattener:
         tag, content = _entry(node, depth)
         if tag not in ("v", "t"):
             return self._filled(tag, content, self._node, depth)
-        found = self._values if tag == "v" else self._tensors
-        if type(content) is not int or not 0 <= content < len(found):
-            raise StructureError(f"number {content!r} of {len(found)} tensors or values")
+        numbered = self._values if tag == "v" else self._tensors
+        if type(content) is not int or not 0 <= content < len(numbered):
+            raise StructureError(f"number {content!r} of {len(numbered)} tensors or values")
         if tag == "t":
-            return found[content]
+            return numbered[content]
         if content in self.used:  # else a small file could ask for any amount of memory
             raise StructureError(f"value {content} is used twice")
         self.used.add(content)
-        return self.value(_loaded(found[content]), 0)
+        return self.value(_loaded(numbered[content]), 0)
 
     def _filled(self, tag: str, content: Any, fill: Callable[[Any, int], Any], depth: int) -> Any:
-        """A container. fill: makes a child of its content and depth."""
+        """A container. fill: makes a child from its node and depth."""
         if not isinstance(content, list) or tag not in (*_MAPPINGS, *_SEQUENCES):
             raise StructureError(f"an unknown kind {tag!r}")
         if tag in _SEQUENCES:
             return _SEQUENCES[tag](fill(child, depth + 1) for child in content)
         filled = _MAPPINGS[tag]()
-        alike: Counter[int] = Counter()
+        by_hash: Counter[int] = Counter()
         for item in content:
             if not isinstance(item, list) or len(item) != 2:
-                raise StructureError("a mapping's item is no pair")
+                raise StructureError("an item of a mapping that is not a pair")
             key = self.value(item[0], depth)
             if type(key) is int and key.bit_length() > HASH_BITS:
-                alike[hash(key)] += 1
-                if alike[hash(key)] > MAX_ALIKE:
+                by_hash[hash(key)] += 1
+                if by_hash[hash(key)] > MAX_ALIKE:
                     raise StructureError(f"more than {MAX_ALIKE} keys with the same hash")
             if type(key) not in _KEYS or key in filled:
-                raise StructureError("a key that is no scalar, or there twice")
+                raise StructureError("a key that is not a scalar, or occurs twice")
             filled[key] = fill(item[1], depth + 1)
         return filled
 
@@ -626,7 +630,7 @@ _CHECKER = _Unflattener((), (), check_number)
 
 def _entry(node: Any, depth: int) -> tuple[str, Any]:
     if not isinstance(node, dict) or len(node) != 1 or depth > MAX_DEPTH + 1:
-        raise StructureError(f"no object of one entry, {MAX_DEPTH} deep at most")
+        raise StructureError(f"no object of one entry, or more than {MAX_DEPTH} containers deep")
     return next(iter(node.items()))
 
 

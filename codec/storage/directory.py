@@ -37,24 +37,26 @@ class Store(ABC):
     """
 
     @property
-    def doubtful(self) -> bool:
-        """Whether the last record may appear although its save failed: remove it."""
+    def last_save_uncertain(self) -> bool:
+        """Whether the last record may still appear, although its save failed: remove it."""
         return False
 
     @property
-    def unsettled(self) -> bool:
-        """Whether unknown records may appear: the next record must not depend on one there."""
+    def may_gain_records(self) -> bool:
+        """Whether records unknown to this writer may appear: the next record must be a base."""
         return False
 
     @property
-    def contested(self) -> bool:
+    def has_rival(self) -> bool:
         """Whether records of another writer may still appear: remove nothing for good."""
         return False
 
     @abstractmethod
     def publish(self, name: str, data: bytes) -> float:
-        """Add a record, which is durable on return. Returns when its bytes became durable, by
-        `time.perf_counter`.
+        """Add a record, which is durable on return.
+
+        Returns:
+            When its bytes became durable, by `time.perf_counter`.
 
         Raises:
             StepOrderError: There is a record of that name.
@@ -64,15 +66,15 @@ class Store(ABC):
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Which of these records somebody has removed or renamed, by a cheap check.
+        """The records among these that somebody has removed or renamed, by a cheap check.
 
-        The check may miss a removal, see each store. Its cost does not depend on the number of
-        records, unless the directory has changed.
+        The check may miss a removal, see each store. Its cost depends on the number of records only
+        if the directory has changed.
         """
 
     @abstractmethod
     def set_aside(self, name: str) -> None:
-        """Rename a record so that no reader takes it for one. Raises LockedError, WriteError."""
+        """Rename a record so that readers ignore it. Raises LockedError, WriteError."""
 
     @abstractmethod
     def remove(self, names: Iterable[str]) -> None:
@@ -92,9 +94,9 @@ class Store(ABC):
 class Directory(Store):
     """A directory of records that only this object writes to, in any process.
 
-    The operating system drops the lock when the process that holds it ends. Every change first
-    checks that this object still holds the lock, in this process, on the file of that name. An
-    object that is collected before `close` releases its lock.
+    The operating system drops the lock when its process ends. Every change first checks that this
+    object still holds the lock, in this process, on the file of that name. An object that is
+    garbage-collected before `close` releases its lock.
 
     path: made if missing. Half-written files of a killed writer are removed. Raises LockedError
     if another writer holds the lock, WriteError.
@@ -102,7 +104,7 @@ class Directory(Store):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._left: list[Path] = []  # files that a failed save could not remove
+        self._stuck: list[Path] = []  # files that a failed save could not remove
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
         self._seal = Seal(path)
         self._owner = os.getpid()
@@ -134,10 +136,10 @@ class Directory(Store):
     def publish(self, name: str, data: bytes) -> float:
         """Add a file, see `Store.publish`."""
         self._check()
-        while self._left:
-            with write_errors(self._left[-1], "could not be removed"):
-                self._left[-1].unlink(missing_ok=True)
-            self._left.pop()
+        while self._stuck:
+            with write_errors(self._stuck[-1], "could not be removed"):
+                self._stuck[-1].unlink(missing_ok=True)
+            self._stuck.pop()
         try:
             return publish(
                 self.path / name,
@@ -146,21 +148,21 @@ class Directory(Store):
                 changing=self._seal.opened,
             )
         except WriteError as exc:
-            if isinstance(exc.__cause__, _LeftError):
-                self._left.append(self.path / name)
+            if isinstance(exc.__cause__, _StuckFileError):
+                self._stuck.append(self.path / name)
             raise
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """The records that are gone, see `Store.missing`: one stat while the seal is whole."""
+        """The records that are gone, see `Store.missing`. One stat while the seal is whole."""
         if self._seal.is_whole():
             return []
         try:
             self._seal.put_on()  # before the listing: later changes break the seal
-            there = set(os.listdir(self.path))
+            present = set(os.listdir(self.path))
         except OSError:  # unknown: the seal is off, so the next look tries again
             self._seal.take_off()
             return []
-        return [name for name in names if name not in there]
+        return [name for name in names if name not in present]
 
     def set_aside(self, name: str) -> None:
         """Rename a record, see `Store.set_aside`."""
@@ -168,26 +170,28 @@ class Directory(Store):
         with write_errors(self.path / name, "could not be renamed"):
             free = next(p for n in aside_names(name) if not (p := self.path / n).exists())
             os.replace(self.path / name, free)
-            _fsync_directory(self.path)
+            fsync_directory(self.path)
 
     def share(self, names: Iterable[str], other: Path) -> None:
-        """Hard-link records into a new directory, which takes no room. What is removed here stays
-        there. Raises LockedError, WriteError."""
+        """Hard-link records into a new directory; that takes no disk space.
+
+        Records that are removed here stay there. Raises LockedError, WriteError.
+        """
         self._check()
         with write_errors(other, "could not be made"):
             other.mkdir()
             for name in names:
                 os.link(self.path / name, other / name)
-            _fsync_directory(other)
-            _fsync_directory(other.parent)
+            fsync_directory(other)
+            fsync_directory(other.parent)
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete records, see `Store.remove`."""
-        with write_errors(self.path, "could not be tidied up"):
+        with write_errors(self.path, "records could not be removed"):
             for name in names:
                 self._check()
                 os.unlink(self.path / name)
-            _fsync_directory(self.path)
+            fsync_directory(self.path)
 
     def __del__(self) -> None:
         if getattr(self, "_owner", None) == os.getpid():  # a fork may have reused the descriptor
@@ -202,17 +206,17 @@ class Directory(Store):
                 "write in that process"
             )
         if self._locked is None:
-            raise WriteError(f"{self.path}: this writer is closed; open the directory anew")
+            raise WriteError(f"{self.path}: this writer is closed; open the directory again")
         with write_errors(self.path, "its lock cannot be checked, nothing was changed"):
             try:
-                found = _identity(self.path / LOCK)
+                current = _identity(self.path / LOCK)
             except (FileNotFoundError, NotADirectoryError):
-                found = None
-        if found == self._locked:
+                current = None
+        if current == self._locked:
             return
         if not os.path.isdir(self.path):
             raise WriteError(_gone(self.path))
-        problem = "was deleted" if found is None else "is another file now"
+        problem = "was deleted" if current is None else "is another file now"
         raise LockedError(
             f"{self.path}: its lock file {LOCK} {problem}, so another writer may be at work there; "
             f"nothing was changed; {REOPEN}"
@@ -230,7 +234,7 @@ class Directory(Store):
 
 
 class Seal:
-    """Tells whether anybody else has added files to a directory or removed files from it.
+    """Notices when anybody else adds files to a directory or removes files from it.
 
     Such a change sets the directory's modification time. After each change of our own we set this
     time back by one nanosecond, or by the file system's unit if that is larger. A change by anybody
@@ -254,7 +258,7 @@ class Seal:
             return False
 
     def put_on(self) -> None:
-        """Put the seal on, or put it on anew."""
+        """Put the seal on, or renew it."""
         self.take_off()
         with contextlib.suppress(OSError):  # the directory belongs to somebody else
             before = os.stat(self._place)
@@ -269,7 +273,7 @@ class Seal:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Make a change of our own inside: a whole seal stays whole, a broken one stays broken."""
+        """A context for our own change: a whole seal stays whole, a broken seal stays broken."""
         was_whole = self.is_whole()
         self.take_off()
         yield
@@ -280,8 +284,8 @@ class Seal:
 def remove_unused(directories: Sequence[Path]) -> None:
     """Remove a directory that was made for records and got none.
 
-    directories: that directory first, then those above it that were made with it. One that holds
-    anything, or that another writer has locked, stays.
+    directories: that directory first, then its parents that were made with it. A directory that
+    holds anything, or that another writer has locked, stays.
     """
     with contextlib.suppress(OSError, Timeout):  # mostly: not empty
         if directories and directories[0].is_dir():
@@ -312,12 +316,12 @@ def publish(
         changing: Returns a context for each change of the directory, see `Seal.opened`.
 
     Returns:
-        When its bytes had been fsynced, by `time.perf_counter`. Only its name comes after that.
+        When its bytes had been fsynced, by `time.perf_counter`. The file got its name after that.
 
     Raises:
         StepOrderError: The name exists.
         WriteError: The disk refused. No trace is left, unless a file was replaced before the fsync
-            of the directory failed, or a file cannot be unlinked (the cause is a _LeftError).
+            of the directory failed, or a file cannot be unlinked (the cause is a _StuckFileError).
     """
     temporary = None
     linked = False
@@ -346,7 +350,7 @@ def publish(
             with changing():
                 os.link(temporary, path)
                 linked = True
-        _fsync_directory(path.parent if nameless is None else nameless)
+        fsync_directory(path.parent if nameless is None else nameless)
         return synced
     except BaseException as exc:
         # A record whose save failed must not stay, whatever happened (Ctrl-C too): the next save
@@ -359,14 +363,14 @@ def publish(
 
 
 def _take_back(path: Path, exc: BaseException, linked: bool, nameless: int | None) -> NoReturn:
-    """Unlink a file that has its name already, and raise an error that says what happened."""
+    """Unlink a file if it has its name already, and raise an error that says what happened."""
     is_there = _is_there(path.parent, nameless)
     if linked and is_there:  # else another directory has the path now
         try:
             os.unlink(path)
-        except OSError as left:
-            text = f"{path}: was not saved, and could not be removed: {left}"
-            raise WriteError(text) from _LeftError(*left.args)
+        except OSError as refusal:
+            text = f"{path}: was not saved, and could not be removed: {refusal}"
+            raise WriteError(text) from _StuckFileError(*refusal.args)
     if isinstance(exc, FileExistsError):
         raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
     if not isinstance(exc, OSError):
@@ -379,7 +383,7 @@ def _take_back(path: Path, exc: BaseException, linked: bool, nameless: int | Non
     raise WriteError(text) from exc
 
 
-class _LeftError(OSError):
+class _StuckFileError(OSError):
     """A file has its name, is not durable, and could not be removed."""
 
 
@@ -404,7 +408,7 @@ def why_unusable(exc: OSError) -> str:
 
 
 def aside_names(name: str) -> Iterator[str]:
-    """Names for a record that is set aside, in the order in which they are tried."""
+    """Names for a record that is set aside, in the order of preference."""
     return (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
 
 
@@ -413,7 +417,10 @@ def _lock_of(path: Path) -> FileLock:
 
 
 def _opened_for_nameless(path: Path) -> int | None:
-    """Descriptor of a directory if a file without a name can be made in it and then named."""
+    """Descriptor of a directory where a file can be made without a name and named later.
+
+    None if the disk or the system cannot do that.
+    """
     directory, name = None, f"{TEMPORARY}{os.getpid()}"
     try:
         directory = os.open(path, os.O_RDONLY)
@@ -438,12 +445,12 @@ def _name(descriptor: int, name: str, directory: int) -> None:
 
 def _identity(place: Path | int) -> tuple[int, int]:
     """Device and inode of a path or an open descriptor. Raises OSError."""
-    found = os.stat(place)
-    return found.st_dev, found.st_ino
+    status = os.stat(place)
+    return status.st_dev, status.st_ino
 
 
 def _is_there(directory: Path, descriptor: int | None) -> bool:
-    """Whether a directory still has its path: that of the descriptor, or any if it is None."""
+    """Whether there is a directory at a path; with a descriptor, whether it is that directory."""
     try:
         return _identity(directory) == _identity(directory if descriptor is None else descriptor)
     except (FileNotFoundError, NotADirectoryError):
@@ -459,8 +466,11 @@ def _gone(directory: Path) -> str:
     )
 
 
-def _fsync_directory(place: Path | int) -> None:
-    """Fsync a directory, given by its path or by an open descriptor."""
+def fsync_directory(place: Path | int) -> None:
+    """Make the names in a directory durable. place: its path or an open descriptor.
+
+    Raises OSError.
+    """
     descriptor = place if isinstance(place, int) else os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)

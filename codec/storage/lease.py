@@ -1,19 +1,19 @@
-"""One writer at a time in an object store, where no operating system knows which one is alive.
+"""One writer at a time in an object store, where no operating system knows which writer is alive.
 
 A writer that opens a chain puts a random token into the object WRITER, and reads it before each
-change. A new writer that takes over puts its own token there, and the old one stops writing. One
-request puts a record under its final name, on condition that the name is free; a second one asks
-for its size. A store shows an object whole or not at all, so nothing is ever renamed. If an answer
-is lost, the object is read and compared. A writer that closes a chain removes its token, unless a
-request of it may still arrive: then the chain looks as if the writer had been killed.
+change. A new writer that takes over puts its own token there, and the old writer stops. One request
+puts a record under its final name, on condition that the name is free; a second request asks for
+its size. A store shows an object whole or not at all, so nothing is ever renamed. If an answer is
+lost, the object is read and compared. A writer that closes a chain removes its token, unless one of
+its requests may still arrive: then the chain looks as if the writer had been killed.
 
-Reading the token and putting a record are two requests, so a writer may finish a put after another
-one has taken over, and a request that was given up may arrive late. Therefore the record after a
-take-over, or after a save with an unknown end, has to be a base (`unsettled`): a late record before
-it is one more step. For LATE seconds after a take-over, each save first sets aside unknown records
-after that base, and nothing is removed for good (`contested`). Until that save, or if the new
-writer ends before it, a restart may load a step of the old one. A store without conditions can also
-lose the race of two puts of one name.
+Reading the token and putting a record are two requests. So a writer may finish a put after another
+writer has taken over, and a request that was given up may arrive late. Therefore the record after a
+take-over, or after a save with an unknown end, has to be a base (`may_gain_records`): a late record
+before the base is just one more step. For LATE seconds after a take-over, each save first sets
+aside unknown records after that base, and nothing is removed for good (`has_rival`). Until that
+save, or if the new writer ends before it, a restart may load a step of the old writer. In a store
+without conditions, one of two puts of the same name may overwrite the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .remote import Remote, UnsupportedError
 from .source import entry_of
 
 WRITER = ".writer"
-MAX_TOKEN = 4096  # bytes: it is a line
+MAX_TOKEN = 4096  # bytes; a token is one line
 LOOK = 60.0  # seconds between two listings for missing records: each is one more request
 LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
@@ -49,16 +49,16 @@ LATE = 900.0  # seconds: longer than stores and their libraries keep a request a
 class LeasedStore(Store):
     """A Store in a directory of an fsspec filesystem, see above.
 
-    takes_over: also from a writer that has not closed the chain and may have been killed; without
-    it that raises LockedError. Raises LockedError, WriteError.
+    takes_over: take the chain over from a writer that has not closed it and may have been killed;
+    without it, such a chain raises LockedError. Raises LockedError, WriteError.
     """
 
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
-        self._doubtful = self._unsettled = False
-        self._contested_until = 0.0
-        self._looked = time.monotonic()  # when missing records were last looked for
-        self._known: set[str] = set()  # names that belong here, once something is published
+        self._last_save_uncertain = self._may_gain_records = False
+        self._rival_until = 0.0  # by time.monotonic
+        self._listed_at = time.monotonic()  # when missing records were last looked for
+        self._names: set[str] = set()  # of the chain's records, once this writer publishes one
         self._first: int | None = None  # the first step that was published
         self._closed = False
         owner = {"host": socket.gethostname(), "process": os.getpid()}
@@ -70,12 +70,12 @@ class LeasedStore(Store):
                 before = self._claim()
             if before is not None and not takes_over:
                 raise LockedError(
-                    f"{remote.where}: {_who(before)} writes here, or was killed, or closed it not "
-                    "knowing what became of its newest save: close it first; if it is gone, "
-                    f"resume=True takes over, or delete {WRITER} there"
+                    f"{remote.where}: {_describe_writer(before)} writes here, or was killed, or "
+                    "closed the chain without knowing whether its newest save arrived: close it "
+                    f"first; if it is gone, resume=True takes over, or delete {WRITER} there"
                 )
             if before is not None:  # that writer may still be saving
-                self._unsettled, self._contested_until = True, time.monotonic() + LATE
+                self._may_gain_records, self._rival_until = True, time.monotonic() + LATE
                 remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
         except OSError as exc:
@@ -83,30 +83,30 @@ class LeasedStore(Store):
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
 
     @property
-    def doubtful(self) -> bool:
+    def last_save_uncertain(self) -> bool:
         """See `Store`."""
-        return self._doubtful
+        return self._last_save_uncertain
 
     @property
-    def unsettled(self) -> bool:
+    def may_gain_records(self) -> bool:
         """See `Store`."""
-        return self._unsettled or self._doubtful
+        return self._may_gain_records or self._last_save_uncertain
 
     @property
-    def contested(self) -> bool:
+    def has_rival(self) -> bool:
         """See `Store`."""
-        return time.monotonic() < self._contested_until
+        return time.monotonic() < self._rival_until
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a record, see `Store.publish`."""
-        self._unsettled, self._doubtful = self.unsettled, False
+        self._may_gain_records, self._last_save_uncertain = self.may_gain_records, False
         self._check()
         if self._first is None:
             entry = entry_of(name, len(data))
             assert entry is not None, "a record's name"
-            self._first, self._known = entry.step, set(self._remote.listed)
+            self._first, self._names = entry.step, set(self._remote.listed)
         self._set_late_aside()
-        self._doubtful = True  # in case this is interrupted
+        self._last_save_uncertain = True  # in case this is interrupted
         failure: OSError | None = None
         refused, arrived, synced = False, False, 0.0
         try:
@@ -121,23 +121,23 @@ class LeasedStore(Store):
                 failure = exc
         if not arrived:
             self._compare(name, data, failure, refused)
-        self._unsettled = self._doubtful = False
-        self._known.add(name)
+        self._may_gain_records = self._last_save_uncertain = False
+        self._names.add(name)
         return synced or time.perf_counter()
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """The records that are gone, see `Store.missing`. Lists at most once in LOOK seconds."""
-        if time.monotonic() < self._looked + LOOK:
+        if time.monotonic() < self._listed_at + LOOK:
             return []
-        self._looked = time.monotonic()
+        self._listed_at = time.monotonic()
         try:
-            there = self._remote.sizes()
+            present = self._remote.sizes()
         except ChainNotFoundError:
-            there = {}
+            present = {}
         except ChainError:  # unknown: the next look tries again
             return []
-        gone = [name for name in names if name not in there]
-        return gone if gone and self._is_gone(gone[0]) else []
+        missing = [name for name in names if name not in present]
+        return missing if missing and self._is_gone(missing[0]) else []
 
     def _is_gone(self, name: str) -> bool:
         """Whether the store says that this record does not exist. A listing may be out of date."""
@@ -169,18 +169,20 @@ class LeasedStore(Store):
     def remove(self, names: Iterable[str]) -> None:
         """Delete records, see `Store.remove`."""
         self._check()
-        with write_errors(self._remote.where, "could not be tidied up"):
+        with write_errors(self._remote.where, "records could not be removed"):
             for name in names:
                 self._remote.remove(name)
 
     def close(self) -> None:
-        """Let others write. If the token cannot be removed, or a record may still arrive, the next
-        writer has to take over."""
+        """Let others write.
+
+        The next writer must take over if the token cannot be removed or a record may still arrive.
+        """
         with suppress(OSError):
             if self._writer() == self._token:
                 with suppress(ChainError):
                     self._set_late_aside()
-                if not self.unsettled:
+                if not self.may_gain_records:
                     self._remote.remove(WRITER)
         self._closed = True
 
@@ -192,18 +194,18 @@ class LeasedStore(Store):
             return None
 
     def _claim(self) -> bytes | None:
-        """Put the token where there is none; returns that of another writer that was faster."""
+        """Put the token where there is none; returns the token of a writer that was faster."""
         try:
             self._remote.create(WRITER, self._token, conditional=True)
         except UnsupportedError:
             self._remote.put(WRITER, self._token)
         except FileExistsError:
-            found = self._writer() or b""  # it may be closed by now
-            return None if found == self._token else found
+            current = self._writer() or b""  # that writer may have closed the chain by now
+            return None if current == self._token else current
         return None
 
     def _is_conditional(self) -> bool:
-        """Whether the store refuses to overwrite. This is tried: some stores ignore conditions."""
+        """Whether the store refuses to overwrite, by a trial: some stores ignore conditions."""
         try:
             self._remote.create(WRITER, self._token, conditional=True)
         except FileExistsError:
@@ -213,31 +215,36 @@ class LeasedStore(Store):
         return False
 
     def _check(self) -> None:
-        """Raise LockedError if another writer has taken over, WriteError if that is unknown or this
-        writer is closed."""
+        """Check that this writer may write.
+
+        Raises LockedError if another writer has taken over, WriteError if this writer is closed or
+        the store cannot be reached.
+        """
         where = self._remote.where
         if self._closed:
-            raise WriteError(f"{where}: this writer is closed; open the place anew")
+            raise WriteError(f"{where}: this writer is closed; open the chain again")
         with write_errors(where, "cannot be reached, nothing was changed"):
-            found = self._writer()
-        if found is None:
+            current = self._writer()
+        if current is None:
             raise LockedError(
-                f"{where}: {WRITER}, which names the current writer, was deleted: another one may "
-                "have written and gone; what was saved stands, open the chain anew to go on"
+                f"{where}: {WRITER}, which names the current writer, was deleted: another writer "
+                "may have come and gone; what was saved stands; open the chain again to go on"
             )
-        if found != self._token:
+        if current != self._token:
             raise LockedError(
-                f"{where}: {_who(found)} has taken over; what was saved stands, and this writer "
-                "writes nothing more"
+                f"{where}: {_describe_writer(current)} has taken over; what was saved stands, and "
+                "this writer writes nothing more"
             )
 
     def _set_late_aside(self) -> None:
-        """Set aside what the writer before put after this one had listed the records. Raises
-        LockedError, WriteError."""
-        if self._first is None or not self.contested:
+        """Set aside records that the previous writer put after this writer had listed them.
+
+        Raises LockedError, WriteError.
+        """
+        if self._first is None or not self.has_rival:
             return
         try:
-            late = sorted(set(self._remote.sizes()) - self._known)
+            late = sorted(set(self._remote.sizes()) - self._names)
         except ChainNotFoundError:  # nothing is there, so nothing came late
             return
         except ChainError as exc:
@@ -248,7 +255,7 @@ class LeasedStore(Store):
                 continue
             self.set_aside(name)
             warn(
-                f"{self._remote.where}: {name} came from the writer before, after this one had "
+                f"{self._remote.where}: {name} came from the previous writer after this one had "
                 "opened the chain; it was set aside"
             )
 
@@ -258,21 +265,21 @@ class LeasedStore(Store):
         refused: the store refused it, so nothing is on its way.
         """
         where = f"{self._remote.where}/{name}"
-        found: bytes | None = None
+        stored: bytes | None = None
         try:
-            found = self._remote.read(name)
+            stored = self._remote.read(name)
         except FileNotFoundError:
             pass
-        except OSError:  # an earlier try of what was refused may have arrived
+        except OSError:  # an earlier attempt of the refused request may have arrived
             refused = False
-        if found == data:  # only the answer was lost
+        if stored == data:  # only the answer was lost
             return
-        if found is not None and not (len(found) < len(data) and data.startswith(found)):
-            self._doubtful = False
+        if stored is not None and not (len(stored) < len(data) and data.startswith(stored)):
+            self._last_save_uncertain = False
             text = f"{where}: exists already, and records are never overwritten"
             raise StepOrderError(text) from failure
         if refused:
-            self._doubtful = False
+            self._last_save_uncertain = False
             text = f"{where}: could not be written, nothing was changed: {failure}"
             raise WriteError(text) from failure
         raise WriteError(
@@ -281,8 +288,8 @@ class LeasedStore(Store):
         ) from failure
 
 
-def _who(token: bytes) -> str:
-    """Names the writer of a token, as far as it says."""
+def _describe_writer(token: bytes) -> str:
+    """The writer of a token in words, as far as the token says."""
     try:
         owner = json.loads(token)
         return f"another writer (process {short(owner['process'])} on {short(owner['host'])})"

@@ -4,7 +4,7 @@
     s3://bucket/run.lcc, gs://…, memory://…           through fsspec (remote, lease)
     https://host/run.lcc, https://host/run.lcc.zip    the same, read-only
 
-The rest of the codec need not know which: readers get a Source, writers a Store.
+Other modules need not know which of these it is: readers get a Source, writers a Store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMES = {*LOCAL, *PACKAGES, *WITHOUT_DIRECTORIES}
 
 
 class Location:
-    """A place for a chain. As text it is fit for messages: without a URL's secrets.
+    """A place for a chain. Its str() is fit for messages: it has none of a URL's secrets.
 
     Args:
         path: A local path, or a URL as text. Nothing is connected to yet.
@@ -65,15 +65,15 @@ class Location:
         return self
 
     def source(self) -> Source:
-        """Open it for reading. Raises what `open_source` does; SettingsError for URLs that no
+        """Open it for reading. Raises what `open_source` raises; SettingsError for a URL that no
         installed package can open."""
         return open_source(str(self.path)) if self.remote is None else self.remote.source()
 
     def store(self, *, takes_over: bool = False) -> Store:
         """Open it for writing; made if missing.
 
-        takes_over: from an earlier writer of an object store, see `LeasedStore`. Raises
-        LockedError, WriteError; SettingsError for a read-only place.
+        takes_over: take the chain over from an earlier writer of an object store, see
+        `LeasedStore`. Raises LockedError, WriteError; SettingsError for a read-only place.
         """
         if isinstance(self.path, Path):
             return Directory(self.path)
@@ -83,7 +83,7 @@ class Location:
         return LeasedStore(self.remote, takes_over=takes_over)
 
     def arguments(self) -> list[Any]:
-        """What another process passes to `Location` to get this one."""
+        """The arguments with which another process makes the same Location."""
         return [str(self.path), None if self.remote is None else dict(self._options)]
 
 
@@ -91,8 +91,10 @@ def source_of(
     source: str | os.PathLike[str] | IO[bytes] | Location,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Open any path, URL or binary file that a chain may be read from. Raises what `Location` and
-    `Location.source` do."""
+    """Open any path, URL or binary file that a chain may be read from.
+
+    Raises what `Location` and `Location.source` raise.
+    """
     if isinstance(source, Location):
         return source.source()
     if not isinstance(source, str | os.PathLike) and hasattr(source, "read"):
@@ -101,8 +103,11 @@ def source_of(
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """A path or URL as text. Raises SettingsError unless it is a str or an os.PathLike of one, not
-    empty, and possible as the name of a file."""
+    """A path or URL as text.
+
+    Raises SettingsError unless it is a str or an os.PathLike of a str, not empty, and a possible
+    file name.
+    """
     if not isinstance(path, str | os.PathLike):
         raise SettingsError(f"a path is a str or an os.PathLike; got a {type(path).__name__}")
     try:
@@ -116,11 +121,11 @@ def path_text(path: str | os.PathLike[str]) -> str:
     with suppress(UnicodeEncodeError):  # surrogates that os.fsdecode does not make
         if b"\0" not in os.fsencode(text):
             return text
-    raise SettingsError(f"{text!r}: a path is text that a file can have as its name; rename it")
+    raise SettingsError(f"{text!r}: a path is text that can name a file; rename it")
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """A path on this machine. Raises SettingsError for a remote URL, and what `path_text` does."""
+    """A path on this machine. Raises SettingsError for a URL, and what `path_text` raises."""
     location = Location(path)
     if not isinstance(location.path, Path):
         raise SettingsError(f"{location}: is a URL; this needs a path on this machine")
@@ -128,34 +133,34 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 
 
 def fit_to_show(text: str) -> str:
-    """A text that was meant as a URL, without its secrets."""
+    """A text without the secrets that it would have as a URL."""
     return _USER.sub(r"\1", text.partition("?")[0])
 
 
 def _local(text: str) -> Path | str:
     """A path; the text itself if it is a remote URL."""
-    if not (found := _URL.fullmatch(text)):
+    if not (url := _URL.fullmatch(text)):
         if "::" in text and "://" in text:
             raise SettingsError(f"{fit_to_show(text)}: give one URL, not a chain of several")
         first = Path(text).parts[:1]
-        cut = first and _SCHEME.fullmatch(first[0])
-        if cut and cut[1].lower() in SCHEMES and not Path(first[0]).exists():
+        scheme_part = first and _SCHEME.fullmatch(first[0])
+        if scheme_part and scheme_part[1].lower() in SCHEMES and not Path(first[0]).exists():
             raise SettingsError(
                 f"{fit_to_show(text)}: give a URL as text, scheme://…: a Path drops one of its "
                 "slashes"
             )
         return Path(text)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, place = url[1].lower(), url[2]
     if scheme not in LOCAL:
-        if not rest.strip("/") or "::" in rest:
+        if not place.strip("/") or "::" in place:
             raise SettingsError(f"{scheme}://: needs the place of one chain after it")
-        if scheme in WITHOUT_DIRECTORIES and _TWO_SLASHES.match(rest):
+        if scheme in WITHOUT_DIRECTORIES and _TWO_SLASHES.match(place):
             raise SettingsError(
                 f"{fit_to_show(text)}: has two slashes after the bucket, and such files are "
                 "missing from listings (on S3, for example); leave one out"
             )
-        return f"{scheme}://{rest}"
-    host, slash, path = rest.partition("/")
+        return f"{scheme}://{place}"
+    host, slash, path = place.partition("/")
     if host not in ("", "localhost"):
         raise SettingsError(
             f"{fit_to_show(text)}: a file of another machine; give file:///… for this machine"

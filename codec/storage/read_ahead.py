@@ -1,4 +1,4 @@
-"""While one record is decoded, the next ones are fetched."""
+"""Fetches the next records while one is decoded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-THREADS = 8  # requests at a time, and records held at most
+THREADS = 8  # requests at a time; also the largest number of records in memory
 
 
 class ReadAhead:
-    """Reads files that were announced before they are asked for. read: reads one file by name."""
+    """Reads announced files before `read` asks for them. read: reads one file by name."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
@@ -20,7 +20,7 @@ class ReadAhead:
         self._owner = os.getpid()
 
     def expect(self, names: Iterable[str]) -> None:
-        """Announce the files that will be read next, in this order; forget earlier ones."""
+        """Announce the files that will be read next, in this order, and forget earlier names."""
         for future in self._pending.values():
             future.cancel()
         if self._pool is None or self._owner != os.getpid():  # a fork has none of its threads
@@ -29,7 +29,7 @@ class ReadAhead:
         self._fill()
 
     def read(self, name: str) -> bytes:
-        """A file's bytes; the next files are requested. Raises what reading raises."""
+        """A file's bytes. Also requests the next files. Raises what reading raises."""
         if self._owner != os.getpid():
             return self._read(name)
         future = self._pending.pop(name, None)

@@ -23,12 +23,12 @@ from .read_ahead import THREADS, ReadAhead
 from .source import RETRIES, Source, entry_of, open_archive
 
 READ_ONLY = ("http", "https")
-PAGE = 1000  # names in one answer of S3; a longer listing is not of one moment
+PAGE = 1000  # names in one answer of S3; a longer listing takes several requests
 SMALL = 32 * 2**20  # bytes: objects up to this size are read by one request
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
 _USER = re.compile("[^/]*//([^/]*)@")
 _QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
-MAX_PLAIN = 3  # characters: shorter values are no secrets, and part of many other words
+MAX_PLAIN = 3  # characters; such a short value is no secret and would be part of other words
 MAX_TEXT = 300  # characters of a library's error
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
@@ -54,8 +54,8 @@ class Remote:
         self.protocol = url.partition("://")[0]
         place, mark, query = url.partition("?") if self.protocol in READ_ONLY else (url, "", "")
         self._url, self._options, self._query = place, options, mark + query
-        found = _USER.match(place)
-        user = found[1] if found else ""
+        match = _USER.match(place)
+        user = match[1] if match else ""
         self.where = place.replace(f"{user}@", "", 1).rstrip("/")
         secrets = {user, user.partition(":")[2], query, *_values(query)}
         self._hidden = (secrets | set(map(unquote, secrets)) | set(_secrets(options))) - {""}
@@ -97,17 +97,17 @@ class Remote:
         A listing of several requests is repeated until two in a row are the same.
         """
         try:
-            found = self._list()
-            for _ in range(RETRIES if len(found) >= PAGE else 0):
-                before, found = found, self._list()
-                if before == found:
+            sizes = self._list()
+            for _ in range(RETRIES if len(sizes) >= PAGE else 0):
+                before, sizes = sizes, self._list()
+                if before == sizes:
                     break
         except FileNotFoundError as exc:
             raise ChainNotFoundError(f"{self.where}: there is no chain there") from exc
         except OSError as exc:
             raise ChainError(f"{self.where}: cannot be listed: {exc}") from exc
-        self._sizes = found
-        return found
+        self._sizes = sizes
+        return sizes
 
     def read_listed(self, name: str) -> bytes:
         """A record's bytes, by one request if its listed size is small."""
@@ -130,9 +130,9 @@ class Remote:
             raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
 
     def read(self, name: str, nbytes: int = 0) -> bytes:
-        """A file's bytes. nbytes: about how many, 0 if unknown."""
+        """A file's bytes. nbytes: their approximate number, 0 if unknown."""
         with self._call(name) as (fs, path):
-            # s3fs asks for the size before it reads the whole of something.
+            # Without a start, s3fs first asks for the size.
             limits = {"start": 0} if 0 < nbytes <= SMALL else {}
             return bytes(fs.cat_file(path, **limits))
 
@@ -151,7 +151,7 @@ class Remote:
                 fs.pipe_file(path, data, mode="create")
                 return
             fs.invalidate_cache(path)
-            with suppress(FileNotFoundError):  # fs.exists would take any error for a no
+            with suppress(FileNotFoundError):  # fs.exists would answer False after any error
                 fs.info(path)
                 raise FileExistsError("it exists already")
             fs.pipe_file(path, data)
@@ -177,21 +177,23 @@ class Remote:
     def _list(self) -> dict[str, int]:
         with self._call() as (fs, path):
             fs.invalidate_cache(path)
-            found: dict[str, int | None] = {}
-            for item in fs.ls(path + self._query, detail=True):
-                name = item["name"].rpartition("/")[2].partition("?")[0]
-                if item["type"] == "file" and entry_of(name, 0):
-                    found[name] = item.get("size")
-        unknown = [name for name, size in found.items() if size is None]
+            sizes: dict[str, int | None] = {}
+            for info in fs.ls(path + self._query, detail=True):
+                name = info["name"].rpartition("/")[2].partition("?")[0]
+                if info["type"] == "file" and entry_of(name, 0):
+                    sizes[name] = info.get("size")
+        unknown = [name for name, size in sizes.items() if size is None]
         if unknown:  # over https, where listings are pages of links
             with ThreadPoolExecutor(THREADS) as pool:
-                found |= zip(unknown, pool.map(self.nbytes, unknown))
-        return {name: size or 0 for name, size in found.items()}
+                sizes |= zip(unknown, pool.map(self.nbytes, unknown))
+        return {name: size or 0 for name, size in sizes.items()}
 
     @contextmanager
     def _call(self, name: str = "") -> Iterator[tuple[Any, str]]:
-        """The filesystem, and the path in it of a file, or of the directory. Every error inside
-        becomes an OSError without secrets."""
+        """The filesystem, and the path of a file or of the directory in it.
+
+        Every error inside the context becomes an OSError without secrets.
+        """
         try:
             fs, path = self._filesystem()
             yield fs, f"{path}/{name}{self._query}" if name else path
@@ -202,7 +204,7 @@ class Remote:
             raise _kind(exc)(text) from (exc if clean else None)
 
     def _filesystem(self) -> tuple[Any, str]:
-        if self._opened is None or self._opened[0] != os.getpid():  # none survives a fork
+        if self._opened is None or self._opened[0] != os.getpid():  # no filesystem survives a fork
             try:
                 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
             except ImportError as exc:

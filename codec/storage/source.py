@@ -20,7 +20,7 @@ from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
 _NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
-RETRIES = 100  # of a reader while another process merges or compacts
+RETRIES = 100  # of a reader, while another process merges or compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
@@ -31,7 +31,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueE
 class Entry:
     """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
 
-    Only a merged record has a first step that is not its last.
+    Only in a merged record the first step differs from the last.
     """
 
     step: int
@@ -45,9 +45,9 @@ class Entry:
 class Source:
     """How to list and read the records at a place.
 
-    where: its name in messages. sizes: lists names and bytes; raises ChainError. read: reads one by
-    name; raises OSError, or ArchiveError for a damaged member. expect: announces the names that
-    will be read next, in this order, so that a remote source can read ahead.
+    where: its name in messages. sizes: lists names and bytes; raises ChainError. read: reads one
+    record by name; raises OSError, or ArchiveError for a damaged member. expect: announces the
+    names that will be read next, in this order, so that a remote source can read ahead.
     """
 
     where: str
@@ -59,7 +59,7 @@ class Source:
 def open_source(source: str | Path | IO[bytes]) -> Source:
     """Open a directory, an archive, or an archive that is an open binary file.
 
-    Raises ChainNotFoundError if there is none, ArchiveError for a broken archive, ChainError if
+    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive, ChainError if
     the disk cannot be read.
     """
     where = "the archive" if hasattr(source, "read") else str(source)
@@ -83,7 +83,7 @@ def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
         raise ArchiveError(f"{where}: two members have the same name")
     for info in archive.infolist():
         stored = info.compress_type == zipfile.ZIP_STORED
-        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
+        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length hides members
         if not entry_of(info.orig_filename, 0) or not stored or hides:
             raise ArchiveError(
                 f"{where}: member {info.orig_filename[:80]!r} is not a stored record; a .lcc.zip "
@@ -106,17 +106,17 @@ def record_name(step: int, kind: str, first: int | None = None) -> str:
 
 def entry_of(name: str, nbytes: int) -> Entry | None:
     """The record that a file name stands for; None for other names."""
-    found = _NAME.fullmatch(name)
-    if not found or (found[1] is None) == (found[3] == "merged"):
+    match = _NAME.fullmatch(name)
+    if not match or (match[1] is None) == (match[3] == "merged"):
         return None
-    step = int(found[2])
-    first = step if found[1] is None else int(found[1])
-    return Entry(step, found[3], name, nbytes, first) if first <= step else None
+    step = int(match[2])
+    first = step if match[1] is None else int(match[1])
+    return Entry(step, match[3], name, nbytes, first) if first <= step else None
 
 
 def without_records(where: str) -> str:
     """The message about a place that holds no records."""
-    with suppress(OSError):  # then the message says less
+    with suppress(OSError):  # after it, the message is the general one
         path = Path(where)
         if any(itertools.chain(path.glob("*.metadata"), path.glob("*/*.metadata"))):
             return (
@@ -128,7 +128,7 @@ def without_records(where: str) -> str:
 
 
 def _mode(path: str) -> int:
-    """Mode of a file or directory, 0 if there is none."""
+    """Mode of a file or directory, 0 if it does not exist."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -145,31 +145,31 @@ def _list_directory(path: Path) -> dict[str, int]:
     A listing during a merge may hold neither the deltas nor the merged record: it is repeated
     until two in a row hold the same names.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     try:
-        items = _record_files(path)
+        files = _record_files(path)
         for _ in range(RETRIES):
-            found = {}
-            for item in items:
+            sizes = {}
+            for file in files:
                 with suppress(FileNotFoundError):
-                    found[item.name] = item.stat().st_size
-            before, items = items, _record_files(path)
-            if {item.name for item in items} == {item.name for item in before}:
+                    sizes[file.name] = file.stat().st_size
+            before, files = files, _record_files(path)
+            if {file.name for file in files} == {file.name for file in before}:
                 break
     except OSError as exc:
         raise ChainError(f"{path}: cannot be listed: {exc}") from exc
-    return found
+    return sizes
 
 
 def _record_files(path: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(path) as items:
-        return [item for item in items if entry_of(item.name, 0)]
+    with os.scandir(path) as files:
+        return [file for file in files if entry_of(file.name, 0)]
 
 
 def check_regular(path: Path) -> None:
     """Raise OSError unless it is a regular file: reading a pipe would block."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "is no regular file")
+        raise OSError(errno.EINVAL, "is not a regular file")
 
 
 def _read_file(path: Path) -> bytes:

@@ -4,11 +4,11 @@
         ...                                        # your loop, with accelerator.save_state(folder)
     codec.restore("run.lcc")["model"]
 
-Each save_state adds a record, and a small file lcc.json in the folder that names it. load_state
-reads that file, and the chain goes back to its step if it is further (rewinding). Record and file
-hold the same token, which is new after every load: a step of the chain and a folder of the same
-number may come from two trainings. Everything else is Accelerate's own. Only the main process
-saves. FSDP, DeepSpeed and Megatron-LM need codec.dcp.
+Each save_state adds a record to the chain and a small file, lcc.json, to the folder; the file names
+the record. load_state reads the file, and the chain goes back to that step if it is further
+(rewinding). Record and file hold the same token, which is new after each load: a step of the chain
+and a folder of the same number may come from two trainings. The rest of the folder is Accelerate's.
+Only the main process saves. FSDP, DeepSpeed and Megatron-LM need codec.dcp.
 """
 
 from __future__ import annotations
@@ -42,29 +42,30 @@ SHARDED = {"FSDP", "DEEPSPEED", "MEGATRON_LM"}
 class ChainHook:
     """Saves a record with each save_state of an Accelerator.
 
-    A record is {"model": …} of the prepared model, with a token (see `codec.trainers.pointer`). Of
-    several models, "model" has them by number, "0" for the first.
+    A record is {"model": …} of the prepared model, with a token (see `codec.trainers.pointer`).
+    Several models are in "model" by number, "0" for the first.
 
     load_state of a folder without lcc.json goes on after the newest step. A folder whose step is
-    not in this chain (of another training, say) begins a new chain if there is none; with resume
-    it goes on after the newest step; else it is refused.
+    not in this chain, for example one of another training, begins a new chain if there is none.
+    Otherwise it is refused, or with resume goes on after the newest step.
 
     Args:
         accelerator: An `accelerate.Accelerator`.
         path: The chain's directory.
-        step: Returns the number of the step, which has to rise; None counts from 0.
-        more: Returns what a record holds besides the model, such as {"optimizer": its state}: exact
-            but for the optimizer's moments, which policy={"optimizer/*": "exact"} keeps exact.
-        resume: A loop that has loaded no state goes on after the newest step of an existing chain,
-            which is refused otherwise.
+        step: Returns the number of the step, which must rise; None counts from 0.
+        more: Returns what a record holds besides the model, such as {"optimizer": its state}. It is
+            stored exactly, except the optimizer's moments; policy={"optimizer/*": "exact"} stores
+            these exactly too.
+        resume: Whether a loop that has loaded no state may go on after the newest step of an
+            existing chain.
         settings: bits, policy and so on of a `Checkpointer`.
 
     Raises:
         SettingsError, TypeError: Wrong settings.
-        ShardedError: The training is spread over processes.
-        StepOrderError, LockedError: In save_state, with what `Checkpointer` raises.
-        StepNotFoundError: In load_state, for a folder that is refused, before anything is loaded;
-            with what `codec.restore` and `Checkpointer` raise.
+        ShardedError: The model is spread over processes.
+        StepOrderError, LockedError: From save_state, and what `Checkpointer` raises.
+        StepNotFoundError: From load_state, before anything is loaded: the folder is refused. Also
+            what `codec.restore` and `Checkpointer` raise.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ChainHook:
             raise sharded(f"the accelerator's type is {accelerator.distributed_type.name}")
         self._run, self._resume = ChainRun(path, resume, settings), resume
         self._token, self._after = secrets.token_hex(16), ""
-        self._has_loaded = False  # a folder of this chain was loaded, and nothing saved since
+        self._has_loaded = False  # a folder of this chain was loaded, and nothing saved since then
         self._accelerator, self._step, self._more = accelerator, step, more
         self._hooks = (
             accelerator.register_save_state_pre_hook(self._save),
@@ -89,7 +90,7 @@ class ChainHook:
         )
 
     def close(self) -> None:
-        """Wait for the save under way, let others write, and add no more records."""
+        """Wait for the save under way, release the chain, and add no more records."""
         for hook in self._hooks:
             hook.remove()
         self._run.close()
@@ -108,7 +109,7 @@ class ChainHook:
         self.close()
 
     def _save(self, models: list[Any], weights: list[Any], output_dir: str) -> None:
-        """Called before Accelerate writes: if this fails, there is no checkpoint either."""
+        """Save a record, before Accelerate writes: if this fails, there is no checkpoint either."""
         if not self._accelerator.is_main_process:
             return
         if not self._run.is_open:
@@ -124,66 +125,66 @@ class ChainHook:
         state = states[0] if len(states) == 1 else {str(i): s for i, s in enumerate(states)}
         more = self._more() if self._more else {}
         self._run.save(step, {**more, "model": state, TOKEN: self._token})
-        named = Pointer(self._run.name, step, self._token + self._after)
-        pointer.write(Path(output_dir) / FILE, named)
+        new_pointer = Pointer(self._run.name, step, self._token + self._after)
+        pointer.write(Path(output_dir) / FILE, new_pointer)
 
     def _put_aside(self, step: int) -> None:
-        """Set aside the newest record if the loaded folder names it but has the files of the save
-        before: Accelerate was killed while overwriting them, and reaches this step again."""
+        """Set aside the newest record if the training reaches its step again: the loaded folder
+        names it but holds older files, because Accelerate was killed while overwriting them."""
         newest = self._run.step
         if not self._has_loaded or newest is None or step > newest:
             return
-        before = [s for s in self._run.steps() if s < newest]
-        if not before:
+        earlier = [s for s in self._run.steps() if s < newest]
+        if not earlier:
             self._run.begin(0)
-        elif step > before[-1]:
-            self._run.begin(before[-1], resumed=True)
+        elif step > earlier[-1]:
+            self._run.begin(earlier[-1], resumed=True)
 
     def _load(self, models: list[Any], input_dir: str) -> None:
-        """Called before Accelerate reads: if this fails, nothing is loaded."""
+        """Go to the folder's step, before Accelerate reads: if this fails, nothing is loaded."""
         for model in models:
             refuse_parts(model)
         if not self._accelerator.is_main_process:
             return
         place = Path(input_dir) / FILE
-        named = pointer.read(place)
+        loaded = pointer.read(place)
         self._run.abandon()  # wait for the save under way
         steps = self._run.steps()
         self._token, self._after, self._has_loaded = secrets.token_hex(16), "", False
-        if named is None:
+        if loaded is None:
             self._run.begin(None)
         elif not steps:
             self._run.begin(0)
-        elif found := self._found(named, steps):
-            self._run.begin(named.step, resumed=True)
-            self._after, self._has_loaded = f" {found}", True
+        elif record := self._record_of(loaded, steps):
+            self._run.begin(loaded.step, resumed=True)
+            self._after, self._has_loaded = f" {record}", True
         elif self._resume:
             self._run.begin(None)
         else:
             raise StepNotFoundError(
-                f"{place}: names step {named.step} of {named.chain}, but the chain in "
+                f"{place}: names step {loaded.step} of {loaded.chain}, but the chain in "
                 f"{self._run.where} has another state there; give ChainHook the directory it was "
                 "saved in, a new one for a new chain, or resume=True to go on after the newest step"
             )
 
-    def _found(self, named: Pointer, steps: tuple[int, ...]) -> str | None:
-        """Step and token of the record that a folder was saved with; None if it is not there.
+    def _record_of(self, loaded: Pointer, steps: tuple[int, ...]) -> str | None:
+        """The step and token of the record that a folder was saved with; None if it is missing.
 
-        That record may be missing, skipped or lost with the saving process. Then the record before
-        it has the same token, or is the one where that training began, which the folder names
-        after its own token. Raises what `codec.restore` does if no record restores.
+        If the record was skipped, or lost with the saving process, the record before it counts: it
+        must have the same token, or be the one that the training went on from, which the folder
+        names after its token. Raises what `codec.restore` does if no record restores.
         """
-        own, _, began = named.token.partition(" ")
+        folder_token, _, start = loaded.token.partition(" ")
         failed: LccError | None = None
-        for step in reversed([step for step in steps if step <= named.step]):
+        for step in reversed([step for step in steps if step <= loaded.step]):
             try:
                 token = self._run.restore(step).get(TOKEN, "")
             except (RecordError, ParentError) as exc:
                 failed = failed or exc  # damaged at the end: set aside when the chain is opened
                 continue
-            # Without a token both are of an earlier version, and only the name can be compared.
-            same = token == own and (token or named.chain == self._run.name)
-            return f"{step} {token}" if same or began == f"{step} {token}" else None
+            # An earlier version wrote no tokens: then only the chain's name can be compared.
+            same = token == folder_token and (token or loaded.chain == self._run.name)
+            return f"{step} {token}" if same or start == f"{step} {token}" else None
         if failed is not None:
             raise failed
         return None

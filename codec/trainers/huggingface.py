@@ -5,11 +5,11 @@
     trainer.train()
     codec.restore("run.lcc")["model"]
 
-The Trainer's own checkpoints stay the same, and it resumes from them: then the chain goes back to
-the step of the checkpoint if it is further (rewinding). Only the main process saves. FSDP and
+The Trainer's own checkpoints stay the same. If it resumes from one, and the chain is further, the
+chain goes back to the checkpoint's step (rewinding). Only the main process saves. FSDP and
 DeepSpeed need codec.dcp.
 
-With gradients the chain has all that the Trainer needs, at every step and to the last bit:
+With gradients, the chain alone suffices to resume, from every step and to the last bit:
 
     chain = ChainCallback("run.lcc", gradients=True)
     trainer.add_callback(chain)
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from codec.errors import SettingsError
-from codec.rerun.checkpointer import MOST_STEPS
+from codec.rerun.checkpointer import MAX_STEPS
 
 from .run import ChainRun, check_every
 from .states import refuse_parts, sharded, state_of
@@ -55,27 +55,26 @@ class ChainCallback(TrainerCallback):
     step is always saved.
 
     With gradients a record also has "trainer", the text of the Trainer's state, and "random", the
-    states of the random generators; `codec.rerun.restore` reads it. It is written when the next
-    step begins, after the Trainer has logged, evaluated and saved.
+    states of the random generators. It is written when the next step begins, after the Trainer has
+    logged, evaluated and saved. `codec.rerun.restore` reads it.
 
     Args:
         path: The chain's directory.
         every: Optimizer steps between two records; None saves one with each of the Trainer's
             checkpoints, or with gradients at every step.
-        optimizer: Save the optimizer and the scheduler too, exactly but for the optimizer's
-            moments: policy={"optimizer/*": "exact"} keeps these exact.
-        gradients: Save the gradients of every step, from which weights, moments and all else come
-            back to the last bit, see `codec.rerun` and `checkpoint`. A resumed training begins with
-            a base.
-        resume: A training that begins at step 0 may take over an existing chain, which is refused
-            otherwise. A training that begins later always continues it.
+        optimizer: Save the optimizer and the scheduler too: exactly, except the optimizer's
+            moments; policy={"optimizer/*": "exact"} stores these exactly too.
+        gradients: Save the gradients of every step, from which the whole state restores to the last
+            bit, see `codec.rerun` and `checkpoint`. A resumed training begins with a base.
+        resume: Whether a training that begins at step 0 may take over an existing chain. A training
+            that begins later always continues it.
         settings: bits, policy and so on of a `Checkpointer`; with gradients base_every, keep_bases
             and storage_options.
 
     Raises:
         SettingsError, TypeError: Wrong settings.
-        StepOrderError, LockedError, ShardedError: In the training, with what `Checkpointer` raises.
-        SettingsError: In the training, where gradients do not fit it.
+        StepOrderError, LockedError, ShardedError: In the training, and what `Checkpointer` raises.
+        SettingsError: In the training, if its arguments do not allow gradients.
     """
 
     def __init__(
@@ -89,25 +88,26 @@ class ChainCallback(TrainerCallback):
         **settings: Any,
     ) -> None:
         check_every(every)
-        if gradients and every is not None and every > MOST_STEPS:
+        if gradients and every is not None and every > MAX_STEPS:
             raise SettingsError(
-                f"with gradients every is at most {MOST_STEPS}: a record holds the gradients of "
+                f"with gradients every is at most {MAX_STEPS}: a record holds the gradients of "
                 f"all steps since the last one, and a whole state would be as small; got {every}"
             )
         self._run = ChainRun(path, resume, settings, gradients=gradients)
-        self._every = 1 if gradients and every is None else every
+        self._interval = 1 if gradients and every is None else every
         self._optimizer, self._gradients = optimizer or gradients, gradients
-        self._is_due = False  # with gradients: a step is over, and its record not yet written
+        self._is_due = False  # with gradients: the record of the last step is not written yet
 
     def checkpoint(self, trainer: Any, step: int | None = None) -> str | None:
-        """Make a checkpoint for the Trainer of a step of the chain of gradients.
+        """Make a Trainer's checkpoint from a step of the chain of gradients.
 
         It is the folder "from-chain" in the Trainer's output_dir, replaced by each call. Give it to
-        trainer.train(resume_from_checkpoint=...). The Trainer's model has the weights then.
+        trainer.train(resume_from_checkpoint=...). This also loads the weights into the Trainer's
+        model.
 
         Args:
-            trainer: As it was when the chain was saved: model, device, optimizer and arguments.
-            step: None for the newest that restores.
+            trainer: Made as in the saved training: model, device, optimizer and arguments.
+            step: The step; None for the newest that restores.
 
         Returns:
             The path of the folder; None if there is no chain.
@@ -136,8 +136,8 @@ class ChainCallback(TrainerCallback):
         return str(folder)
 
     def close(self) -> None:
-        """Let others write after a failed training, which the Trainer does not report. The next
-        training in this thread and the end of the process do so too."""
+        """Release the chain after a failed training, which the Trainer does not report. The next
+        training in this thread and the end of the process release it too."""
         self._run.close()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -147,7 +147,7 @@ class ChainCallback(TrainerCallback):
         if args.deepspeed_plugin is not None:
             raise sharded("DeepSpeed has it")
         refuse_parts(kwargs["model"])
-        if self._every is None and args.save_strategy == "no":
+        if self._interval is None and args.save_strategy == "no":
             raise SettingsError(
                 "nothing would be saved: the Trainer makes no checkpoints (save_strategy='no') "
                 "and every is None; say every=100, for example"
@@ -160,26 +160,25 @@ class ChainCallback(TrainerCallback):
             self._run.begin(state.global_step, optimizer=optimizer)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save if a record is due, with gradients later."""
-        step = state.global_step
-        if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
+        """Save if a record is due; with gradients it is written later."""
+        if self._run.is_open and self._run.is_due(state.global_step, self._interval):
             if self._gradients:
                 self._is_due = True
             else:
                 self._save(state, kwargs)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save the step before, where a Trainer that resumes loads its random states."""
+        """With gradients: save the step before. Here a resumed Trainer loads its random states."""
         if self._run.is_open and self._is_due:
             self._save(state, kwargs)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save the last step of the epoch before."""
+        """With gradients: save the last step of the epoch before."""
         self.on_step_begin(args, state, control, **kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save with a checkpoint."""
-        if self._run.is_open and self._every is None:
+        if self._run.is_open and self._interval is None:
             self._save(state, kwargs)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -192,11 +191,11 @@ class ChainCallback(TrainerCallback):
         self.on_epoch_end(args, state, control, **kwargs)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save the last step: if a later callback stopped the training, the Trainer logs once more
+        """Save the last step: if another callback stopped the training, the Trainer logs once more
         before it loads the best model."""
         self.on_epoch_end(args, state, control, **kwargs)
         if self._run.is_open and self._gradients and "train_runtime" in kwargs["logs"]:
-            self._save(state, kwargs, last=True)  # it has evaluated, and saved a checkpoint
+            self._save(state, kwargs, last=True)  # the Trainer has evaluated and saved
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the chain."""
@@ -215,26 +214,26 @@ class ChainCallback(TrainerCallback):
 
 
 def _check_gradients(args: Any) -> None:
-    """Raise SettingsError if a chain of gradients has not all that this training needs."""
+    """Raise SettingsError if a chain of gradients would lack a part of this training's state."""
     if args.world_size > 1:
         raise SettingsError(
             "gradients=True is for a training of one process: the random states of the others "
-            "would be missing; use codec.rerun.GradientCheckpointer in a loop of your own"
+            "would be missing; use codec.rerun.GradientCheckpointer in your own loop"
         )
     if args.fp16:
         raise SettingsError(
-            "gradients=True does not keep the state of the GradScaler that fp16=True uses; take "
+            "gradients=True does not save the state of the GradScaler that fp16=True uses; use "
             "bf16=True"
         )
     if args.restore_callback_states_from_checkpoint:
         raise SettingsError(
-            "gradients=True does not keep the states of other callbacks; leave out "
+            "gradients=True does not save the states of other callbacks; leave out "
             "restore_callback_states_from_checkpoint"
         )
 
 
 def _random_states() -> dict[str, Any]:
-    """As in a checkpoint of the Trainer."""
+    """The states of the random generators, as in a checkpoint of the Trainer."""
     import torch
 
     states = {

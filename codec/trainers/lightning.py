@@ -5,8 +5,8 @@
     Trainer(plugins=[ChainCheckpointIO("run.lcc", gradients_of=model)])          to the last bit
 
 With the plugin, each file of ModelCheckpoint is a small pointer to a step of the chain, and loads
-as before: `trainer.fit(model, ckpt_path=...)`. Removing a checkpoint removes its pointer; the
-records stay, since others are deltas to them.
+as before: `trainer.fit(model, ckpt_path=...)`. Removing a checkpoint removes its pointer; records
+stay, since later records build on them.
 
 Both packages of Lightning work, `lightning` and `pytorch_lightning`. FSDP, DeepSpeed and
 ModelParallelStrategy need codec.dcp. `load_from_checkpoint` reads files without asking a plugin:
@@ -50,7 +50,7 @@ except ModuleNotFoundError:
 SHARDED = {"FSDPStrategy", "DeepSpeedStrategy", "ModelParallelStrategy"}
 FIXED = ("state_dict", "optimizer_states")  # parts of a checkpoint with fixed names
 REFUSED = {
-    "keep_bases": "older checkpoints would lose the records that they are deltas to",
+    "keep_bases": "older checkpoints would lose the records that they build on",
     "asynchronous": "a checkpoint would exist before its record; use ChainCallback",
 }
 
@@ -66,16 +66,16 @@ class ChainCallback(Callback):
         path: The chain's directory.
         every: Steps (`trainer.global_step`) between two records; None saves one with each
             checkpoint of the Trainer.
-        optimizer: Save the optimizers and schedulers too, as lists, exactly but for the optimizers'
-            moments: policy={"optimizer/*": "exact"} keeps these exact.
-        resume: A training that begins at step 0 may take over an existing chain, which is refused
-            otherwise. One that begins later, with ckpt_path, continues it, and the chain goes back
-            to that step if it is further.
+        optimizer: Save the optimizers and schedulers too, as lists: exactly, except the optimizers'
+            moments; policy={"optimizer/*": "exact"} stores these exactly too.
+        resume: Whether a training that begins at step 0 may take over an existing chain. A training
+            that begins later, with ckpt_path, always continues it; the chain goes back to that step
+            if it is further.
         settings: bits, policy and so on of a `Checkpointer`.
 
     Raises:
         SettingsError, TypeError: Wrong settings.
-        StepOrderError, LockedError, ShardedError: In the training, with what `Checkpointer` raises.
+        StepOrderError, LockedError, ShardedError: In the training, and what `Checkpointer` raises.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ChainCallback(Callback):
         super().__init__()
         check_every(every)
         self._run = ChainRun(path, resume, settings)
-        self._every, self._optimizer = every, optimizer
+        self._interval, self._optimizer = every, optimizer
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the chain."""
@@ -98,7 +98,7 @@ class ChainCallback(Callback):
             if kind.__name__ in SHARDED:
                 raise sharded(f"the Trainer's strategy is a {kind.__name__}")
         refuse_parts(pl_module)
-        if self._every is None and all(
+        if self._interval is None and all(
             getattr(c, "save_weights_only", False) for c in trainer.checkpoint_callbacks
         ):
             raise SettingsError(
@@ -112,13 +112,12 @@ class ChainCallback(Callback):
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Save if a record is due."""
-        step = trainer.global_step
-        if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
+        if self._run.is_open and self._run.is_due(trainer.global_step, self._interval):
             self._save(trainer, pl_module)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Save with a checkpoint."""
-        if self._run.is_open and self._every is None:
+        if self._run.is_open and self._interval is None:
             self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -147,19 +146,19 @@ class ChainCallback(Callback):
 class ChainCheckpointIO(CheckpointIO):
     """Keeps a Trainer's checkpoints in a chain.
 
-    The weights and the optimizers' moments come back as the track, everything else exactly;
-    policy={"optimizer_states/*": "exact"} keeps the moments exact. Something that a chain cannot
-    hold (such as an object in the hyper-parameters) raises DTypeError, which names the policy that
-    skips it. A checkpoint's step is `global_step`. If a file has the same state as the file before,
-    both name one record. Another state of the same global_step takes the next free step.
+    The weights and the optimizers' moments restore as the track, everything else exactly;
+    policy={"optimizer_states/*": "exact"} stores the moments exactly too. An object that a chain
+    cannot hold, for example in the hyper-parameters, raises DTypeError, which names the policy that
+    skips it. A checkpoint's step is `global_step`. If two files in a row have the same state, both
+    name one record. Another state of the same global_step takes the next free step.
 
-    With gradients_of, records hold the gradients of every step, from which weights, moments and all
-    else come back to the last bit, see `codec.rerun`. Checkpoints have to come every few steps:
+    With gradients_of, records hold the gradients of every step, from which the whole state restores
+    to the last bit, see `codec.rerun`. This needs a checkpoint every few steps:
     ModelCheckpoint(every_n_train_steps=1). Each training begins with a base.
 
     Args:
         path: The chain's directory or URL; an existing chain is continued, and its checkpoints
-            stay. The pointers to them are always local files.
+            stay. The pointers are always local files.
         gradients_of: The module that is trained, with one optimizer. To load a checkpoint, its
             configure_optimizers is called once more, and the module moves to the trainer's device.
         settings: bits, policy and so on of a `Checkpointer`, except keep_bases and asynchronous;
@@ -183,16 +182,20 @@ class ChainCheckpointIO(CheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
-        """Save a record, then the file that names it. Raises SettingsError for storage_options, a
-        path that is a URL, or several optimizers with gradients_of, ShardedError, LockedError, and
-        what `Checkpointer` does."""
+        """Save a record, then the file that names it.
+
+        Raises SettingsError for storage_options, a path that is a URL, or several optimizers with
+        gradients_of; ShardedError, LockedError, and what `Checkpointer` raises.
+        """
         if storage_options is not None:
             raise SettingsError("a chain has no storage_options; leave them out")
         pointer.check_place(path)
         refuse_shards(checkpoint["state_dict"].items())
         if not self._run.is_open:
-            used = None if self._model is None else self._model.optimizers(use_pl_optimizer=False)
-            self._run.begin(None, optimizer=None if used is None else _only(used))
+            optimizer = None
+            if self._model is not None:
+                optimizer = _only(self._model.optimizers(use_pl_optimizer=False))
+            self._run.begin(None, optimizer=optimizer)
             self._newest = None
         state = _converted(checkpoint, as_values)
         digest = self._run.digest_of(state)
@@ -210,33 +213,33 @@ class ChainCheckpointIO(CheckpointIO):
         map_location: Any = None,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """Load the checkpoint that a file names, on the CPU, or a file of Lightning's own.
+        """Load the checkpoint that a file names, on the CPU, or a file written by Lightning itself.
 
-        weights_only: for Lightning's own files; a chain never unpickles. Raises SettingsError for
+        weights_only: for Lightning's files; a chain never unpickles. Raises SettingsError for
         another map_location, StepNotFoundError if the chain lacks that checkpoint, VersionError
         for a file of a newer format, TruncatedRecordError for an empty file, and what
-        `codec.restore` does, or with gradients_of `codec.rerun.restore`.
+        `codec.restore` raises, or with gradients_of `codec.rerun.restore`.
         """
-        named = pointer.read(path)
-        if named is None:
+        step_pointer = pointer.read(path)
+        if step_pointer is None:
             more = {} if map_location is None else {"map_location": map_location}
-            found: dict[str, Any] = TorchCheckpointIO().load_checkpoint(
+            checkpoint: dict[str, Any] = TorchCheckpointIO().load_checkpoint(
                 path, weights_only=weights_only, **more
             )
-            return found
+            return checkpoint
         if map_location is not None and str(map_location) != "cpu":
             raise SettingsError(f"a chain restores to the CPU; got map_location={map_location!r}")
-        found = self._run.restore(named.step, self._new_optimizer())
-        if found.pop(TOKEN, None) != named.token:
+        checkpoint = self._run.restore(step_pointer.step, self._new_optimizer())
+        if checkpoint.pop(TOKEN, None) != step_pointer.token:
             raise StepNotFoundError(
-                f"{path}: names step {named.step} of {named.chain}, but the chain in "
+                f"{path}: names step {step_pointer.step} of {step_pointer.chain}, but the chain in "
                 f"{self._run.where} has another state there; give ChainCheckpointIO the directory "
                 "it was saved in"
             )
-        return _converted(found, as_tensors)
+        return _converted(checkpoint, as_tensors)
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Remove the file; the chain keeps the record, since others may be deltas to it."""
+        """Remove the file; the chain keeps the record, since later records may build on it."""
         place = Path(path_text(path))
         if place.is_file():
             place.unlink()
@@ -244,19 +247,19 @@ class ChainCheckpointIO(CheckpointIO):
             TorchCheckpointIO().remove_checkpoint(path)
 
     def teardown(self) -> None:
-        """Let others write; the next checkpoint opens the chain again."""
+        """Release the chain; the next checkpoint opens it again."""
         self._run.close()
 
     def _new_optimizer(self) -> Any:
-        """One like that of the training, to run its steps again. Lightning makes its own later."""
+        """An optimizer like the training's, to run steps again: Lightning makes its own later."""
         if self._model is None:
             return None
         try:
             trainer = self._model.trainer
         except RuntimeError:
-            pass  # in none: the module is where it is to be used
+            pass  # there is no trainer: the module is on its device already
         else:
-            self._model.to(trainer.strategy.root_device)  # as Lightning does, after it has loaded
+            self._model.to(trainer.strategy.root_device)  # Lightning does so after loading
         return _only(self._model.configure_optimizers())
 
 
@@ -267,23 +270,23 @@ def _converted(checkpoint: dict[str, Any], convert: Any) -> dict[str, Any]:
 
 def _only(optimizers: Any) -> Any:
     """The optimizer in what configure_optimizers returns. Raises SettingsError if it is not one."""
-    found = list(_among(optimizers))
-    if len(found) != 1:
+    flat = list(_flattened(optimizers))
+    if len(flat) != 1:
         raise SettingsError(
-            f"gradients_of needs a module with one optimizer; this one has {len(found)}. For "
+            f"gradients_of needs a module with one optimizer; this one has {len(flat)}. For "
             "several, use policy={'*': 'exact'} instead, or a codec.rerun.GradientCheckpointer each"
         )
-    return found[0]
+    return flat[0]
 
 
-def _among(found: Any) -> Iterator[Any]:
-    """All optimizers, without schedulers."""
+def _flattened(optimizers: Any) -> Iterator[Any]:
+    """The optimizers in what configure_optimizers returns, without schedulers."""
     from torch.optim import Optimizer
 
-    if isinstance(found, Optimizer):
-        yield found
-    elif isinstance(found, Mapping):
-        yield from _among(found.get("optimizer"))
-    elif isinstance(found, list | tuple):
-        for part in found:
-            yield from _among(part)
+    if isinstance(optimizers, Optimizer):
+        yield optimizers
+    elif isinstance(optimizers, Mapping):
+        yield from _flattened(optimizers.get("optimizer"))
+    elif isinstance(optimizers, list | tuple):
+        for part in optimizers:
+            yield from _flattened(part)

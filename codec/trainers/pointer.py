@@ -2,9 +2,9 @@
 
     {"lcc checkpoint": 1, "chain": "run.lcc", "step": 88, "token": "6fd1…"}
 
-The chain's name is for people; no path is made of it. The token is in the record too: it tells this
-step from one of another training in the same place. It is new for each checkpoint (lightning) or
-each training (accelerate).
+The chain's name is for people; it is never used as a path. The record holds the same token, which
+distinguishes it from a record of another training in the same place. The token is new for each
+checkpoint (lightning) or each training (accelerate).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from codec.storage.location import path_text
 
 KEY = "lcc checkpoint"
 FORMAT = 1
-TOKEN = "codec.trainers.token"  # its key in a record
-MAX_BYTES = 1000  # of such a file
+TOKEN = "codec.trainers.token"  # the token's key in a record
+MAX_BYTES = 1000  # of the file
 # A Path keeps one slash of two; Lightning turns file:///… into /current/directory/file:/….
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|.*/file:/")
 
@@ -69,8 +69,9 @@ def read(path: str | os.PathLike[str]) -> Pointer | None:
     with place.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if not data:
-        found = "an empty file; load another one"
-        raise TruncatedRecordError(str(place), "a checkpoint or a pointer to one", found)
+        raise TruncatedRecordError(
+            str(place), "a checkpoint or a pointer to one", "an empty file; load another one"
+        )
     try:
         fields: Any = json.loads(data)
     except ValueError:
@@ -78,7 +79,10 @@ def read(path: str | os.PathLike[str]) -> Pointer | None:
     if len(data) > MAX_BYTES or not isinstance(fields, dict) or KEY not in fields:
         return None
     if (version := fields.pop(KEY)) != FORMAT:
-        found = f"{version!r}; load it with the version of codec.trainers that wrote it"
-        raise VersionError(str(place), f"format {FORMAT} of a pointer to a checkpoint", found)
+        raise VersionError(
+            str(place),
+            f"format {FORMAT} of a pointer to a checkpoint",
+            f"{version!r}; load it with the version of codec.trainers that wrote it",
+        )
     kinds = {name: type(value) for name, value in fields.items()}
     return Pointer(**fields) if kinds == {"chain": str, "step": int, "token": str} else None

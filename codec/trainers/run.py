@@ -1,9 +1,9 @@
 """The chain of one training: opened when the training begins, saved to, closed at its end.
 
-The trainer's first step decides. A training that begins at step 0 is new and needs a new directory.
-Another one is resumed from a checkpoint of the trainer, and the chain goes back to that step if it
-is further (rewinding). A chain behind a URL cannot go back: a training that is resumed before the
-chain's end needs another place.
+A training that begins at step 0 is new and needs a new directory. A training that begins later was
+resumed from a checkpoint of the trainer; the chain goes back to that step if it is further
+(rewinding). A chain behind a URL cannot go back: a training resumed before the chain's end needs
+another place.
 
 Trainers do not always report that they failed. If a training of this thread, or of a thread that
 has ended, left the chain open, the next training in the same directory closes it.
@@ -40,9 +40,10 @@ _open: WeakValueDictionary[str, ChainRun] = WeakValueDictionary()  # by director
 class ChainRun:
     """A chain that belongs to one training at a time.
 
-    path: the chain's directory or URL. resume: a training that begins at step 0 may take over an
-    existing chain. settings: of a `Checkpointer`, or with gradients of a `GradientCheckpointer`.
-    Raises TypeError for unknown settings, SettingsError for another place.
+    path: the chain's directory or URL. resume: whether a training that begins at step 0 may take
+    over an existing chain. settings: of a `Checkpointer`, or with gradients of a
+    `GradientCheckpointer`. Raises TypeError for unknown settings, SettingsError for a path that
+    cannot hold a chain.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class ChainRun:
         gradients: bool = False,
     ) -> None:
         self._kind = GradientCheckpointer if gradients else Checkpointer
-        own = {"optimizer": None} if gradients else {}
-        inspect.signature(self._kind).bind(path, resume=resume, **own, **settings)
+        optimizer = {"optimizer": None} if gradients else {}
+        inspect.signature(self._kind).bind(path, resume=resume, **optimizer, **settings)
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
@@ -64,7 +65,7 @@ class ChainRun:
         self._checkpoints: Checkpointer | None = None
         self._thread: threading.Thread | None = None
         self._is_replaced = False
-        self._seen = 0
+        self._last_step = 0  # of the training, at the last call of `is_due`
         self._newest: Saved | None = None  # may still be under way
 
     @property
@@ -91,15 +92,15 @@ class ChainRun:
         """Begin a training, or begin it again. Warns with RewoundWarning if the chain goes back.
 
         Args:
-            step: The training's last step; None: the end of the chain. 0 is a new training, and
-                all earlier records are set aside.
-            resumed: Step 0 is resumed from a checkpoint, and is no new training.
-            optimizer: Whose gradients are saved.
+            step: The training's last step; None: the end of the chain. 0 is a new training: all
+                earlier records are set aside.
+            resumed: Whether step 0 was resumed from a checkpoint and so is not a new training.
+            optimizer: The optimizer whose gradients are saved.
 
         Raises:
             StepOrderError: A new training without resume found a chain, or a chain behind a URL is
                 further than step.
-            LockedError: Another writer has the chain; also what `Checkpointer` raises.
+            LockedError: Another writer has the chain. Also what `Checkpointer` raises.
         """
         is_new = step == 0 and not resumed
         # If this is open already, the trainer has failed and tries again.
@@ -113,26 +114,28 @@ class ChainRun:
             rewind(self.path, None if is_new else step)
         elif step is not None and goes_on:
             self._check_reached(-1 if is_new else step)
-        own: dict[str, Any] = {} if optimizer is None else {"optimizer": optimizer}
-        self._checkpoints = self._kind(self.path, **own, **self._settings, resume=goes_on)
-        self._thread, self._seen = threading.current_thread(), step or 0
+        extra: dict[str, Any] = {} if optimizer is None else {"optimizer": optimizer}
+        self._checkpoints = self._kind(self.path, **extra, **self._settings, resume=goes_on)
+        self._thread, self._last_step = threading.current_thread(), step or 0
         _open[directory] = self
 
-    def is_due(self, step: int, every: int) -> bool:
-        """Whether a multiple of ``every`` was reached or passed since the last call."""
-        before, self._seen = self._seen, step
-        return step // every > before // every
+    def is_due(self, step: int, interval: int | None) -> bool:
+        """Whether a multiple of ``interval`` was reached or passed since the last call."""
+        if interval is None:
+            return False
+        before, self._last_step = self._last_step, step
+        return step // interval > before // interval
 
     def save(self, step: int, state: Mapping[str, Any], *, last: bool = False) -> Saved | None:
-        """Save a record of a step; None if the chain ends with that step already.
+        """Save a record of a step; returns None if the chain ends with that step already.
 
         last: do not skip it, however busy the saving process is. Raises LockedError if another
-        training has the directory now, and what `Checkpointer.save` does.
+        training has the directory now, and what `Checkpointer.save` raises.
         """
         if self._checkpoints is None:
             raise LockedError(
                 f"{self.where}: is closed, or another training of this process has begun to write "
-                "there; give each a directory of its own"
+                "there; give each training its own directory"
             )
         if step == self.step:
             return None
@@ -165,8 +168,8 @@ class ChainRun:
             return ()
 
     def restore(self, step: int | None = None, optimizer: Any = None) -> dict[Any, Any]:
-        """The state of a step, or of the newest that restores. Raises what `codec.restore` does, or
-        with an optimizer `codec.rerun.restore`."""
+        """The state of a step, or of the newest that restores. Raises what `codec.restore` raises,
+        or with an optimizer `codec.rerun.restore`."""
         if optimizer is not None:
             return rerun(self._location, optimizer, step)
         return self._chain().restore(step)
@@ -175,8 +178,10 @@ class ChainRun:
         return Chain(self._location)
 
     def _check_reached(self, step: int) -> None:
-        """Raise StepOrderError if the chain is further than a step (-1: if there is a chain). It is
-        not yet taken over from another writer."""
+        """Raise StepOrderError if the chain is further than a step (-1: if there is a chain).
+
+        The chain is only read: another writer may still have it.
+        """
         try:
             chain = self._chain()
         except ChainNotFoundError:
@@ -191,7 +196,7 @@ class ChainRun:
                 )
 
     def close(self) -> None:
-        """Wait for the save under way, and let others write. Raises what that save raised."""
+        """Wait for the save under way, and release the chain. Raises what that save raised."""
         checkpoints, self._checkpoints, self._is_replaced = self._checkpoints, None, False
         self._newest = None
         if checkpoints is not None:
@@ -205,7 +210,7 @@ class ChainRun:
             _log.error("the newest save failed too: %s", exc)
 
     def _give_way(self) -> None:
-        """Close what a failed training left open; a training of another live thread keeps it."""
+        """Close what a failed training left open, unless the training runs in another thread."""
         thread = self._thread
         if self.is_open and (
             thread is None or thread is threading.current_thread() or not thread.is_alive()
@@ -215,10 +220,10 @@ class ChainRun:
             self._is_replaced = True
 
 
-def check_every(every: Any) -> None:
-    """Raise SettingsError unless this is a number of steps or None."""
-    if every is not None and (type(every) is not int or every < 1):
+def check_every(steps: Any) -> None:
+    """Raise SettingsError unless the argument `every` is a number of steps or None."""
+    if steps is not None and (type(steps) is not int or steps < 1):
         raise SettingsError(
             "every is a number of steps, at least 1, or None to follow the trainer's own "
-            f"checkpoints; got {every!r}"
+            f"checkpoints; got {steps!r}"
         )

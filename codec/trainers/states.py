@@ -1,8 +1,8 @@
-"""States for a chain: that of the bare model, and small tensors as values.
+"""States for a chain: the state of the bare model, and small tensors as values.
 
 Trainers keep scores as tensors of one element under names that change: Lightning's ModelCheckpoint
-uses the path of each of its best files as a key. A chain would take another name for another state,
-which begins with a base, so such tensors become values.
+uses the path of each of its best files as a key. Other names would mean another layout, for which a
+chain writes a base. So such tensors become values.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TENSOR = "codec.trainers.tensor"  # key of a value that stands for a tensor
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """The state_dict that the model's own load_state_dict takes: names without "module." or
-    "_orig_mod.", tensors shared with the model.
+    """The state_dict of the bare model: names without "module." or "_orig_mod.", tensors shared
+    with the model.
 
     Raises ShardedError if this process holds only a part of it.
     """
@@ -38,7 +38,7 @@ def state_of(model: Any) -> dict[str, Any]:
 
 def refuse_parts(model: Any) -> None:
     """Raise ShardedError if this process holds only a part of a model."""
-    wrapped = _known("torch.distributed.fsdp", "FullyShardedDataParallel")
+    wrapped = _imported("torch.distributed.fsdp", "FullyShardedDataParallel")
     if wrapped and any(isinstance(module, wrapped) for module in model.modules()):
         raise sharded("its modules are FullyShardedDataParallel")
     refuse_shards([*model.named_parameters(), *model.named_buffers()])
@@ -46,7 +46,7 @@ def refuse_parts(model: Any) -> None:
 
 def refuse_shards(tensors: Iterable[tuple[str, Any]]) -> None:
     """Raise ShardedError if one of these named tensors is a part of a larger one."""
-    distributed = _known("torch.distributed.tensor", "DTensor")
+    distributed = _imported("torch.distributed.tensor", "DTensor")
     for name, tensor in tensors:
         if distributed and isinstance(tensor, distributed):
             raise sharded(f"{name!r} is a DTensor")
@@ -92,7 +92,7 @@ def as_tensors(state: Any) -> Any:
 
 
 def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> str:
-    """xxh3-128, hex, over every bit of a state, without what ``is_skipped`` says by its name.
+    """xxh3-128, hex, of a whole state, without the names for which ``is_skipped`` is true.
 
     Raises DTypeError or StateMismatchError for what a chain cannot hold.
     """
@@ -103,7 +103,7 @@ def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> st
 
 
 def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """A copy in which everything that converts to something other than None is converted."""
+    """A copy of a nested value. Parts for which ``convert`` returns None stay."""
     if (converted := convert(value)) is not None:
         return converted
     if isinstance(value, dict):
@@ -129,6 +129,6 @@ def _bare(model: Any) -> Any:
             return model
 
 
-def _known(module: str, name: str) -> Any:
-    """A class if its module was imported; else no object of it exists."""
+def _imported(module: str, name: str) -> Any:
+    """A class, or None if its module was not imported: then no object of it exists."""
     return getattr(sys.modules.get(module), name, None)

@@ -39,7 +39,7 @@ from lcviz.run.snapshot import RunError, Snapshot
 from lcviz.run.whole_state import weights_of
 from lcviz.text import kept_number
 
-MOST_NAME = 100  # characters of an archive's name: endings are added to it
+MOST_NAME = 100  # characters of an archive's name, without its endings
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Package:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the archive. Cached: the page asks each time it is drawn, and 300 MB take a while."""
+        """Of the archive. Cached: the page asks in every rerun, and 300 MB take a while."""
         return hashlib.sha256(self.data).hexdigest()
 
 
@@ -77,8 +77,8 @@ class Package:
 class RestoredFile:
     """One step as a plain .safetensors file.
 
-    name: without ending. data: the file. loss: on the run's probe, of the state read back from
-    data; None without a run. left_out: number of values that are no tensors, which such a file
+    name: without ending. data: the file. loss: of the state read back from data, on the run's probe
+    examples; None without a run. left_out: number of values that are not tensors, which such a file
     cannot hold.
     """
 
@@ -96,7 +96,7 @@ def pack(run: Run, progress: Progress | None = None) -> Package:
         RunError: something does not restore, or differs from what the run saved.
         codec.LccError: the chain cannot be read, or the archive cannot be written.
     """
-    saved = run.snapshot().steps
+    saved_steps = run.snapshot().steps
     chain = codec.Chain(run.path)
     tracks = {c.step: c.track for c in _snapshot_with(run, chain.steps[-1]).checkpoints}
     try:
@@ -106,39 +106,43 @@ def pack(run: Run, progress: Progress | None = None) -> Package:
             data = path.read_bytes()
     except OSError as exc:  # for example, another tab has reset the run
         raise RunError(f"The chain of this run cannot be packed. {exc}") from exc
-    s = run.settings
-    whole = "-optimizer" if s.optimizer_state else ""
-    name = f"{s.model}-{s.data}-{settings_name(s.coding)}{whole}-seed{s.seed}"
+    settings = run.settings
+    optimizer = "-optimizer" if settings.optimizer_state else ""
+    coding = settings_name(settings.coding)
+    name = f"{settings.model}-{settings.data}-{coding}{optimizer}-seed{settings.seed}"
     package = verify(name, data, tracks, progress)
-    check_complete(package, saved)
+    check_complete(package, saved_steps)
     return package
 
 
 def verify(
     name: str, data: bytes, tracks: Mapping[int, str] | None, progress: Progress | None = None
 ) -> Package:
-    """Rebuild every step from an archive's bytes and compare it with the digests of its track.
+    """Rebuild every step from an archive's bytes, and compare its digest with that of its track.
 
     Args:
         name: for the archive, without ending.
         data: the archive.
-        tracks: step -> xxh3-128 of its tensors; None compares with the archive's own records only.
+        tracks: step -> xxh3-128 of the track's tensors; None: only the archive's records are
+            compared.
         progress: called after every step.
 
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, digests, full, coding = [], [], 0, None
+    steps, track_digests, full_nbytes, coding = [], [], 0, None
     try:
         chain = codec.Chain(io.BytesIO(data))
-        hashes = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
+        record_digests = tuple(
+            hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries
+        )
         for position in chain.every_step():
             step, digest = position.step, digest_of(position.track.layout, position.track.arrays)
             if tracks is not None and digest != tracks.get(step):
-                raise RunError(f"Step {step} of the packed chain is not the track the run had.")
+                raise RunError(f"Step {step} of the packed chain is not the track of the run.")
             steps.append(step)
-            digests.append(digest)
-            full += position.track.layout.nbytes
+            track_digests.append(digest)
+            full_nbytes += position.track.layout.nbytes
             if position.entry.kind != "base":
                 coding = Coding.from_header(position.record.metadata)
             if progress:
@@ -149,11 +153,11 @@ def verify(
         name,
         data,
         chain.entries,
-        hashes,
+        record_digests,
         coding,
         tuple(steps),
-        tuple(digests),
-        full,
+        tuple(track_digests),
+        full_nbytes,
         time.time(),
     )
 
@@ -161,28 +165,28 @@ def verify(
 def check_complete(package: Package, steps: Iterable[int]) -> None:
     """Raise RunError unless the package has all of these steps."""
     if missing := set(steps) - set(package.steps):
-        raise RunError(f"The packed chain has lost its records of steps {sorted(missing)}.")
+        raise RunError(f"The packed chain lacks the steps {sorted(missing)}.")
 
 
 def digest_of(layout: Layout, state: Arrays) -> str:
-    """xxh3-128 of a track's tensors, from all of their values."""
+    """xxh3-128 of a track's tensors."""
     return Track.of(layout, state).digest
 
 
 def safe_name(name: str) -> str:
-    """A visitor's name for an archive as one that is safe on any disk, in shells and scripts."""
+    """A visitor's name for an archive, made safe for any disk, shell and script."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MOST_NAME].strip("-.") or "chain"
 
 
 def settings_name(coding: Coding) -> str:
     """The settings of a chain as a part of file names."""
     quantizer = "" if coding.uniform or coding.by_bits else f"-{coding.quantizer}"
-    kept = f"{coding.target}{kept_number(coding)}"
-    return f"{kept}{quantizer}-{coding.scope}-{coding.coder}"
+    target = f"{coding.target}{kept_number(coding)}"
+    return f"{target}{quantizer}-{coding.scope}-{coding.coder}"
 
 
 def _snapshot_with(run: Run, step: int) -> Snapshot:
-    """A snapshot that has ``step``: a record is on disk a moment before the run reports it."""
+    """A snapshot that has `step`: a record is on disk shortly before the run reports it."""
     deadline = time.monotonic() + 10
     while (snapshot := run.snapshot()).newest.step < step and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -207,11 +211,11 @@ def restore(package: Package, step: int, task: Task | None = None) -> RestoredFi
         values = dict(leaves(state))
     tensors = {name: value for name, value in values.items() if is_tensor(value)}
     data = to_safetensors(tensors)
-    layout, back = layout_of(tensors), load(data)
-    expected, found = to_arrays(tensors, layout), to_arrays(back, layout)
+    layout, file_tensors = layout_of(tensors), load(data)
+    step_arrays, file_arrays = to_arrays(tensors, layout), to_arrays(file_tensors, layout)
     for name in tensors:  # as bytes: equal NaNs are equal, and signed zeros differ
-        if found[name].tobytes() != expected[name].tobytes():
+        if file_arrays[name].tobytes() != step_arrays[name].tobytes():
             raise RunError(f"Tensor {name!r} of the written file differs from the restored state.")
-    loss = task.probe_loss(weights_of(back)) if task else None
+    loss = task.probe_loss(weights_of(file_tensors)) if task else None
     left_out = len(values) - len(tensors)
     return RestoredFile(step, f"{package.name}-step{step}", data, loss, left_out)

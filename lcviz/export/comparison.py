@@ -18,7 +18,7 @@ _CHUNK = 2**20  # bytes
 
 @dataclass(frozen=True)
 class TensorError:
-    """One tensor at one step, in float32; values are not finite where the tensor is not.
+    """Errors of one tensor at one step, in float32; not finite if the tensor is not.
 
     distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both norms are 0, infinite if only the denominator is.
     largest: max |restored − u|. stored: EXACTLY, LOSSY, or the target of an optimizer's moment, as
@@ -37,9 +37,9 @@ class ComparedStep:
     """One step of a chain and its original.
 
     source: the file's name. kind, nbytes: of the record. full_nbytes: the state in float32.
-    file_nbytes: the file, without the parts that are left out. zipped: the same deflated, None if
-    it was not tried. distance, largest: as in `TensorError`, over all weights, without an
-    optimizer's moments. tensors: each one of the state. track: xxh3-128 of what is restored.
+    file_nbytes: the file without the parts that are left out. zipped: the same, deflated; None if
+    not tried. distance, largest: as in `TensorError`, over all weights, without an optimizer's
+    moments. tensors: the errors of each. track: xxh3-128 of the restored tensors.
     """
 
     step: int
@@ -77,32 +77,32 @@ def errors(
     """The distance and the largest error over all weights, and the errors of each tensor.
 
     Args:
-        layout: of the three states, each name -> array.
+        layout: of the three states; each is name -> array.
         track: what is restored.
         live: what was to be saved.
         first: the state that the distance is measured from.
     """
 
     def relative(names: list[str]) -> float:
-        off, moved = distance(track, live, names), distance(live, first, names)
-        return off / moved if moved else float("inf") if off else 0.0
+        error_norm, trained = distance(track, live, names), distance(live, first, names)
+        return error_norm / trained if trained else float("inf") if error_norm else 0.0
 
     def error(tensor: TensorSpec) -> TensorError:
         name, n = tensor.name, live[tensor.name].size
         if not tensor.lossy:
             return TensorError(name, n, 0.0, 0.0, EXACTLY)
-        furthest = float(np.max(np.abs(track[name] - live[name]), initial=0.0))
-        return TensorError(name, n, relative([name]), furthest, tensor.target or LOSSY)
+        largest = float(np.max(np.abs(track[name] - live[name]), initial=0.0))
+        return TensorError(name, n, relative([name]), largest, tensor.target or LOSSY)
 
     with np.errstate(invalid="ignore", over="ignore"):
-        each = tuple(map(error, layout.tensors))
-        weights = [e for e in each if e.stored == LOSSY]
+        tensor_errors = tuple(map(error, layout.tensors))
+        weights = [e for e in tensor_errors if e.stored == LOSSY]
         largest = float(np.max([e.largest for e in weights], initial=0.0))
-    return relative([e.name for e in weights]), largest, each
+    return relative([e.name for e in weights]), largest, tensor_errors
 
 
 def zipped_nbytes(file: IO[bytes]) -> int:
-    """Bytes of the rest of a file, deflated as zip programs do by default."""
+    """Bytes of a file from its position to its end, deflated as zip programs do by default."""
     packer, total = zlib.compressobj(6), 0
     while chunk := file.read(_CHUNK):
         total += len(packer.compress(chunk))
@@ -110,11 +110,11 @@ def zipped_nbytes(file: IO[bytes]) -> int:
 
 
 def totals(steps: Sequence[ComparedStep]) -> Totals:
-    """The series as a whole."""
+    """The sums over a series."""
 
     def total(values: list[int | None]) -> int | None:
-        known = [v for v in values if v is not None]
-        return sum(known) if len(known) == len(values) else None
+        numbers = [v for v in values if v is not None]
+        return sum(numbers) if len(numbers) == len(values) else None
 
     return Totals(
         sum(c.full_nbytes for c in steps),

@@ -40,12 +40,13 @@ def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
             figure.add_trace(line(name, look, points, len(points) <= MOST_MARKED, "%{y:,} bytes"))
     columns["record, % of float32"] = [round(100 * c.nbytes / c.full_nbytes, 3) for c in steps]
     figure.update_yaxes(type="log", dtick=1, tickformat=",")
-    t = totals(steps)
-    others = ((t.full, "in float32"), (t.files, "as files"), (t.zipped, "as zipped files"))
-    sizes = ", ".join(f"{nbytes_text(n)} {what}" for n, what in others if n is not None)
+    sums = totals(steps)
+    sizes = ((sums.full, "in float32"), (sums.files, "as files"), (sums.zipped, "as zipped files"))
+    sizes_text = ", ".join(f"{nbytes_text(n)} {what}" for n, what in sizes if n is not None)
     bases = sum(c.kind == "base" for c in steps)
     sentence = (
-        f"{nbytes_text(t.chain)} instead of {sizes}: {percent_text(t.chain / t.full)} of float32. "
+        f"{nbytes_text(sums.chain)} instead of {sizes_text}: "
+        f"{percent_text(sums.chain / sums.full)} of float32. "
         f"{bases:,} of {plural(len(steps), 'step')} {'is a base' if bases == 1 else 'are bases'}."
     )
     table = pd.DataFrame(columns).dropna(axis="columns", how="all")
@@ -60,13 +61,13 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     look = (VERMILION, "solid", "circle")
     figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}"))
     figure.update_layout(showlegend=False).update_yaxes(rangemode="tozero")
-    t = totals(steps)
+    sums = totals(steps)
     sentence = "Every step restores to the last bit."
     if any(c.distance != 0 for c in steps):
         sentence = (
-            f"Step {t.furthest.step} is furthest from its original: "
-            f"{percent_text(t.furthest.distance)} of the distance trained. No weight is off by "
-            f"more than {_number_text(t.largest)}."
+            f"Step {sums.furthest.step} is furthest from its original: "
+            f"{percent_text(sums.furthest.distance)} of the distance trained. No weight is off by "
+            f"more than {_number_text(sums.largest)}."
         )
     title = "Distance from the originals, ‖restored − u‖ / ‖u − u₀‖"
     alt = "Relative distance of each restored step from the file it was made of."
@@ -74,23 +75,23 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     return Panel(title, sentence, figure, alt, table)
 
 
-def tensors_of_step(one: ComparedStep) -> tuple[pd.DataFrame, str]:
+def tensors_of_step(compared: ComparedStep) -> tuple[pd.DataFrame, str]:
     """All tensors of a step with their distances, the largest first, and a sentence about them."""
 
     def size(t: TensorError) -> float:
         return t.distance if math.isfinite(t.distance) else math.inf
 
-    tensors = sorted((t for t in one.tensors if t.stored != EXACTLY), key=size, reverse=True)
-    exact = [t for t in one.tensors if t.stored == EXACTLY]
+    tensors = sorted((t for t in compared.tensors if t.stored != EXACTLY), key=size, reverse=True)
+    exact = [t for t in compared.tensors if t.stored == EXACTLY]
     if not tensors:
         sentence = "None of its tensors is delta-coded: all are stored exactly."
-    elif one.kind == "base" or all(t.distance == 0 for t in tensors):
-        sentence = f"Step {one.step} is stored exactly: every tensor restores to the last bit."
+    elif compared.kind == "base" or all(t.distance == 0 for t in tensors):
+        sentence = f"Step {compared.step} is stored exactly: every tensor restores to the last bit."
     else:
         first, last = tensors[0], tensors[-1]
         sentence = (
-            f"At step {one.step} {plain(shortened(first.name, 40))} is furthest from its original, "
-            f"{_number_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
+            f"At step {compared.step} {plain(shortened(first.name, 40))} is furthest from its "
+            f"original, {_number_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
             f"{_number_text(last.distance)}."
         )
         if exact:
@@ -112,7 +113,7 @@ def stored_text(stored: str) -> str:
 
 
 def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, Any]:
-    """Columns of a table."""
+    """Distance and largest error of each, as columns of a table."""
     return {
         "relative distance": [_number_text(e.distance) for e in errors],
         "largest error of a weight": [_number_text(e.largest) for e in errors],

@@ -36,7 +36,7 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """What a visitor chooses. left_out: outermost keys of the files that are left out."""
+    """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
     coding: Coding = field(default_factory=Coding)
     base_every: int | None = 1000
@@ -52,8 +52,8 @@ class ChainSettings:
 class Compressed:
     """A verified chain of a visitor's own files.
 
-    steps: what each gained and lost. package: without its bytes, which are in the file archive, of
-    SHA-256 sha256. receipt: of that archive.
+    steps: each compared with its original. package: without its bytes, which are in the file
+    `archive`; sha256 and receipt belong to that file.
     """
 
     steps: tuple[ComparedStep, ...]
@@ -67,22 +67,24 @@ class Compressed:
         try:
             data = self.archive.read_bytes()
         except OSError as exc:
-            raise SourceError("The compressed chain made room for another; compress again") from exc
+            raise SourceError(
+                "The compressed chain was deleted to make space for another; compress again"
+            ) from exc
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise SourceError("The compressed chain has changed on disk; compress again")
         return replace(self.package, data=data)
 
 
 def compress(
-    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, progress: Progress
+    opened: OwnFiles, settings: ChainSettings, place: VisitorFolder, progress: Progress
 ) -> Compressed:
-    """Save state after state, measure, pack, and verify what was packed.
+    """Save every state, compare it with its original, pack the chain, and verify the archive.
 
     Args:
-        own: what the visitor opened.
+        opened: what the visitor opened.
         settings: of the chain.
-        place: for the archive; it must outlive the result.
-        progress: called with (done, in all); if it raises, nothing stays behind.
+        place: for the archive; it must outlive what is returned.
+        progress: called with (done, total); if it raises, chain and archive are deleted.
 
     Raises:
         codec.LccError: a state cannot be read or saved, or the archive does not restore.
@@ -90,7 +92,7 @@ def compress(
     """
     path, archive = place.path / "run.lcc", place.path / "run.lcc.zip"
     try:
-        steps = _save(own, settings, place, path, progress)
+        steps = _save(opened, settings, place, path, progress)
         place.take(sum(step.nbytes for step in steps))
         codec.Chain(path).pack(archive)
         name = f"own-{len(steps)}step{'s' * (len(steps) != 1)}-" + settings_name(settings.coding)
@@ -106,44 +108,45 @@ def compress(
         raise
     finally:
         place.remove(path)
-    receipt = _receipt(own, settings, package)
+    receipt = _receipt(opened, settings, package)
     bare = replace(package, data=b"")
     return Compressed(tuple(steps), bare, archive, package.sha256, receipt)
 
 
 def _save(
-    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, path: Path, progress: Progress
+    opened: OwnFiles, settings: ChainSettings, place: VisitorFolder, path: Path, progress: Progress
 ) -> list[ComparedStep]:
     """Write the chain at path and measure every step."""
-    found, taken = [], 0
-    files = {file.step: file for file in own.files}
-    deflates = sum(file.nbytes for file in own.files) <= MOST_ZIPPED
-    front, first, layout = Front(Policy()), Arrays(), Layout(())
+    compared, chain_nbytes = [], 0
+    file_by_step = {file.step: file for file in opened.files}
+    deflates = sum(file.nbytes for file in opened.files) <= MOST_ZIPPED
+    front, first_state, first_layout = Front(Policy()), Arrays(), Layout(())
     with codec.Checkpointer(path, **settings.arguments) as chain:
-        for i, (step, state) in enumerate(own.states(settings.left_out)):
-            progress(i, 2 * len(own.steps))
-            parts, now = front.look_at(state)
-            live = to_arrays(parts.tensors, now)
-            if now != layout:  # other tensors: distances count from here
-                first, layout = copy_arrays(live), now
+        for i, (step, state) in enumerate(opened.states(settings.left_out)):
+            progress(i, 2 * len(opened.steps))
+            parts, layout = front.look_at(state)
+            live = to_arrays(parts.tensors, layout)
+            if layout != first_layout:  # other tensors: distances count from here
+                first_state, first_layout = copy_arrays(live), layout
             saved = chain.save(step, state)
             if not saved.full_nbytes:
                 raise SourceError(f"Step {step} holds no values: all of its tensors are empty")
-            taken += saved.nbytes
+            chain_nbytes += saved.nbytes
             place.take(saved.nbytes)
-            if taken > MOST_ARCHIVE:
+            if chain_nbytes > MOST_ARCHIVE:
                 raise FullError(
-                    f"The chain has {nbytes_text(taken)} after {plural(i + 1, 'checkpoint')}; this "
-                    f"page offers archives of {nbytes_text(MOST_ARCHIVE)} at most. Take fewer "
-                    "files or fewer bits, or compress on the command line: python -m codec compress"
+                    f"The chain has {nbytes_text(chain_nbytes)} after "
+                    f"{plural(i + 1, 'checkpoint')}; this page offers archives of at most "
+                    f"{nbytes_text(MOST_ARCHIVE)}. Take fewer files or fewer bits, or compress on "
+                    "the command line: python -m codec compress"
                 )
-            assert chain.tracker is not None, "something is saved"
+            assert chain.tracker is not None, "a step was saved"
             track: Arrays = chain.tracker.state
-            file = files.get(step)
+            file = file_by_step.get(step)
             file_nbytes, zipped = (
                 _file_sizes(file, state, settings.left_out, deflates) if file else (None, None)
             )
-            found.append(
+            compared.append(
                 ComparedStep(
                     step,
                     file.name if file else "",
@@ -152,28 +155,28 @@ def _save(
                     saved.full_nbytes,
                     file_nbytes,
                     zipped,
-                    *errors(now, track, live, first),
-                    digest_of(now, track),
+                    *errors(layout, track, live, first_state),
+                    digest_of(layout, track),
                 )
             )
-    return found
+    return compared
 
 
 def _file_sizes(
     file: OwnFile, state: Mapping[Any, Any], left_out: Collection[str], deflates: bool
 ) -> tuple[int, int | None]:
-    """Bytes of a file, and deflated (None if not tried), without the parts that are left out."""
+    """Bytes of a file without the parts that are left out, and deflated (None if not tried)."""
     if not file.left_out and not any(key in left_out for key in file.parts):
-        with file.source.open("rb") as whole:
-            return file.nbytes, zipped_nbytes(whole) if deflates else None
-    without = io.BytesIO()
-    torch.save(state, without)  # only files of torch have parts
-    nbytes = without.tell()
-    without.seek(0)
-    return nbytes, zipped_nbytes(without) if deflates else None
+        with file.source.open("rb") as stream:
+            return file.nbytes, zipped_nbytes(stream) if deflates else None
+    reduced = io.BytesIO()
+    torch.save(state, reduced)  # only files of torch have parts
+    nbytes = reduced.tell()
+    reduced.seek(0)
+    return nbytes, zipped_nbytes(reduced) if deflates else None
 
 
-def _receipt(own: OwnFiles, settings: ChainSettings, package: Package) -> Receipt:
+def _receipt(opened: OwnFiles, settings: ChainSettings, package: Package) -> Receipt:
     files = [
         {
             "name": f.name,
@@ -182,9 +185,9 @@ def _receipt(own: OwnFiles, settings: ChainSettings, package: Package) -> Receip
             "sha256": f.sha256,
             "left_out": sorted({*f.left_out, *(settings.left_out & f.parts.keys())}),
         }
-        for f in ([own.archive] if own.archive else own.files)
+        for f in ([opened.archive] if opened.archive else opened.files)
     ]
-    what = "The states of a chain" if own.archive else plural(len(files), "checkpoint file")
+    what = "The states of a chain" if opened.archive else plural(len(files), "checkpoint file")
     return of_files(package, what, settings.arguments, files)
 
 
@@ -194,7 +197,7 @@ def verify_as_is(file: OwnFile, progress: Progress) -> tuple[Package, Receipt]:
     Raises RunError if it does not restore, FullError if it is too large.
     """
     if file.nbytes > MOST_ARCHIVE:
-        raise FullError(f"This page offers archives of {nbytes_text(MOST_ARCHIVE)} at most")
+        raise FullError(f"This page offers archives of at most {nbytes_text(MOST_ARCHIVE)}")
     name = safe_name(re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE))
     package = verify(name, file.source.read_bytes(), None, progress)
     return package, of_archive(package)

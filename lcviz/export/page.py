@@ -20,7 +20,7 @@ from .receipt import Receipt, of_run
 
 SOURCES = {"run": "The run on Live", "own": "Files of mine"}
 _PACKED = "package"  # in the session: the run's id, its verified package, its receipt
-# The example never changes: packed and verified for one visitor, it is so for all.
+# The example never changes: packed and verified once, it serves all visitors.
 _EXAMPLE: weakref.WeakKeyDictionary[Run, tuple[Package, Receipt]] = weakref.WeakKeyDictionary()
 
 
@@ -45,7 +45,7 @@ def page() -> None:
 
 
 def _run_on_live() -> None:
-    """The run of the URL: its records, the downloads, and the code that loads them."""
+    """The downloads of the URL's run, and the code that loads them."""
     run = session.current_run()
     if run is None:
         session.await_example()
@@ -69,12 +69,12 @@ def _run_on_live() -> None:
 
 
 def _package(run: Run) -> tuple[Package, Receipt]:
-    """The verified archive: packed once, and anew when newer checkpoints are asked for."""
-    bar = st.empty()  # always there: what comes below keeps its place, and its clicks
-    held = st.session_state.get(_PACKED)
-    if held is None or held[0] != run.id:
-        found = _EXAMPLE.get(run)
-        if found is None:
+    """The verified archive; packed once, and again when the visitor includes newer checkpoints."""
+    bar = st.empty()  # always there: the widgets below keep their places, and clicks reach them
+    packed = st.session_state.get(_PACKED)
+    if packed is None or packed[0] != run.id:
+        verified = _EXAMPLE.get(run)
+        if verified is None:
             bar.progress(0.0, "Packing the chain…")
 
             def progress(done: int, total: int) -> None:
@@ -83,12 +83,12 @@ def _package(run: Run) -> tuple[Package, Receipt]:
 
             package = pack(run, progress)
             bar.empty()
-            found = package, of_run(run, package)
+            verified = package, of_run(run, package)
             if session.is_example(run):
-                _EXAMPLE[run] = found
-        held = st.session_state[_PACKED] = (run.id, *found)
-    polled(session.poll_interval(run), _offer_newer, run, held[1])
-    return held[1], held[2]
+                _EXAMPLE[run] = verified
+        packed = st.session_state[_PACKED] = (run.id, *verified)
+    polled(session.poll_interval(run), _offer_newer, run, packed[1])
+    return packed[1], packed[2]
 
 
 def _offer_newer(run: Run, package: Package) -> None:
@@ -108,20 +108,23 @@ def _offer_newer(run: Run, package: Package) -> None:
 def _loading(run: Run, package: Package, step: int) -> str:
     """Python that restores a step into the run's model, and its optimizer if that was saved; it
     prints the loss shown on the page."""
-    s = run.settings
-    folder = f", folder={s.folder!r}" if s.folder else ""
+    settings = run.settings
+    task = f'"{settings.model}", "{settings.data}", seed={settings.seed}'
+    if settings.folder:
+        task += f", folder={settings.folder!r}"
     load = "task.model.load_state_dict(state)"
-    if s.optimizer_state:
-        given = f'"{s.optimizer}", lr={s.lr!r}, batch_size={s.batch_size}'
+    if settings.optimizer_state:
+        batch_size = settings.batch_size
+        arguments = f'"{settings.optimizer}", lr={settings.lr!r}, batch_size={batch_size}'
         load = (
-            f"training = demo_models.Training(task, {given})\n"
+            f"training = demo_models.Training(task, {arguments})\n"
             "training.load(state)  # the optimizer goes on with the saved moments\n"
             f"# training.iterate({step + 1}) is the next iteration"
         )
     return (
         "import codec\n"
         "import demo_models\n\n"
-        f'task = demo_models.make_task("{s.model}", "{s.data}", seed={s.seed}{folder})\n'
+        f"task = demo_models.make_task({task})\n"
         f'state = codec.restore("{package.file}", step={step})\n'
         f"{load}\n"
         "print(task.probe_loss())"

@@ -17,24 +17,24 @@ from .compress import MOST_ZIPPED, Compressed
 from .receipt import describe, names_left_out
 
 _LOADED = "export-loaded"  # in the session: a package with its bytes
-HELD = (_LOADED, downloads.RESTORED)
+SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 
-def comparison(made: Compressed) -> None:
+def comparison(compressed: Compressed) -> None:
     """Cards, pictures, downloads."""
-    _cards(made)
+    _cards(compressed)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
-        widgets.show(sizes_by_step(made.steps), "bytes")
+        widgets.show(sizes_by_step(compressed.steps), "bytes")
     with grid.cell():
-        widgets.show(distance_by_step(made.steps), "distances")
+        widgets.show(distance_by_step(compressed.steps), "distances")
     try:
-        package = _loaded(made)
-        restored = downloads.offer(package, made.receipt, "as they were saved here")
+        package = _loaded(compressed)
+        restored = downloads.offer(package, compressed.receipt, "as they were saved here")
     except (RunError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
-    table, sentence = tensors_of_step(next(c for c in made.steps if c.step == restored.step))
+    table, sentence = tensors_of_step(next(c for c in compressed.steps if c.step == restored.step))
     with st.container(border=True, key="export-tensors"):
         st.markdown(f"**Tensors of step {restored.step}**")
         widgets.show_table(table, "tensors")
@@ -43,37 +43,37 @@ def comparison(made: Compressed) -> None:
         "u is the original, u₀ the first of the series. Tensors that shared memory are stored "
         "once for each of their names."
     )
-    downloads.instructions(package, made.receipt, restored.step)
+    downloads.instructions(package, compressed.receipt, restored.step)
 
 
-def _cards(made: Compressed) -> None:
-    t = totals(made.steps)
-    furthest = t.furthest.distance
-    left_out = names_left_out(made.receipt)
+def _cards(compressed: Compressed) -> None:
+    sums = totals(compressed.steps)
+    furthest = sums.furthest.distance
+    left_out = names_left_out(compressed.receipt)
     alike = ", same parts" if left_out else ""
     cards = [
         (
             "The chain",
-            nbytes_text(t.chain),
-            f"{percent_text(t.chain / t.full)} of float32",
+            nbytes_text(sums.chain),
+            f"{percent_text(sums.chain / sums.full)} of float32",
             "All records, headers and exact bases included, against the same states in float32.",
         ),
         (
             "In float32",
-            nbytes_text(t.full),
-            plural(len(made.steps), "step"),
+            nbytes_text(sums.full),
+            plural(len(compressed.steps), "step"),
             "Every step in full, 4 bytes a weight; exactly stored tensors in their own dtype.",
         ),
         (
             f"As files{alike}",
-            nbytes_text(t.files) if t.files else "a chain",
-            f"chain: {percent_text(t.chain / t.files)} of it" if t.files else None,
+            nbytes_text(sums.files) if sums.files else "a chain",
+            f"chain: {percent_text(sums.chain / sums.files)} of it" if sums.files else None,
             "The bytes of the files that were opened, without parts that were left out, and the "
             "share of them that the chain takes.",
         ),
         (
             f"Zipped{alike}" if left_out else "As zipped files",
-            nbytes_text(t.zipped) if t.zipped is not None else "not tried",
+            nbytes_text(sums.zipped) if sums.zipped is not None else "not tried",
             None,
             "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
             f"tried up to {nbytes_text(MOST_ZIPPED)} of files.",
@@ -81,33 +81,36 @@ def _cards(made: Compressed) -> None:
         (
             "Furthest step",
             percent_text(furthest) if furthest < 1e9 else "not finite",
-            f"step {t.furthest.step}",
+            f"step {sums.furthest.step}",
             "The largest relative distance of any step: how far the restored step is from the "
             "original, as a share of the distance from the first step.",
         ),
         (
             "Largest error",
-            f"{t.largest:.3g}" if t.largest < 1e30 else "not finite",
+            f"{sums.largest:.3g}" if sums.largest < 1e30 else "not finite",
             "of a weight",
             "max |restored − original| over all weights of all steps.",
         ),
     ]
     widgets.cards(cards, "export-cards", 6)
-    kept = describe(made.receipt)["Kept"]
-    sentences = [f"{kept[0].upper()}{kept[1:]}."]
-    last = made.steps[-1].tensors
+    settings = describe(compressed.receipt)["Kept"]
+    sentences = [f"{settings[0].upper()}{settings[1:]}."]
+    last = compressed.steps[-1].tensors
     if moments := sorted({e.stored for e in last if e.stored not in (LOSSY, EXACTLY)}):
         bits = " or ".join(map(stored_text, moments))
-        sentences.append(f"Of an optimizer's moments, {bits} each.")
+        sentences.append(f"An optimizer's moments are kept with {bits} each.")
     if left_out:
-        sentences.append(f"Left out, of the files too: {plain(', '.join(left_out))}.")
+        sentences.append(f"Left out of chain and files: {plain(', '.join(left_out))}.")
     st.caption(" ".join(sentences))
 
 
-def _loaded(made: Compressed) -> Package:
-    """The package, read from disk once while it is shown."""
-    held = st.session_state.get(_LOADED)
-    if held is None or held[0] != (made.archive, made.sha256):
-        held = st.session_state[_LOADED] = (made.archive, made.sha256), made.load()
-    package: Package = held[1]
+def _loaded(compressed: Compressed) -> Package:
+    """The package with its bytes, read from disk once while the page shows it."""
+    loaded = st.session_state.get(_LOADED)
+    if loaded is None or loaded[0] != (compressed.archive, compressed.sha256):
+        loaded = st.session_state[_LOADED] = (
+            (compressed.archive, compressed.sha256),
+            compressed.load(),
+        )
+    package: Package = loaded[1]
     return package

@@ -15,7 +15,7 @@ from .archive import Package, RestoredFile, restore
 from .receipt import Receipt, describe
 from .scripts import RECEIPT, everything, install_command, reproduce_command
 
-MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
+MOST_STEPS = 20_000  # on the slider: the browser holds all of them
 RESTORED = "export-restored"  # in the session: a step as a plain file
 _STEP = "export_step"
 
@@ -38,9 +38,11 @@ def offer(
     """All downloads of a verified archive.
 
     Args:
-        package: The archive; receipt: of it.
-        equal_to: What every restored step was compared with.
-        task: Of the run, for the loss of the restored step. live_loss: step -> that of the run.
+        package: The archive.
+        receipt: The archive's receipt.
+        equal_to: What every step was compared with: "as the run saved them".
+        task: The run's, for the loss of the restored step.
+        live_loss: Step -> the run's own loss.
 
     Returns:
         The chosen step.
@@ -76,8 +78,8 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
         help=f"{plain(package.file)}. In full float32 its steps take "
         f"{nbytes_text(package.full_nbytes)}.",
     )
-    again = "" if receipt["of"] == "archive" else " the script that makes the chain again,"
-    # As bytes: what is made only at a click can be cleaned away before the browser has it.
+    script = "" if receipt["of"] == "archive" else " the script that makes the chain again,"
+    # As bytes: a file made only at a click may be deleted before the browser has it.
     _download(
         "Download everything",
         everything(package, receipt),
@@ -85,7 +87,7 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
         "application/zip",
         "download-all",
         "folder_zip",
-        help=f"One zip: the chain, its receipt,{again} and the script that restores a step. The "
+        help=f"One zip: the chain, its receipt,{script} and the script that restores a step. The "
         "receipt is no signature: whoever changes the chain can write another receipt.",
     )
 
@@ -93,23 +95,23 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
 def _one_step(package: Package, task: Task | None) -> RestoredFile:
     """The slider of steps, and the chosen step as a plain file.
 
-    A step is restored once and kept while it is shown: after a thousand deltas that takes seconds.
+    A step is restored only once while the page shows it: a thousand deltas take seconds.
 
     Args:
         package: the verified archive.
-        task: of the run, for the loss of the restored step.
+        task: the run's, for the loss of the restored step.
 
     Raises:
         codec.LccError, RunError: the step does not restore.
     """
     step = _choose_step(package)
-    waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
+    waiting = st.empty()  # always there: the widgets below keep their places, and clicks reach them
     key = (package.sha256, step, task is None)
-    held = st.session_state.get(RESTORED)
-    if held is None or held[0] != key:
+    cached = st.session_state.get(RESTORED)
+    if cached is None or cached[0] != key:
         with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
-            held = st.session_state[RESTORED] = key, restore(package, step, task)
-    restored: RestoredFile = held[1]
+            cached = st.session_state[RESTORED] = key, restore(package, step, task)
+    restored: RestoredFile = cached[1]
     return restored
 
 
@@ -121,8 +123,8 @@ def _choose_step(package: Package) -> int:
         st.caption(f"The newest {MOST_STEPS:,} of {len(package.steps):,} steps can be chosen.")
     if st.session_state.get(_STEP, steps[-1]) not in steps:  # of another chain
         del st.session_state[_STEP]
-    how: dict[str, Any] = {"key": _STEP, "bind": "query-params", "persist_state": "session"}
-    return int(st.select_slider("Step", steps, steps[-1], **how))
+    options: dict[str, Any] = {"key": _STEP, "bind": "query-params", "persist_state": "session"}
+    return int(st.select_slider("Step", steps, steps[-1], **options))
 
 
 def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
@@ -132,8 +134,8 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
         live = f", live {live_loss:.6f}" if live_loss is not None else ""
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
     if restored.left_out:
-        others = plural(restored.left_out, "value")
-        text += f" Such a file holds only tensors, and lacks {others} of the chain."
+        missing = plural(restored.left_out, "value")
+        text += f" Such a file holds only tensors, and lacks {missing} of the chain."
     st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
     label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"
@@ -149,14 +151,15 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
 
 
 def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
-    """What the receipt says, and commands for what was downloaded, an installation first.
+    """What the receipt says, and commands that install, load and verify the downloads.
 
-    Both are folded away: the browser draws code with a library of 1.5 MB.
+    Both boxes are closed at first: the browser draws code with a library of 1.5 MB.
 
     Args:
-        package: The archive; receipt: of it.
-        step: The one that was restored.
-        loading: Python that loads it into its model, if that is known.
+        package: The archive.
+        receipt: The archive's receipt.
+        step: The restored step.
+        loading: Python that loads the step into its model; "" if the model is unknown.
     """
     label, icon = "What the receipt says", "receipt_long"
     if (box := widgets.opened(label, icon, "export-receipt")) is not None:
@@ -178,7 +181,7 @@ def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> No
             "python",
         )
     with project:
-        st.markdown("In this project's folder, beside the archive:")
+        st.markdown("In this project's folder, with the archive in it:")
         _code(install_command(receipt), "bash")
         if loading:
             _code(loading, "python")
@@ -188,11 +191,13 @@ def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> No
             "bash",
         )
     with check:
-        st.markdown("In this project's folder, beside what *Download everything* holds:")
+        st.markdown("In this project's folder, with the files of *Download everything* in it:")
         _code(install_command(receipt), "bash")
         _code(f"python -m lcviz receipt {RECEIPT} {package.file}", "bash")
         if receipt["of"] != "archive":
-            st.markdown("Make the archive again; other versions may add in another order:")
+            st.markdown(
+                "Make the archive again; with other versions, sums and bytes may differ a little:"
+            )
             _code(reproduce_command(receipt), "bash")
 
 

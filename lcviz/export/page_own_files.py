@@ -23,17 +23,17 @@ from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import coding_form
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.own_files import opened_files
 
 from . import compress as compressing
 from . import page_downloads as downloads
 from .archive import Package
 from .compress import ChainSettings, Compressed, verify_as_is
-from .page_comparison import HELD, comparison
+from .page_comparison import SESSION_KEYS, comparison
 from .receipt import Receipt
 
-MOST_KEPT = 3  # chains of one session, the newest
+MOST_KEPT = 3  # chains of one session: the newest ones
 MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button stays in view
 MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
@@ -45,8 +45,8 @@ USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
 @dataclass(eq=False)
 class RequestedChain:
-    """A chain that is asked for. While this session holds it, its place on disk and its results
-    are kept."""
+    """A chain that the visitor asked for. Its place on disk and its results live as long as the
+    session holds it."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
     place: VisitorFolder | None = None
@@ -60,34 +60,34 @@ class RequestedChain:
         return "compress", self.number
 
     def work(
-        self, own: OwnFiles, settings: ChainSettings, _part: int, progress: Progress
+        self, opened: OwnFiles, settings: ChainSettings, _part: int, progress: Progress
     ) -> Compressed:
-        """Compress; a failed attempt leaves no place behind, because others need one."""
+        """Compress the files; if that fails, free the place on disk for others."""
         place = session.shelf().place()
         try:
-            made = compressing.compress(own, settings, place, progress)
+            compressed = compressing.compress(opened, settings, place, progress)
         except BaseException:
             place.close()
             raise
         self.place = place
-        return made
+        return compressed
 
 
 def own_files() -> None:
-    """All of it."""
+    """The whole section."""
     st.markdown(
         "Open checkpoints to compress them into a chain, compared step by step with the originals; "
         "or a chain, .lcc.zip, to take any step out of it as a plain file."
     )
-    own = opened_files("export_path")
-    if own is None:
-        for held in (_CHAINS, _AS_IS, *HELD):  # and their files on disk
-            st.session_state.pop(held, None)
+    opened = opened_files("export_path")
+    if opened is None:
+        for key in (_CHAINS, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
+            st.session_state.pop(key, None)
         return
-    _contents(own)
-    if own.archive is None and not own.files:
+    _contents(opened)
+    if opened.archive is None and not opened.files:
         return
-    if own.archive is not None:
+    if opened.archive is not None:
         use = widgets.choice(
             "With this chain",
             list(USES),
@@ -95,44 +95,44 @@ def own_files() -> None:
             key="export_use",
             format_func=USES.__getitem__,
             bind="query-params",
-            help="Compressed again, it is compared with what the chain restores; what the chain "
-            "left out before is not known here.",
+            help="A new chain is compared with what this one restores; what this one left out is "
+            "not known here.",
         )
         if use == "as_is":
-            _export_as_is(own, own.archive)
+            _export_as_is(opened, opened.archive)
             return
-    settings = _settings(own.parts)
+    settings = _settings(opened.parts)
     if settings is None:
         return
-    chain = _requested_chain(own, settings)
-    asking: Asking[Compressed] = Asking(
-        "export", chain.experiment, 1, partial(chain.work, own, settings)
+    chain = _requested_chain(opened, settings)
+    job: PageJob[Compressed] = PageJob(
+        "export", chain.experiment, 1, partial(chain.work, opened, settings)
     )
 
     def dashboard(view: View[Compressed], watching: bool) -> None:
-        if view.found:
-            comparison(view.found[0].value)
+        if view.finished_parts:
+            comparison(view.finished_parts[0].value)
         else:
-            asking.controls(view, watching, _words(own, view))
+            job.controls(view, watching, _texts(opened, view))
 
-    asking.follow(dashboard)
+    job.follow(dashboard)
 
 
-def _contents(own: OwnFiles) -> None:
+def _contents(opened: OwnFiles) -> None:
     """What was opened, in its order, and what was not."""
-    for sentence in _first(own.refused, "file that was not taken"):
+    for sentence in _first_sentences(opened.refused, "file that was not taken"):
         st.error(plain(sentence), icon=":material/error:")
-    if own.archive is not None:
-        name, nbytes = plain(own.archive.name), nbytes_text(own.archive.nbytes)
+    if opened.archive is not None:
+        name, nbytes = plain(opened.archive.name), nbytes_text(opened.archive.nbytes)
         st.markdown(f"This is the chain **{name}**, {nbytes}.")
         return
-    if not own.files:
+    if not opened.files:
         return
-    nbytes = nbytes_text(sum(file.nbytes for file in own.files))
-    st.markdown(f"**{plural(len(own.files), 'checkpoint')}**, {nbytes}. {own.order}")
-    for sentence in _first(own.odd, "file that is unlike the rest"):
+    nbytes = nbytes_text(sum(file.nbytes for file in opened.files))
+    st.markdown(f"**{plural(len(opened.files), 'checkpoint')}**, {nbytes}. {opened.order}")
+    for sentence in _first_sentences(opened.odd, "file that is unlike the rest"):
         st.warning(plain(sentence), icon=":material/difference:")
-    if reasons := {name: why for file in own.files for name, why in file.left_out.items()}:
+    if reasons := {name: why for file in opened.files for name, why in file.left_out.items()}:
         few = list(reasons.items())[:MOST_SENTENCES]
         parts = ", ".join(f"**{plain(name)}** ({plain(why)})" for name, why in few)
         more = ", and more" if len(reasons) > len(few) else ""
@@ -140,15 +140,15 @@ def _contents(own: OwnFiles) -> None:
             f"Left out of files and chain, because a chain cannot hold it: {parts}{more}.",
             icon=":material/remove_selection:",
         )
-    rows = pd.DataFrame(list(map(_row, own.files)))
+    rows = pd.DataFrame(list(map(_row, opened.files)))
     widgets.scrolling(rows, "export-files", 38 + 35 * min(len(rows), MOST_ROWS))
 
 
-def _first(sentences: Sequence[str], about: str) -> list[str]:
+def _first_sentences(sentences: Sequence[str], about: str) -> list[str]:
     """The first sentences, and how many more there are."""
     more = len(sentences) - MOST_SENTENCES
-    rest = [f"And {more} more, each about a {about}."] if more > 0 else []
-    return [*sentences[:MOST_SENTENCES], *rest]
+    remark = [f"And {more} more, each about a {about}."] if more > 0 else []
+    return [*sentences[:MOST_SENTENCES], *remark]
 
 
 def _row(file: OwnFile) -> dict[str, Any]:
@@ -163,16 +163,16 @@ def _row(file: OwnFile) -> dict[str, Any]:
 
 
 def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
-    """The settings that the visitor chooses; None, and why on the page, if they cannot be used.
+    """The settings that the visitor chooses; None if they cannot be used, as the page then says.
 
     parts: outermost keys of the files, each with the bytes of the tensors below it.
     """
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
-        kept, others = grid.cell(), grid.cell()
-        with kept:
-            coding = coding_form("export_", others=others)
-        with others:
+        first_column, second_column = grid.cell(), grid.cell()
+        with first_column:
+            coding = coding_form("export_", coder_place=second_column)
+        with second_column:
             base_every = widgets.checked_number(
                 "Deltas between bases",
                 1,
@@ -219,12 +219,12 @@ def _part_text(name: str, nbytes: int) -> str:
     return f"{shortened(name, 40)}, {nbytes_text(nbytes)}" if nbytes else shortened(name, 40)
 
 
-def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:
+def _requested_chain(opened: OwnFiles, settings: ChainSettings) -> RequestedChain:
     """The chain of these settings. Chains of other files, and the oldest ones, are dropped."""
-    held = st.session_state.get(_CHAINS)
-    if held is None or held[0] is not own:
-        held = st.session_state[_CHAINS] = (own, {})
-    chains: dict[ChainSettings, RequestedChain] = held[1]
+    requested = st.session_state.get(_CHAINS)
+    if requested is None or requested[0] is not opened:
+        requested = st.session_state[_CHAINS] = (opened, {})
+    chains: dict[ChainSettings, RequestedChain] = requested[1]
     chain = chains.pop(settings, None) or RequestedChain()
     chains[settings] = chain  # the newest last
     while len(chains) > MOST_KEPT:
@@ -232,10 +232,10 @@ def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:
     return chain
 
 
-def _words(own: OwnFiles, view: View[Compressed]) -> ControlTexts:
+def _texts(opened: OwnFiles, view: View[Compressed]) -> ControlTexts:
     part = "compressing" if view.share < 0.5 else "verifying the archive"
     return ControlTexts(
-        start=f"Compress {plural(len(own.steps), 'checkpoint')}",
+        start=f"Compress {plural(len(opened.steps), 'checkpoint')}",
         icon=":material/compress:",
         working=f"{100 * view.share:.0f} %: {part}.",
         help="Saves one checkpoint after another as a training would, packs the chain, and "
@@ -244,10 +244,10 @@ def _words(own: OwnFiles, view: View[Compressed]) -> ControlTexts:
     )
 
 
-def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
+def _export_as_is(opened: OwnFiles, file: OwnFile) -> None:
     """The chain that was opened, verified and offered as it is."""
     try:
-        package, receipt = _verified(own, file)
+        package, receipt = _verified(opened, file)
         restored = downloads.offer(package, receipt, "as their records describe them")
     except (RunError, FullError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
@@ -255,23 +255,23 @@ def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     downloads.instructions(package, receipt, restored.step)
 
 
-def _verified(own: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:
+def _verified(opened: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:
     """The chain and its receipt, checked once, even if it fails. Raises RunError, FullError."""
-    held = st.session_state.get(_AS_IS)
-    if held is None or held[0] is not own:
+    verified = st.session_state.get(_AS_IS)
+    if verified is None or verified[0] is not opened:
         bar = st.empty()
 
         def progress(done: int, total: int) -> None:
             bar.progress(min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}")
 
         try:
-            held = (own, verify_as_is(file, progress))
+            verified = (opened, verify_as_is(file, progress))
         except RunError as exc:
             reason = str(exc).rstrip(".")
-            held = (own, f"{reason}. Inspect shows which steps of the chain still restore")
+            verified = (opened, f"{reason}. Inspect shows which steps of the chain still restore")
         bar.empty()
-        st.session_state[_AS_IS] = held
-    if isinstance(held[1], str):
-        raise RunError(held[1])
-    package, receipt = held[1]
+        st.session_state[_AS_IS] = verified
+    if isinstance(verified[1], str):
+        raise RunError(verified[1])
+    package, receipt = verified[1]
     return package, receipt

@@ -3,8 +3,8 @@
     {"receipt": 1, "of": "run", "archive": {"file": …, "sha256": …}, "records": […], …}
 
 It is no signature: whoever changes the archive can write another receipt. It shows two honest
-people whether they have the same bytes, and its script makes them again (scripts). What was
-trained, on which data and when, is in no archive: only making it again shows that.
+people whether they have the same bytes, and its script makes them again (scripts). An archive does
+not say what was trained, on which data and when: only making it again shows that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 import codec
 import demo_models
 from codec import Coding
-from codec.bench.command import machine
 from codec.errors import ForeignRecordError, RecordError, SettingsError
 from codec.inspect import FORMAT, Entry, parsed, typed
+from lcviz.lab.machine import machine
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.text import plural
@@ -30,8 +30,8 @@ from lcviz.text import plural
 from .archive import Package, digest_of
 
 VERSION = 1
-MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
-# That decide the bytes, or that the scripts and the check of a receipt need.
+MOST_BYTES = 16 * 2**20  # of a receipt: enough for 100,000 records
+# Packages that decide the bytes, or that the scripts and the check of a receipt need.
 PACKAGES = (
     *("numpy", "torch", "numba", "safetensors", "xxhash", "blake3", "filelock", "tqdm"),
     *("pandas", "scikit-learn"),
@@ -56,7 +56,7 @@ _SIZES = {
     "records": "its records take",
     "archive": "the archive has",
 }
-# How people read what a receipt says in the code's own words.
+# An optimizer's name in a receipt -> for people.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 
 Receipt = dict[str, Any]
@@ -69,7 +69,7 @@ class ReceiptError(Exception):
 def of_run(run: Run, package: Package) -> Receipt:
     """The receipt of a run's archive."""
     dataset, last, settings = run.task.dataset, package.steps[-1], run.settings
-    # After the last restart before `last`, nothing that was lost is in the archive.
+    # A restart from `last` changes no step of the archive.
     restarts = [step for step in run.snapshot().resumed_at if step < last]
     parameters = dict(run.task.model.named_parameters())
     return _receipt("run", package) | {
@@ -94,9 +94,9 @@ def of_run(run: Run, package: Package) -> Receipt:
 
 
 def describe_reproducible(restarts: Sequence[int], whole: bool = False) -> str:
-    """How far a run can be made again, and how, in sentences.
+    """Whether and how a run can be made again, in sentences.
 
-    restarts: steps it went on from. whole: whether the optimizer's state was saved.
+    restarts: steps from which it went on. whole: whether the optimizer's state was saved.
     """
     if not restarts:
         return (
@@ -151,8 +151,8 @@ def of_archive(package: Package) -> Receipt:
 def _receipt(
     of: str, package: Package, compared: str = "compared with the tracks that were saved"
 ) -> Receipt:
-    """What every receipt has."""
-    on = machine(PACKAGES)
+    """The parts that every receipt has."""
+    host = machine(PACKAGES)
     sources = {f"{p.__name__} (SHA-256 of its source)": source_digest(p) for p in SOURCES}
     return {
         "receipt": VERSION,
@@ -174,24 +174,24 @@ def _receipt(
             "what": f"All {len(package.steps)} steps were rebuilt from the bytes of the archive, "
             f"and {compared}.",
         },
-        "machine": {key: on[key] for key in ("cpu", "cores", "system")}
+        "machine": {key: host[key] for key in ("cpu", "cores", "system")}
         | {"torch_threads": 1, "codec_threads": codec.threads()},
-        "versions": on["versions"] | {"format": FORMAT} | sources,
+        "versions": host["versions"] | {"format": FORMAT} | sources,
     }
 
 
 def _time(seconds: float) -> str:
-    """UTC, as text."""
+    """A time in seconds since the epoch as text, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def source_digest(package: Any) -> str:
-    """SHA-256 of a package's Python files, by their names."""
-    folder, found = Path(package.__file__).parent, hashlib.sha256()
+    """SHA-256 of the names and contents of a package's Python files."""
+    folder, digest = Path(package.__file__).parent, hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         data = path.read_bytes()
-        found.update(f"{path.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
 
 
 def dumped(receipt: Receipt) -> bytes:
@@ -208,7 +208,7 @@ def load(data: bytes) -> Receipt:
     except RecordError as exc:
         raise ReceiptError(f"This is no receipt: {exc}.") from exc
     if receipt.get("receipt") != VERSION:
-        raise ReceiptError("This is no receipt of version 1: it does not begin with that.")
+        raise ReceiptError("This is no receipt of version 1.")
     try:
         _check_types(receipt)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
@@ -219,7 +219,7 @@ def load(data: bytes) -> Receipt:
 
 
 def _check_types(receipt: Receipt) -> None:
-    """Raise KeyError, TypeError, ValueError or AttributeError unless a check can use it."""
+    """Raise KeyError, TypeError, ValueError or AttributeError unless `problems` can use it."""
     archive, records, tracks = receipt["archive"], receipt["records"], receipt["tracks"]
     expected: list[tuple[Any, dict[str, type]]] = [(receipt, {"of": str})]
     expected += [(archive, {"file": str, "sha256": str, "bytes": int})]
@@ -227,139 +227,144 @@ def _check_types(receipt: Receipt) -> None:
     for part, kinds in expected:
         for name, kind in kinds.items():
             typed(part[name], kind)
-    right = [isinstance(track, str) and int(step) >= 0 for step, track in tracks.items()]
+    checks = [isinstance(track, str) and int(step) >= 0 for step, track in tracks.items()]
     settings = _OLDER | receipt["settings"]
-    right += [type(settings[name]) in kinds for name, kinds in _SETTINGS.items()]
-    right += [bool(records), bool(tracks), Path(archive["file"]).name == archive["file"]]
-    if not all(right):
+    checks += [type(settings[name]) in kinds for name, kinds in _SETTINGS.items()]
+    checks += [bool(records), bool(tracks), Path(archive["file"]).name == archive["file"]]
+    if not all(checks):
         raise ValueError("a part is not what it should be")
 
 
 def problems(receipt: Receipt, data: bytes, progress: Progress | None = None) -> list[str]:
-    """What of a receipt is not true of an archive, as sentences; none if all of it is.
+    """What a receipt says wrongly of an archive, as sentences; none if all of it is true.
 
-    Every record is hashed and every step rebuilt, even if the archive's own hash differs: the
-    sentences then say where.
+    Every record is hashed and every step rebuilt even if the archive's own hash differs, so that
+    the sentences say where it does.
 
     Args:
         receipt: as from `load`.
         data: the archive.
         progress: called after every step.
     """
-    found = []
+    mismatches = []
     archive, tracks = receipt["archive"], receipt["tracks"]
     if len(data) != archive["bytes"]:
-        found.append(f"The archive has {len(data):,} bytes, not {archive['bytes']:,}.")
+        mismatches.append(f"The archive has {len(data):,} bytes, not {archive['bytes']:,}.")
     if (sha256 := hashlib.sha256(data).hexdigest()) != archive["sha256"]:
-        found.append(f"The archive's SHA-256 is {sha256}, not {archive['sha256']}.")
+        mismatches.append(f"The archive's SHA-256 is {sha256}, not {archive['sha256']}.")
     try:
         chain = codec.Chain(io.BytesIO(data))
-        found += _problems_of_records(receipt["records"], chain)
-        seen, full, settings = set(), 0, {}
+        mismatches += _problems_of_records(receipt["records"], chain)
+        seen, full_nbytes, settings = set(), 0, {}
         for position in chain.every_step():
             step = str(position.step)
             seen.add(step)
-            full += position.track.layout.nbytes
+            full_nbytes += position.track.layout.nbytes
             if position.entry.kind != "base":
                 settings[position.entry.name] = position.record.metadata
             track = digest_of(position.track.layout, position.track.arrays)
             if tracks.get(step) != track:
-                found.append(f"Step {step} restores to a track of another digest: {track}.")
+                mismatches.append(f"Step {step} restores to a track of another digest: {track}.")
             if progress:
                 progress(len(seen), len(tracks))
         if missing := sorted(tracks.keys() - seen, key=int):
-            found.append(f"{len(missing)} of the steps do not restore, {missing[0]} first.")
-        sizes = {"float32": full, "records": chain.nbytes, "archive": len(data)}
-        found += [
+            mismatches.append(f"{len(missing)} of the steps do not restore, {missing[0]} first.")
+        sizes = {"float32": full_nbytes, "records": chain.nbytes, "archive": len(data)}
+        mismatches += [
             f"The receipt says that {what} {stated:,} bytes, and it is {sizes[name]:,}."
             for name, what in _SIZES.items()
             if (stated := receipt["sizes"][name]) != sizes[name]
         ]
-        found += _problems_of_settings(receipt, list(settings.items()))
+        mismatches += _problems_of_settings(receipt, list(settings.items()))
     except codec.LccError as exc:
-        found.append(f"The archive does not restore: {str(exc).rstrip('.')}.")
-    return found
+        mismatches.append(f"The archive does not restore: {str(exc).rstrip('.')}.")
+    return mismatches
 
 
 def _problems_of_records(records: Sequence[Mapping[str, Any]], chain: codec.Chain) -> list[str]:
     stated = {record["file"]: record for record in records}
     entries: dict[str, Entry] = {entry.name: entry for entry in chain.entries}
-    found = []
+    mismatches = []
     if len(stated) != len(records):
-        found.append("The receipt lists a record twice.")
+        mismatches.append("The receipt lists a record twice.")
     for name in sorted(stated.keys() ^ entries.keys()):
         where = "archive" if name in stated else "receipt"
-        found.append(f"The record {name} is not in the {where}.")
+        mismatches.append(f"The record {name} is not in the {where}.")
     for name in sorted(stated.keys() & entries.keys()):
         entry, record = entries[name], stated[name]
         digest = hashlib.sha256(chain.read_bytes(entry)).hexdigest()
         if record["sha256"] != digest:
-            found.append(f"The record {name} has another SHA-256: {digest}.")
+            mismatches.append(f"The record {name} has another SHA-256: {digest}.")
         actual = {"bytes": entry.nbytes, "kind": entry.kind, "step": entry.step}
-        found += [
+        mismatches += [
             f"The receipt gives the record {name} as {key} {record[key]}, and it is {value}."
             for key, value in actual.items()
             if record[key] != value
         ]
-    return found
+    return mismatches
 
 
 def _problems_of_settings(
     receipt: Receipt, written: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[str]:
-    """written: name and settings of every record that is no base, in their order."""
-    if receipt["of"] == "archive":  # of an opened chain a receipt has those of the newest delta
+    """written: name and settings of every record that is not a base, in order."""
+    if receipt["of"] == "archive":  # such a receipt has only the settings of the newest delta
         written = written[-1:]
     stated = _settings_sentence(receipt["settings"])
-    other = [(name, own) for name, s in written if (own := _settings_sentence(s)) != stated]
-    if not other:
+    sentences = [(name, _settings_sentence(settings)) for name, settings in written]
+    differing = [(name, sentence) for name, sentence in sentences if sentence != stated]
+    if not differing:
         return []
+    first, sentence = differing[0]
     return [
-        f"The receipt says {stated}; {len(other)} of {len(written)} records were written "
-        f"otherwise, {other[0][0]} first: {other[0][1]}."
+        f"The receipt says {stated}; {len(differing)} of {len(written)} records were written "
+        f"otherwise, {first} first: {sentence}."
     ]
 
 
 def _settings_sentence(settings: Mapping[str, Any]) -> str:
-    """In the code's own words, exact enough to be compared."""
-    s = _OLDER | dict(settings)
-    keep = "all buckets" if s["bits"] is None else f"{s['bits']} bits"
+    """The settings in the codec's own words, exact enough to be compared."""
+    settings = _OLDER | dict(settings)
+    kept_part = "all buckets" if settings["bits"] is None else f"{settings['bits']} bits"
     for target in ("budget", "tolerance", "distance"):
-        if s[target] is not None:
-            keep = f"a {target} of {s[target]!r}"
-    levels = "buckets" if s["quantizer"] == "exponent" else f"{s['quantizer']} levels"
-    return f"{keep}, {levels} over the {s['scope']}, coder {s['coder']}"
+        if settings[target] is not None:
+            kept_part = f"a {target} of {settings[target]!r}"
+    quantizer = settings["quantizer"]
+    levels = "buckets" if quantizer == "exponent" else f"{quantizer} levels"
+    return f"{kept_part}, {levels} over the {settings['scope']}, coder {settings['coder']}"
 
 
 def describe(receipt: Receipt) -> dict[str, str]:
-    """The receipt for people, without its lists: what -> in words."""
-    s, sizes, on = _OLDER | receipt["settings"], receipt["sizes"], receipt["machine"]
+    """The receipt for people, without its lists: name -> words."""
+    settings, sizes, host = _OLDER | receipt["settings"], receipt["sizes"], receipt["machine"]
     try:
-        kept = Coding.from_header(s).describe()
+        what_is_kept = Coding.from_header(settings).describe()
     except SettingsError:  # anybody can write a receipt
-        kept = _settings_sentence(s)
-    found = {"What": receipt["what"]}
+        what_is_kept = _settings_sentence(settings)
+    facts = {"What": receipt["what"]}
     if receipt["of"] == "run":
-        momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
-        every = "iteration" if s["interval"] == 1 else f"{s['interval']} iterations"
+        momentum = f", momentum {settings['momentum']:g}" if settings["momentum"] else ""
+        n, optimizer = settings["interval"], settings["optimizer"]
+        interval = "iteration" if n == 1 else f"{n} iterations"
+        whole = " with the optimizer" if settings.get("optimizer_state") else ""
         data = receipt["data"]
-        found["Training"] = (
-            f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate {s['lr']:g}"
-            f"{momentum}, batch size {s['batch_size']}, seed {s['seed']}, saved every {every} up "
-            f"to {s['last_step']}{' with the optimizer' if s.get('optimizer_state') else ''}"
+        facts["Training"] = (
+            f"{_OPTIMIZERS.get(optimizer, optimizer)}, learning rate {settings['lr']:g}{momentum}, "
+            f"batch size {settings['batch_size']}, seed {settings['seed']}, saved every {interval} "
+            f"up to {settings['last_step']}{whole}"
         )
-        found["Data"] = (
+        facts["Data"] = (
             f"{data['title']}: {data['examples'][0]:,} examples to train on, "
             f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}"
         )
-        found["Model"] = f"{receipt['model']['parameters']:,} parameters"
+        facts["Model"] = f"{receipt['model']['parameters']:,} parameters"
     elif receipt["of"] == "files":
-        found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
+        facts["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
         if left_out := names_left_out(receipt):
-            found["Left out"] = ", ".join(left_out)
+            facts["Left out"] = ", ".join(left_out)
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
-    return found | {
-        "Kept": kept,
+    return facts | {
+        "Kept": what_is_kept,
         "Archive": f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}",
         "Records": f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each in "
         "the file",
@@ -367,7 +372,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
         f"{sizes['float32']:,} bytes in float32",
         "Verified": f"{receipt['verified']['at']}: {receipt['verified']['what']}",
         "Reproducible": receipt["reproducible"],
-        "Machine": f"{on['cpu']}, {plural(on['cores'], 'core')}, {on['system']}; "
-        f"{plural(on['torch_threads'], 'thread')} of torch, {on['codec_threads']} of the codec",
+        "Machine": f"{host['cpu']}, {plural(host['cores'], 'core')}, {host['system']}; "
+        f"{plural(host['torch_threads'], 'thread')} of torch, {host['codec_threads']} of the codec",
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }

@@ -1,9 +1,9 @@
 """The scripts of a receipt, and one zip of everything: reproduce.py makes the chain again,
 restore.py restores a step.
 
-They need `codec`, and `demo_models` to train, but not the dashboard. The receipt's values stand in
-them as constants, for a reader to see what is done. Scripts that people already have must go on
-working: names of `codec` that they use stay.
+They need `codec`, and `demo_models` to train, but not the dashboard. The receipt's values are
+constants in them, so that a reader sees what they do. Scripts that people already have must go on
+working: do not rename what they use of `codec`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILES = (
     'parser.add_argument("files", type=Path, nargs="+", '
     'help="the files that were compressed, or their folder")'
 )
-_UNIX = 3
+_UNIX = 3  # the system that a zip's member was made on
 
 _HEAD = '''"""@WHAT@
 
@@ -35,7 +35,7 @@ _HEAD = '''"""@WHAT@
 
 The first line installs the lcviz project, from the folder with its pyproject.toml. The script
 compares what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit
-code 0: the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
+code 0: the same bytes. 1: other bytes, or something is missing; a sentence says what. 2: wrong use.
 """
 
 import argparse
@@ -62,11 +62,11 @@ def sha256(data):
 
 
 def source_digest(package):
-    folder, found = Path(package.__file__).parent, hashlib.sha256()
+    folder, digest = Path(package.__file__).parent, hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         data = path.read_bytes()
-        found.update(f"{path.relative_to(folder).as_posix()} {len(data)}\\n".encode() + data)
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(data)}\\n".encode() + data)
+    return digest.hexdigest()
 
 
 def checkpointer(path, **more):
@@ -86,47 +86,47 @@ _TRAINING = '''def make_chain(path, options):
     if task.dataset.digest() != DATA_SHA256:
         raise DifferentError("The training data have another SHA-256 than those of the receipt.")
 
-    def training():
-        made = demo_models.Training(task, OPTIMIZER, LR, MOMENTUM, BATCH_SIZE)
+    def begin():
+        training = demo_models.Training(task, OPTIMIZER, LR, MOMENTUM, BATCH_SIZE)
         if OPTIMIZER_STATE:  # is saved, too: zeros at first
-            made.begin_optimizer()
-        return made
+            training.begin_optimizer()
+        return training
 
-    now, chain = training(), checkpointer(path)
+    training, chain = begin(), checkpointer(path)
     for iteration in range(LAST_STEP + 1):
         if iteration:
-            now.iterate(iteration)
+            training.iterate(iteration)
         if iteration % INTERVAL == 0:
-            chain.save(iteration, now.state() if OPTIMIZER_STATE else task.model.state_dict())
+            chain.save(iteration, training.state() if OPTIMIZER_STATE else task.model.state_dict())
             if iteration in RESTARTED_AT:  # it was killed later, and went on from here
                 chain.close()
                 state = codec.restore(path)
-                now, chain = training(), checkpointer(path, resume=True)
-                now.load(state if OPTIMIZER_STATE else {"model": state})
+                training, chain = begin(), checkpointer(path, resume=True)
+                training.load(state if OPTIMIZER_STATE else {"model": state})
     chain.close()
 
 
 '''
 
-_COMPRESSING = '''def given(options, scratch):
-    """The files by their SHA-256; a chain's folder is the archive that it is packed to."""
-    found = {}
-    for i, path in enumerate(options.files):
+_COMPRESSING = '''def files_by_digest(paths, scratch):
+    """SHA-256 -> file, of all files at these paths; the folder of a chain is packed first."""
+    files = {}
+    for i, path in enumerate(paths):
         if path.is_dir() and any(path.glob("*.base.safetensors")):
-            codec.Chain(path).pack(scratch / f"given{i}.lcc.zip")
-            path = scratch / f"given{i}.lcc.zip"
+            codec.Chain(path).pack(scratch / f"packed{i}.lcc.zip")
+            path = scratch / f"packed{i}.lcc.zip"
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_file():
-                found[sha256(file.read_bytes())] = file
-    return found
+                files[sha256(file.read_bytes())] = file
+    return files
 
 
-def states(found):
+def states(files):
     """Step and state of every file, in the order of the receipt."""
     for step, name, digest, left_out in FILES:
-        if digest not in found:
+        if digest not in files:
             raise DifferentError(f"The file {name} of SHA-256 {digest} is not among those given.")
-        path = found[digest]
+        path = files[digest]
         if name.lower().endswith(".zip"):
             for position in codec.Chain(path).every_step():
                 yield position.step, position.whole()
@@ -140,7 +140,7 @@ def states(found):
 
 
 def in_order(state):
-    """A state of tensors alone sorted by their names; any other state as it is."""
+    """A state that holds only tensors, sorted by name; any other state as it is."""
     if all(isinstance(value, torch.Tensor) for value in state.values()):
         return {key: state[key] for key in sorted(state, key=str)}
     return state
@@ -149,14 +149,14 @@ def in_order(state):
 def make_chain(path, options):
     """Compress the files, one step each."""
     with checkpointer(path) as chain:
-        for step, state in states(given(options, path.parent)):
+        for step, state in states(files_by_digest(options.files, path.parent)):
             chain.save(step, state)
 
 
 '''
 
 _TAIL = '''class DifferentError(Exception):
-    """Something is not as the receipt has it; the message is a sentence."""
+    """Something differs from the receipt; the message is a sentence."""
 
 
 def compare(path, receipt):
@@ -168,13 +168,13 @@ def compare(path, receipt):
     for entry in chain.entries:
         if stated.get(entry.name) != sha256(chain.read_bytes(entry)):
             first = f"The record {entry.name} is the first that differs."
-            raise DifferentError(f"{first} {others(receipt)}")
+            raise DifferentError(f"{first} {versions_text(receipt)}")
     if sha256(archive) != receipt["archive"]["sha256"]:
-        raise DifferentError(f"The archive differs from the receipt's. {others(receipt)}")
+        raise DifferentError(f"The archive differs from the receipt's. {versions_text(receipt)}")
 
 
-def others(receipt):
-    """What is other here than where the receipt was made."""
+def versions_text(receipt):
+    """Which versions differ from those that the receipt was made with, in a sentence."""
     stated, here = receipt["versions"], {
         "Python": platform.python_version(),
         "numpy": numpy.__version__,
@@ -234,7 +234,7 @@ from pathlib import Path
 
 try:
     import codec
-    from codec.files import write_state
+    from codec.inspect import write_state
 @MISSING@
 ARCHIVE = @ARCHIVE@
 LAST = @LAST@
@@ -328,10 +328,10 @@ def restore_script(receipt: Receipt) -> str:
 
 
 def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str:
-    """What installs packages in the receipt's versions; by default all that is needed with it."""
+    """A command that installs packages in the receipt's versions; by default all that it needs."""
     versions = receipt["versions"]
     pins = (
-        f"{name}=={versions[name].partition('+')[0]}"  # torch's +cpu is no release of its own
+        f"{name}=={versions[name].partition('+')[0]}"  # torch's +cpu is not part of the release
         for name in packages
         if name in versions
     )

@@ -1,4 +1,5 @@
-"""Glossary: every word of the scheme; of those asked or looked for, the pages that show them."""
+"""The Glossary page: all words of the scheme. A word that a link or a search names also links to
+the pages that show it at work."""
 
 from __future__ import annotations
 
@@ -20,21 +21,21 @@ def page() -> None:
             icon=":material/search:",
             label_visibility="collapsed",
         )
-    asked = st.query_params.get("term")
-    if asked in TERMS:
+    name = st.query_params.get("term")
+    if name in TERMS:
         with st.container(border=True, key="glossary-asked"):
-            _show(TERMS[asked])
-            _pages(TERMS[asked], "asked")
+            _show(TERMS[name])
+            _pages(TERMS[name], "asked")
     words = query.casefold().split()
     n = 0
     for title, terms in GROUPS.items():
-        found = [t for t in terms if all(w in f"{t.name} {t.text}".casefold() for w in words)]
-        if not found:
+        matches = [t for t in terms if all(w in f"{t.name} {t.text}".casefold() for w in words)]
+        if not matches:
             continue
-        n += len(found)
+        n += len(matches)
         st.header(title, anchor=False)
         grid = st.grid(3, min_column_width=360, key=f"glossary-{title}")
-        for term in found:
+        for term in matches:
             with grid.cell():
                 _show(term)
                 if words:
@@ -47,8 +48,8 @@ def _show(term: Term) -> None:
     st.markdown(f"**{term.name}**  \n{term.text}")
 
 
-def _pages(term: Term, where: str) -> None:
-    """Links to the pages that show it at work."""
-    with st.container(horizontal=True, key=f"glossary-{where}-{term.name}"):
-        for name in term.seen:
+def _pages(term: Term, group: str) -> None:
+    """Links to the pages that show the term at work. group: "asked" or "found", in a key."""
+    with st.container(horizontal=True, key=f"glossary-{group}-{term.name}"):
+        for name in term.pages:
             st.page_link(navigation.page(name), width="content")

@@ -6,7 +6,7 @@ Read in this order:
                     page_parts is what they share
     watch_paths     the arguments after --run, and chains in folders
     watch           the watched runs, read again and again
-    watch_table     them in numbers, and how long ago their last records came
+    watch_table     the runs in numbers, and how long ago their last records came
     watch_picture   how they grow, side by side
 Records themselves are read by lcviz.lab.records; lcviz.report draws a chain.
 """

@@ -1,6 +1,6 @@
-"""Inspect: any chain or archive, opened on one step, also while somebody writes to it.
+"""Inspect: any chain or archive and one of its steps, also while somebody writes to it.
 
-What changes as records come is in polling fragments: the cards, and the sizes of the records.
+The cards and the sizes of the records are polling fragments: they change as records come.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .page_receipt import check_receipt
 from .page_step import one_step
 from .watch_table import BUSY_SECONDS, since_text
 
-UNASKED_SECONDS = 3  # of decoding
-RESTING = 4  # times as long as decoding took, the machine is left to the training
+UNASKED_SECONDS = 3  # of decoding without a click
+RESTING = 4  # pauses are this many times as long as decoding: the training needs the machine
 HELP = (
     "A [[chain]] is a folder of [[records|record]]: a [[base]] holds the whole state, each "
     "[[delta]] one [[step]]. To get a step as a plain file, open the chain on Export, under *Files "
     "of mine*."
 )
-_ALL = "inspect-all"  # in the session: decode all that is left, however long it takes
+_ALL = "inspect-all"  # in the session: decode all remaining records, however long it takes
 
 
 def page() -> None:
@@ -70,7 +70,7 @@ def page() -> None:
     step = st.container()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
     pace = _pace(source, findings)
-    with grid.cell():  # sent first: the browser loads what draws it while the rest is computed
+    with grid.cell():  # sent first: the browser loads its drawing code while the rest is computed
         polled(pace, _sizes, source)
     with head:
         page_watch.back(source.watched, leave)
@@ -94,8 +94,8 @@ def page() -> None:
     with facts:
         if verifying:
             _verify(source, findings)
-        known = len(findings.catalogue.records)
-        polled(pace, _records, source, pace, known, follow)
+        records_drawn = len(findings.catalogue.records)
+        polled(pace, _records, source, pace, records_drawn, follow)
     begun = time.monotonic()
     summary = summarize(findings.catalogue.records)
     if summary.reached:
@@ -111,7 +111,7 @@ def page() -> None:
 
 
 def _pace(source: ChainSource, findings: Findings) -> float | None:
-    """Seconds between looks at the folder; None where nothing can come."""
+    """Seconds between two looks at the chain; None if it cannot grow."""
     if source.run is not None:
         return session.poll_interval(source.run)
     if not source.grows:
@@ -120,8 +120,8 @@ def _pace(source: ChainSource, findings: Findings) -> float | None:
     return session.POLL_SECONDS if busy else session.RESTING_POLL_SECONDS
 
 
-def _records(source: ChainSource, pace: float | None, known: int, follow: bool) -> None:
-    """The records as they are now. known: how many there were when the page below was made."""
+def _records(source: ChainSource, pace: float | None, records_drawn: int, follow: bool) -> None:
+    """The records as they are now, in cards. records_drawn: how many the page below shows."""
     if source.run is not None:
         source.run.watch()
     try:
@@ -129,9 +129,9 @@ def _records(source: ChainSource, pace: float | None, known: int, follow: bool) 
     except codec.LccError:
         st.rerun()  # the whole page says what is wrong
     records = findings.catalogue.records
-    more = len(records) != known
-    rested = time.monotonic() >= findings.follow_after
-    if pace != _pace(source, findings) or (follow and more and rested):
+    changed = len(records) != records_drawn
+    may_follow = time.monotonic() >= findings.follow_after
+    if pace != _pace(source, findings) or (follow and changed and may_follow):
         st.rerun()
     summary = summarize(records)
     if source.run is None and source.grows and findings.newest:
@@ -140,9 +140,9 @@ def _records(source: ChainSource, pace: float | None, known: int, follow: bool) 
     if summary.moments:
         st.markdown(f":small[{sentence(summary.moments)}]")
     _integrity(findings, summary)
-    newer = f"Go on below with the newest records, up to step {summary.newest}"
+    newer = f"Show the newest records below, up to step {summary.newest}"
     if (
-        more
+        changed
         and not follow
         and widgets.button(newer, icon=":material/refresh:", key="inspect-newer")
     ):
@@ -161,16 +161,16 @@ def _table(findings: Findings) -> None:
         table = table.drop(columns="state")
     widgets.scrolling(table, "inspect-table", widgets.TABLE_HEIGHT)
     st.markdown(
-        ":small[Levels: other than 0, in all code tables. Digests are shortened. Parent: the "
-        "record before.]"
+        ":small[Levels: number of levels other than 0 in all code tables. Digests are shortened. "
+        "Parent: the record before.]"
     )
 
 
 def _cards(summary: Summary) -> None:
-    lost = len(summary.steps) - len(summary.reached)
-    keep = summary.codings[-1] if summary.codings else None
-    others = len(summary.codings) - 1
-    per_step = summary.step_nbytes
+    lost_steps = len(summary.steps) - len(summary.reached)
+    coding = summary.codings[-1] if summary.codings else None
+    earlier_settings = len(summary.codings) - 1
+    step_nbytes = summary.step_nbytes
     cards = [
         (
             "Steps",
@@ -194,19 +194,19 @@ def _cards(summary: Summary) -> None:
         ),
         (
             "A step",
-            "no delta" if per_step is None else nbytes_text(per_step),
+            "no delta" if step_nbytes is None else nbytes_text(step_nbytes),
             f"{percent_text(summary.share)} of float32" if summary.share else None,
             "Bytes of delta and merged records, headers included, for each of their steps. The "
             f"whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
         ),
         (
             "Kept",
-            kept_text(keep) if keep else "all",
+            kept_text(coding) if coding else "all",
             "exactly"
-            if keep is None
-            else f"{plural(others, 'other setting')} before"
-            if others
-            else f"{CODER_NAMES[keep.coder].split(' ')[0]}, {SCOPES[keep.scope]}",
+            if coding is None
+            else f"{plural(earlier_settings, 'other setting')} before"
+            if earlier_settings
+            else f"{CODER_NAMES[coding.coder].split(' ')[0]}, {SCOPES[coding.scope]}",
             "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
             "buckets. With a budget: what fits into it. With a distance: all but this share. Then "
             "its coder, and what shares one set of levels.",
@@ -215,14 +215,14 @@ def _cards(summary: Summary) -> None:
             "Behind",
             "unknown" if summary.behind is None else percent_text(summary.behind),
             None,
-            "How far a restart from the newest record would be behind: what the record leaves of "
-            "the change of the weights, as a share of how far they were trained since the base.",
+            "What a restart from the newest record would lack: the part of the weights' change "
+            "that the record leaves out, as a share of the distance trained since the base.",
         ),
         (
             "Complete",
-            "no" if summary.problems or lost else "yes",
-            f"{plural(lost, 'step')} lost" if lost else None,
-            "All files were read: each has the digest it gives and names the record before it. "
+            "no" if summary.problems or lost_steps else "yes",
+            f"{plural(lost_steps, 'step')} lost" if lost_steps else None,
+            "All files were read: each matches its digest and names the record before it. "
             "*Verify* also decodes them. Records missing at the very end go unnoticed.",
         ),
     ]
@@ -230,28 +230,28 @@ def _cards(summary: Summary) -> None:
 
 
 def _integrity(findings: Findings, summary: Summary) -> None:
-    """One box: all is verified, or which steps restore and what to do."""
+    """A box once all is verified, or one that says which steps restore and what to do."""
     report, records = findings.report, findings.catalogue.records
     verified = report[0] if report else None
-    since = len(records) - report[1] if report else 0
-    came = f" {plural(since, 'record')} came since." if since > 0 else ""
+    new_records = len(records) - report[1] if report else 0
+    remark = f" {plural(new_records, 'record')} came since." if new_records > 0 else ""
     problems = [*summary.problems, *(verified.problems if verified else ())]
     if problems or len(summary.reached) < len(summary.steps):
-        restored = verified.steps if verified else summary.reached
-        text = plain(verdict(records, summary, restored, False))
-        show_damage(text + came, list(dict.fromkeys(problems)), "chain")
+        restored_steps = verified.steps if verified else summary.reached
+        text = plain(verdict(records, summary, restored_steps, False))
+        show_damage(text + remark, list(dict.fromkeys(problems)), "chain")
     elif verified:
         steps = f"{verified.steps[0]} to {verified.steps[-1]}"
         st.success(
             f"Verified: {plural(report[1] if report else 0, 'record')}, {verified.nbytes:,} bytes. "
             f"Each of {plural(len(verified.steps), 'step')}, {steps}, is bit for bit the state "
-            f"that was saved.{came}",
+            f"that was saved.{remark}",
             icon=":material/verified:",
         )
 
 
 def _verify(source: ChainSource, findings: Findings) -> None:
-    """Decode everything; what is found stays."""
+    """Decode everything; the session keeps the report."""
     try:
         with progress_bar("Decoded {} of {} records", source.run, "stop") as progress:
             chain = source.chain()
@@ -261,23 +261,23 @@ def _verify(source: ChainSource, findings: Findings) -> None:
 
 
 def _exponents(source: ChainSource, findings: Findings) -> None:
-    """Decodes record by record; results stay, wherever the visitor goes meanwhile."""
+    """The exponents over time, decoded record by record; what is decoded stays known if the visitor
+    leaves meanwhile."""
     usable = [r for r in findings.catalogue.records if r.reached and not r.aside]
-    unknown = [r for r in usable if r.key not in findings.exponents]
+    undecoded = [r for r in usable if r.key not in findings.exponents]
     begun, failed = time.monotonic(), ""
-    wanted = st.session_state.pop(_ALL, False)
+    decode_all = st.session_state.pop(_ALL, False)
     with progress_bar("Decoded {} of {}") as progress:
         try:
             chain = source.chain()
-            for i, record in enumerate(unknown, len(usable) - len(unknown)):
-                if time.monotonic() - begun > UNASKED_SECONDS and not wanted:
+            for i, record in enumerate(undecoded, len(usable) - len(undecoded)):
+                if time.monotonic() - begun > UNASKED_SECONDS and not decode_all:
                     break
                 try:
-                    counts = count_exponents(chain, record)
+                    findings.exponents[record.key] = count_exponents(chain, record)
                 except (codec.RecordError, PayloadError) as exc:
-                    counts = ()
+                    findings.exponents[record.key] = ()
                     findings.undecoded = findings.undecoded or sentence(exc)
-                findings.exponents[record.key] = counts
                 if i % 20 == 0:
                     progress(i, len(usable))
         except codec.LccError as exc:
@@ -285,15 +285,15 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
     if failed := failed or findings.undecoded:
         text = "Not all records decode. *Verify* finds the steps that restore."
         show_damage(text, [failed], "decoding")
-    left = [r for r in usable if r.key not in findings.exponents]
-    steps = [one for r in usable for one in findings.exponents.get(r.key, ())]
-    if any(one.counts for one in steps):
-        widgets.show(exponents_over_steps(steps), "exponents")
+    remaining = [r for r in usable if r.key not in findings.exponents]
+    histograms = [histogram for r in usable for histogram in findings.exponents.get(r.key, ())]
+    if any(histogram.counts for histogram in histograms):
+        widgets.show(exponents_over_steps(histograms), "exponents")
     else:
         st.info("No lossy value has changed in any step yet.")
-    if left:
+    if remaining:
         st.button(
-            f"Decode the other {len(left):,} of {len(usable):,} records",
+            f"Decode the other {len(remaining):,} of {len(usable):,} records",
             key="inspect-decode",
             icon=":material/play_arrow:",
             on_click=st.session_state.update,

@@ -31,14 +31,14 @@ from .watch import Watched
 from .watch_paths import linked_records
 
 NO_CHAIN = (
-    "You have opened checkpoint files, which are no chain. Export makes one of them; Tune and "
-    "Recover try them out."
+    "You have opened checkpoint files, which are no chain. Export compresses them into one; Tune "
+    "and Recover work with them."
 )
 _PATH = "inspect_path"  # in the URL
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
 _FINDINGS = "inspect-findings"  # in the session: what is known of the chain being looked at
 _ARCHIVES: weakref.WeakKeyDictionary[VisitorFolder, IO[bytes]] = weakref.WeakKeyDictionary()
-# What any session has read of a run last; others need not read it again.
+# What a session last read of a run: other sessions start from it.
 _READ: weakref.WeakKeyDictionary[Run, Findings] = weakref.WeakKeyDictionary()
 
 
@@ -46,9 +46,9 @@ _READ: weakref.WeakKeyDictionary[Run, Findings] = weakref.WeakKeyDictionary()
 class ChainSource:
     """Where a chain is.
 
-    key: identifies it. what: in words. target: its path or URL, or an open archive. folder: where
-    records may still come, None of an archive. run: whose chain it is, if it is one of this server.
-    watched: set if the server watches it.
+    key: identifies the chain. what: the chain in words. target: its path or URL, or an open
+    archive. folder: where records may still come; None for an archive. run: the run of this server
+    that writes it, if one does. watched: set if the server watches the chain.
     """
 
     key: object
@@ -64,7 +64,7 @@ class ChainSource:
         return self.folder is not None or isinstance(self.target, str)
 
     def chain(self) -> codec.Chain:
-        """As it is now. Raises ChainError, SettingsError, SourceError."""
+        """The chain as it is now. Raises ChainError, SettingsError, SourceError."""
         if self.watched is not None:
             return page_watch.chain(self.watched)
         try:
@@ -82,9 +82,9 @@ class Findings:
     """What is known of the chain being looked at, so nothing is read or decoded twice.
 
     exponents: by record. undecoded: why the first record that does not decode fails. step: the last
-    one that was rebuilt, with its key. report: what verifying found, and how many records there
-    were. follow_after: until then following new steps rests, on the clock `time.monotonic`.
-    noticed: when records were added, ns, for a URL, where nothing else tells.
+    one that was rebuilt, with its key. report: of verifying, with the number of records verified.
+    follow_after: new steps are not followed before this time of `time.monotonic`. noticed: when
+    new records were noticed, ns; needed for a URL, whose records have no time.
     """
 
     key: object
@@ -98,7 +98,7 @@ class Findings:
 
     @property
     def newest(self) -> int:
-        """When the last record came, ns, 0 if that is not known."""
+        """When the last record came, ns; 0 if unknown."""
         return max((r.stamp for r in self.catalogue.records), default=0) or self.noticed
 
 
@@ -121,7 +121,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
     page_watch.problem()
     with st.container(key="inspect-where"):
         choice = page_watch.chosen(leave)
-        otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
+        default_text = "the chain of the run on Live" if choice is None else "what is chosen above"
         is_chain = own_files.is_chain(_PATH)
         label = "Open a path or archive" + (" instead" if choice is not None else "")
         path, upload = "", None
@@ -131,22 +131,23 @@ def choose() -> ChainSource | Literal["compare"] | None:
                 path = own_files.places(
                     _PATH,
                     chains=True,
-                    placeholder=otherwise,
+                    placeholder=default_text,
                     help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
                     "process may be writing to it: nothing is locked or changed. Empty: "
-                    f"{otherwise.removeprefix('the chain of ')}.",
+                    f"{default_text.removeprefix('the chain of ')}.",
                 )
-        given = own_files.upload()
+        uploaded = own_files.upload()
         if is_chain:
-            upload = given
-        elif given is not None:
+            upload = uploaded
+        elif uploaded is not None:
             st.info(NO_CHAIN, icon=":material/draft:")
     if upload is not None:
-        place, ((name, file),) = upload
-        return ChainSource(file, f"the uploaded archive **{plain(name)}**", _archive(place, file))
+        visitor_folder, ((name, file),) = upload
+        archive = _archive(visitor_folder, file)
+        return ChainSource(file, f"the uploaded archive **{plain(name)}**", archive)
     if path:
         try:
-            return _at(path)
+            return _source_at(path)
         except SourceError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return None
@@ -154,8 +155,8 @@ def choose() -> ChainSource | Literal["compare"] | None:
         return "compare"
     if isinstance(choice, Watched):  # named by whoever started the server: all may open it
         folder, target = choice.folder, choice.target
-        archive = isinstance(target, Path) and not folder
-        key = ("watched", choice.name, _changed(Path(target)) if archive else None)
+        is_archive = isinstance(target, Path) and not folder
+        key = ("watched", choice.name, _changed(Path(target)) if is_archive else None)
         return ChainSource(key, f"**{plain(choice.name)}**", target, folder, watched=choice)
     run = session.current_run()
     if run is None:
@@ -167,9 +168,9 @@ def choose() -> ChainSource | Literal["compare"] | None:
 
 
 def _archive(place: VisitorFolder, file: Path) -> IO[bytes]:
-    """The uploaded archive, open: so that errors do not name our own path. Closed with its place.
+    """The uploaded archive as an open file, so that errors do not name the server's path.
 
-    Raises OSError.
+    It is closed when its folder is deleted. Raises OSError.
     """
     if place not in _ARCHIVES:
         opened = _ARCHIVES[place] = file.open("rb")
@@ -177,8 +178,8 @@ def _archive(place: VisitorFolder, file: Path) -> IO[bytes]:
     return _ARCHIVES[place]
 
 
-def _at(text: str) -> ChainSource:
-    """Raises SourceError for a path that a visitor of this server may not name, and for a URL."""
+def _source_at(text: str) -> ChainSource:
+    """The chain at a path. Raises SourceError for a URL or a path that visitors may not open."""
     if _URL.match(text) and not os.path.exists(text):
         raise SourceError(
             "Only a path on this server's disks can be opened here. Name a URL when you start the "
@@ -196,12 +197,12 @@ def _at(text: str) -> ChainSource:
 
 
 def leave() -> None:
-    """Make room for what is watched."""
+    """Close the path or upload, so that the page shows what is watched."""
     own_files.close(_PATH)
 
 
 def _changed(path: Path) -> int | None:
-    """When an archive changed last, ns."""
+    """When an archive last changed, ns; None if unknown."""
     try:
         return path.stat().st_ctime_ns
     except (OSError, ValueError):
@@ -209,27 +210,27 @@ def _changed(path: Path) -> int | None:
 
 
 def read(source: ChainSource) -> Findings:
-    """The chain's records; only those not known yet are read. Raises ChainError.
+    """The chain's records; only new ones are read. Raises ChainError.
 
     What was read stays known if the visitor leaves meanwhile.
     """
     findings: Findings | None = st.session_state.get(_FINDINGS)
     if findings is None or findings.key != source.key:
         findings = st.session_state[_FINDINGS] = Findings(source.key)
-        if source.run is not None and (found := _READ.get(source.run)) is not None:
-            findings.catalogue, findings.exponents = found.catalogue, dict(found.exponents)
-            findings.undecoded = found.undecoded
+        if source.run is not None and (earlier := _READ.get(source.run)) is not None:
+            findings.catalogue, findings.exponents = earlier.catalogue, dict(earlier.exponents)
+            findings.undecoded = earlier.undecoded
     chain = source.chain()
     listed = list_records(chain, source.folder)
-    known = len(findings.catalogue.records)
+    records_known = len(findings.catalogue.records)
     with progress_bar("Read {} of {} records") as progress:
         for catalogue in read_contents(chain, listed, findings.catalogue):
             findings.catalogue = catalogue
-            if len(listed) - known > AT_ONCE:
+            if len(listed) - records_known > AT_ONCE:
                 progress(len(catalogue.records), len(listed))
     if source.run is not None:
-        own = (findings.key, findings.catalogue, findings.exponents, findings.undecoded)
-        _READ[source.run] = Findings(*own)  # without the step that this session has rebuilt
-    if 0 < known < len(findings.catalogue.records):
+        shared = (findings.key, findings.catalogue, findings.exponents, findings.undecoded)
+        _READ[source.run] = Findings(*shared)  # without the step that this session has rebuilt
+    if 0 < records_known < len(findings.catalogue.records):
         findings.noticed = time.time_ns()
     return findings

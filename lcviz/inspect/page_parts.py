@@ -18,11 +18,11 @@ MOST_PROBLEMS = 20  # shown
 def progress_bar(
     text: str, run: Run | None = None, stop: str = ""
 ) -> Iterator[Callable[[int, int], None]]:
-    """A bar while something takes long; gives progress(done, total).
+    """A progress bar during long work; yields progress(done, total).
 
     Args:
         text: What is done, with two places for numbers: "Read {} of {} records".
-        run: It learns that somebody watches.
+        run: It is told that somebody watches.
         stop: Key of a button beside the bar; any click ends the script's run.
     """
     button, bar = st.empty(), st.empty()

@@ -18,16 +18,16 @@ from lcviz.ui import widgets
 from .page_open import ChainSource
 from .page_parts import progress_bar, sentence, show_damage
 
-_CHECKED = "inspect-receipt-checked"  # in the session: the last one, and what was found
+_CHECKED = "inspect-receipt-checked"  # in the session: the last check
 
 
 @dataclass(frozen=True, eq=False)
 class _Checked:
-    """key: the chain and the receipt. found: what differs, as sentences."""
+    """One check. key: of the chain and the receipt. mismatches: what differs, as sentences."""
 
     key: object
     receipt: Receipt
-    found: list[str]
+    mismatches: list[str]
 
 
 def check_receipt(source: ChainSource) -> None:
@@ -40,29 +40,29 @@ def check_receipt(source: ChainSource) -> None:
             "Upload the receipt.json of this archive. Every record is hashed, every step rebuilt, "
             "and both are compared with it."
         )
-        given: Any = st.file_uploader(
+        uploaded: Any = st.file_uploader(
             "The receipt, receipt.json",
             key="inspect_receipt",
             max_upload_size=MOST_BYTES // 2**20,
             help="It is kept for this browser tab alone. On the command line: python -m lcviz "
             "receipt receipt.json ARCHIVE.",
         )
-        if given is None:
+        if uploaded is None:
             st.session_state.pop(_CHECKED, None)
             return
         try:
-            receipt = load(given.getvalue())
+            receipt = load(uploaded.getvalue())
         except ReceiptError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return
-        key = (source.key, given.file_id)
+        key = (source.key, uploaded.file_id)
         checked = _check(source, receipt, key) or st.session_state.get(_CHECKED)
         if checked is not None and checked.key == key:
             _verdict(checked)
 
 
 def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | None:
-    """The button; compares when it is pressed."""
+    """The button, and the check when it is clicked; None unless it was."""
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
         if not st.button(
             "Check the receipt",
@@ -74,16 +74,16 @@ def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | Non
         st.session_state.pop(_CHECKED, None)
         try:
             with progress_bar("Rebuilt {} of {} steps", source.run, "stop-receipt") as progress:
-                found = list(problems(receipt, _archive(source), progress))
+                mismatches = list(problems(receipt, _archive(source), progress))
         except (codec.LccError, OSError) as exc:
             st.error(f"This cannot be checked. {sentence(exc)}", icon=":material/error:")
             return None
-    checked = st.session_state[_CHECKED] = _Checked(key, receipt, found)
+    checked = st.session_state[_CHECKED] = _Checked(key, receipt, mismatches)
     return checked
 
 
 def _archive(source: ChainSource) -> bytes:
-    """The chain as the one archive that its records make. Raises codec.LccError, OSError."""
+    """The bytes of the chain's archive. Raises codec.LccError, OSError."""
     chain = source.chain()
     if chain.nbytes > MOST_ARCHIVE:
         raise codec.ChainError(
@@ -103,13 +103,13 @@ def _archive(source: ChainSource) -> bytes:
 
 
 def _verdict(checked: _Checked) -> None:
-    receipt, found = checked.receipt, checked.found
-    if not found:
+    receipt, mismatches = checked.receipt, checked.mismatches
+    if not mismatches:
         steps, records = len(receipt["tracks"]), len(receipt["records"])
         origin = (
             "It does not say where the chain came from."
             if receipt["of"] == "archive"
-            else "What it was made from only its script can show, by making the chain again."
+            else "Only its script can show what the chain was made from, by making it again."
         )
         st.success(
             f"As the receipt says: {plural(records, 'record')}, {plural(steps, 'step')}, all "
@@ -122,4 +122,4 @@ def _verdict(checked: _Checked) -> None:
         "whoever gave you both for the archive of SHA-256 "
         f"{plain(receipt['archive']['sha256'][:64])}."
     )
-    show_damage(text, [problem[:500] for problem in found], "receipt")
+    show_damage(text, [problem[:500] for problem in mismatches], "receipt")

@@ -1,7 +1,7 @@
 """Runs named when the server was started: `streamlit run app.py -- --run PATH`.
 
-The page opens on them, follows them as they grow and compares them; they may come later. One run in
-full is shown like any other chain.
+They need not exist yet. The page opens on them, follows them as they grow, and compares them. One
+run alone is shown like any other chain.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MOST_FOREIGN = MOST_UNREADABLE = 5  # shown
 MOST_WIDTH = 240  # of a name, in pixels
 CHOICE = "inspect_watch"
 HELP = {  # of columns
-    "state": f"Growing: the last record is less than {BUSY_SECONDS} s old, or than {PATIENCE} "
-    "times the usual time between two. Quiet: older; the training has ended, pauses or hangs.",
+    "state": f"Growing: the last record is younger than {BUSY_SECONDS} s, or than {PATIENCE} times "
+    "the usual time between two. Quiet: older; the training has ended, pauses or hangs.",
     "steps": "Saved steps in the records.",
     "newest step": "By the trainer's own count.",
-    "last record": "How long ago its file came, by this machine's clock; of a URL, since it was "
-    "noticed here.",
+    "last record": "How long ago its file was written, by this machine's clock; for a URL, how "
+    "long ago it was noticed here.",
     "% of float32": "Bytes of a step against the state in float32, on average, without bases.",
     "times smaller": "All records against as many full float32 checkpoints, bases included.",
     "a step, bytes": "Of deltas and merged records, headers included, on average.",
@@ -46,7 +46,7 @@ HELP = {  # of columns
     "or as many as fit into a budget; of the whole model together, or of each tensor.",
     "coder": "How the newest record writes levels.",
 }
-COLUMNS = {  # what else is special about them
+COLUMNS = {  # widths and formats
     "state": {"width": 130},
     "kept": {"width": 165},
     "coder": {"width": 115},
@@ -54,64 +54,74 @@ COLUMNS = {  # what else is special about them
     "times smaller": st.column_config.NumberColumn(format="%.1f"),
 }
 _OPEN = "watch-open"  # in the session: the run whose name was clicked in the table
-_LANDED = "watch-landed"  # in the session: whether it has been led to what is watched
+_LANDED = "watch-landed"  # in the session: whether `land` has been called
 
 
 @st.cache_resource(show_spinner=False, max_entries=1)
 def _watch(arguments: tuple[str, ...]) -> tuple[WatchArguments, Watch | None]:
-    """The one watch of this server; prints once what is wrong or not there yet."""
-    given = parse_arguments(arguments)
-    if given.problem:
-        print(f"lcviz: {given.problem}", file=sys.stderr)
-    if not given.runs:
-        return given, None
-    watch = Watch(given.runs, session.check_may_read)
+    """The arguments and watch of this server; prints once what is wrong, or not there yet."""
+    parsed = parse_arguments(arguments)
+    if parsed.problem:
+        print(f"lcviz: {parsed.problem}", file=sys.stderr)
+    if not parsed.runs:
+        return parsed, None
+    watch = Watch(parsed.runs, session.check_may_read)
     for place in watch.missing:
         print(f"lcviz: waiting for the first record at {place}", file=sys.stderr)
-    return given, watch
+    return parsed, watch
 
 
-def _given() -> tuple[WatchArguments, Watch | None]:
+def _arguments_and_watch() -> tuple[WatchArguments, Watch | None]:
     script, *arguments = sys.argv
     return _watch(tuple(arguments)) if Path(script).name == SCRIPT else (WatchArguments(), None)
 
 
 def watch() -> Watch | None:
-    """What is watched; None if nothing is."""
-    return _given()[1]
+    """The watch of this server; None if nothing is watched."""
+    return _arguments_and_watch()[1]
 
 
 def chain(run: Watched) -> codec.Chain:
-    """Its records as they are now. Raises codec.LccError."""
-    found = watch()
-    assert found is not None, "without it there would be no run"
-    return found.chain(run)
+    """The chain of a watched run as it is now. Raises codec.LccError."""
+    return _existing_watch().chain(run)
+
+
+def _existing_watch() -> Watch:
+    """The watch of this server, where something is known to be watched."""
+    server_watch = watch()
+    assert server_watch is not None, "something is watched"
+    return server_watch
 
 
 def land(at_root: bool) -> None:
-    """Lead a session that begins at the root, with nothing in its URL, to what is watched."""
-    first = not st.session_state.get(_LANDED)
+    """Send a new session to this page if there are arguments and its URL names nothing.
+
+    at_root: whether the URL has no path.
+    """
+    new = not st.session_state.get(_LANDED)
     st.session_state[_LANDED] = True
-    if first and at_root and _given() != (WatchArguments(), None) and not st.query_params:
+    if not new or not at_root or st.query_params:
+        return
+    if _arguments_and_watch() != (WatchArguments(), None):
         st.switch_page(navigation.page("inspect"))
 
 
 def problem() -> None:
     """Say what is wrong with how the server was started."""
-    if text := _given()[0].problem:
+    if text := _arguments_and_watch()[0].problem:
         st.error(plain(text), icon=":material/error:")
 
 
 def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     """A widget for which run to look at: one of them, ALL or LIVE; None if nothing is watched."""
-    found = watch()
-    if found is None:
+    server_watch = watch()
+    if server_watch is None:
         return None
-    one = found.one
-    runs = {run.name: run for run in ([one] if one else found.runs())}
+    only_run = server_watch.only_run
+    runs = {run.name: run for run in ([only_run] if only_run else server_watch.runs())}
     name = st.selectbox(
         "Watched",
-        [*runs, LIVE] if one else [ALL, *runs, LIVE],
+        [*runs, LIVE] if only_run else [ALL, *runs, LIVE],
         key=CHOICE,
         bind="query-params",
         persist_state="session",
@@ -123,19 +133,21 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
 
 
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
-    """A button back to where the page begins. run: the watched run it shows, if it shows one."""
-    found = watch()
-    one = found.one if found else None
-    if found is None or (run is not None and one is not None and run.name == one.name):
+    """A button back to what the page shows first. run: the watched run that it shows, if any."""
+    server_watch = watch()
+    if server_watch is None:
         return
-    first = one.name if one else ALL
+    only_run = server_watch.only_run
+    first_choice = only_run.name if only_run else ALL
+    if run is not None and run.name == first_choice:
+        return
 
     def clicked() -> None:
         on_click()
-        st.session_state[CHOICE] = first
+        st.session_state[CHOICE] = first_choice
 
-    name = "All runs" if first == ALL else plain(first)
-    st.button(name, icon=":material/arrow_back:", key="watch-back", on_click=clicked)
+    label = "All runs" if first_choice == ALL else plain(first_choice)
+    st.button(label, icon=":material/arrow_back:", key="watch-back", on_click=clicked)
 
 
 def await_first(run: Watched) -> None:
@@ -152,7 +164,7 @@ def await_first(run: Watched) -> None:
 
 
 def await_again(open_chain: Callable[[], object]) -> None:
-    """Run the whole page again once a chain can be opened that could not."""
+    """Run the whole page again once the chain can be opened."""
     st.caption(f"It is tried again every {session.RESTING_POLL_SECONDS:.0f} s.")
     polled(session.RESTING_POLL_SECONDS, _look, open_chain, False)
 
@@ -168,27 +180,25 @@ def _look(open_chain: Callable[[], object], missing: bool) -> None:
 
 
 def _look_at_url(run: Watched) -> None:
-    found = watch()
-    assert found is not None, "without it there would be no run"
-    now = next((one for one in found.runs() if one.name == run.name), run)
-    if (now.reached, now.summary, now.problem) != (run.reached, run.summary, run.problem):
+    runs = _existing_watch().runs()
+    latest = next((other for other in runs if other.name == run.name), run)
+    if (latest.reached, latest.summary, latest.problem) != (run.reached, run.summary, run.problem):
         st.rerun()
 
 
 def side_by_side() -> None:
     """All runs, as they are now and while they grow."""
-    found = watch()
-    assert found is not None, "else nobody could choose this"
-    names = tuple(run.name for run in found.runs())
-    where = enumerated([f"**{plain(place)}**" for place in found.places])
+    server_watch = _existing_watch()
+    names = tuple(run.name for run in server_watch.runs())
+    where = enumerated([f"**{plain(place)}**" for place in server_watch.places])
     st.markdown(f"{plural(len(names), 'run')} at {where}.")
     if len(names) >= MOST_RUNS:
         st.caption(
-            f"Only the {MOST_RUNS} runs that changed last are shown. For others name a folder "
-            "further down."
+            f"Only the {MOST_RUNS} runs that changed last are shown. For others, name a folder "
+            "closer to them."
         )
-    pace = _pace(found.runs())
-    polled(pace, _compared, found, pace, names)
+    pace = _pace(server_watch.runs())
+    polled(pace, _compared, server_watch, pace, names)
 
 
 def _pace(runs: Sequence[Watched]) -> float:
@@ -198,10 +208,10 @@ def _pace(runs: Sequence[Watched]) -> float:
     return session.POLL_SECONDS if busy else session.RESTING_POLL_SECONDS
 
 
-def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
-    runs = found.runs()
-    changed = names != tuple(run.name for run in runs) or pace != _pace(runs)
-    if changed or st.session_state.get(CHOICE, ALL) != ALL:
+def _compared(server_watch: Watch, pace: float, names: tuple[str, ...]) -> None:
+    runs = server_watch.runs()
+    stale = names != tuple(run.name for run in runs) or pace != _pace(runs)
+    if stale or st.session_state.get(CHOICE, ALL) != ALL:
         st.rerun()
     if not runs:
         st.info(
@@ -209,7 +219,7 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
             "it, up to three levels down. New ones show up here by themselves.",
             icon=":material/hourglass_top:",
         )
-        for name in found.foreign[:MOST_FOREIGN]:
+        for name in server_watch.foreign[:MOST_FOREIGN]:
             st.warning(_not_a_chain(name), icon=":material/folder_open:")
         return
     for run in [run for run in runs if run.problem][:MOST_UNREADABLE]:
@@ -240,8 +250,8 @@ def _not_a_chain(name: str) -> str:
     """What to do with a checkpoint of another kind."""
     if name.startswith("__"):  # as DCP calls its files
         return (
-            f"{plain(name)} is part of a distributed checkpoint (DCP). Those are not shown here, "
-            "also those of codec.dcp."
+            f"{plain(name)} is part of a distributed checkpoint (DCP). Such checkpoints, those of "
+            "codec.dcp included, are not shown here."
         )
     return (
         f"{plain(name)} is a checkpoint, but not a record of a chain. *Export*, under *Files of "

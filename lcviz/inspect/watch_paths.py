@@ -21,10 +21,10 @@ from codec.inspect import Location, by_numbers, entry_of, fit_to_show
 
 USAGE = "After “streamlit run app.py --” write --run PATH, as often as you like"
 SUFFIX = ".lcc"
-DEPTH = 3  # folders below a place, the chain's own included
+DEPTH = 3  # levels of folders below a place, the chain's own included
 FOREIGN = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp")
-MOST_LOOKED = 20  # folders in a place that are searched for other checkpoints
-MOST_FOLDERS = 2000  # that are searched: a folder above all data of a machine is a mistake
+MOST_SEARCHED = 20  # folders in a place that are searched for other checkpoints
+MOST_FOLDERS = 2000  # searched for chains: a place above all data of a machine is a mistake
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*:/.*", re.DOTALL)  # may hold secrets, to its very end
 
 Target = Path | str  # a URL is text
@@ -44,8 +44,8 @@ def parse_arguments(arguments: Sequence[str]) -> WatchArguments:
     parser.add_argument("--run", nargs="+", action="extend", default=[])
     parser.add_argument("more", nargs="*")  # a path without --run can mean only that
     try:
-        found = parser.parse_args(list(arguments))
-        runs = [run.strip() for run in (*found.run, *found.more)]
+        options = parser.parse_args(list(arguments))
+        runs = [run.strip() for run in (*options.run, *options.more)]
         if not all(runs):
             parser.error("argument --run: an empty path")
     except UsageError as exc:
@@ -54,9 +54,9 @@ def parse_arguments(arguments: Sequence[str]) -> WatchArguments:
 
 
 def target_of(text: str) -> Target:
-    """A path, or text that is none: opening it says what is wrong with it.
+    """A path, or the text itself if it is a URL or names nothing: opening it says what is wrong.
 
-    For a record it is its folder, since a shell's star names all of them.
+    A record stands for its folder: a shell's star names all records of a chain.
     """
     try:
         path = Location(text).path
@@ -64,7 +64,7 @@ def target_of(text: str) -> Target:
         return text
     if isinstance(path, str):
         return text
-    with suppress(RuntimeError):  # no such user: then it is the name of a folder
+    with suppress(RuntimeError):  # ~name, but no such user: then it is the name of a folder
         path = path.expanduser()
     if "\0" in str(path):
         return path
@@ -83,17 +83,17 @@ def printed(target: Target) -> str:
 def names(target: Target, places: Sequence[Target]) -> Iterator[str]:
     """Names for a run at or below one of these places, from short to long, all printable."""
     if isinstance(target, str):
-        ways = [printed(target).rstrip("/").rpartition("/")[2], printed(target)]
+        candidates = [printed(target).rstrip("/").rpartition("/")[2], printed(target)]
     else:
-        above = [p for p in places if isinstance(p, Path) and p in target.parents]
-        ways = [str(target.relative_to(place)) for place in above]
-        ways += [target.name, str(Path(*target.parts[-2:])), str(target)]
-    for name in ways:
+        places_above = [p for p in places if isinstance(p, Path) and p in target.parents]
+        candidates = [str(target.relative_to(place)) for place in places_above]
+        candidates += [target.name, str(Path(*target.parts[-2:])), str(target)]
+    for name in candidates:
         yield "".join(c if c.isprintable() else "\ufffd" for c in name)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a directory is there, as far as can be told."""
+    """Whether the path is a directory; False if that cannot be told."""
     try:
         return path.is_dir()
     except (OSError, ValueError):  # a name that is too long, or none
@@ -101,12 +101,12 @@ def is_folder(path: Path) -> bool:
 
 
 def is_chain(folder: Path) -> bool:
-    """By its name, or because a record lies in it."""
+    """Whether a folder is a chain: by its name, or because it holds a record."""
     return folder.name.endswith(SUFFIX) or _listing(folder)[0]
 
 
 def can_be_listed(folder: Path) -> bool:
-    """Whether we may."""
+    """Whether the server may list a folder."""
     try:
         with os.scandir(folder):
             return True
@@ -116,24 +116,24 @@ def can_be_listed(folder: Path) -> bool:
 
 def foreign(place: Path) -> str:
     """The name of another kind of checkpoint in a folder or one level below; "" if none is seen."""
-    for folder in (place, *_listing(place)[1][:MOST_LOOKED]):
-        with suppress(OSError), os.scandir(folder) as items:  # not ours to read, or gone
-            for item in items:
-                if item.name.endswith(FOREIGN) and not entry_of(item.name, 0):
-                    return item.name
+    for folder in (place, *_listing(place)[1][:MOST_SEARCHED]):
+        with suppress(OSError), os.scandir(folder) as entries:  # not ours to read, or gone
+            for entry in entries:
+                if entry.name.endswith(FOREIGN) and not entry_of(entry.name, 0):
+                    return entry.name
     return ""
 
 
 def _listing(folder: Path) -> tuple[bool, list[Path]]:
-    """Whether a record lies there; if not, the folders in it, by their names."""
+    """Whether a folder holds a record; if not, the folders in it, sorted by name."""
     folders = []
     try:
-        with os.scandir(folder) as items:
-            for item in items:
-                if entry_of(item.name, 0):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry_of(entry.name, 0):
                     return True, []
-                if not item.name.startswith(".") and item.is_dir():
-                    folders.append(folder / item.name)
+                if not entry.name.startswith(".") and entry.is_dir():
+                    folders.append(folder / entry.name)
     except OSError:  # not ours to read, or gone
         return False, []
     return False, sorted(folders, key=lambda path: by_numbers(path.name))
@@ -149,10 +149,10 @@ def chains_below(place: Path) -> Iterator[Path]:
                 yield folder
             elif searched < MOST_FOLDERS:
                 searched += 1
-                is_one, inner = _listing(folder)
-                if is_one:
+                holds_record, subfolders = _listing(folder)
+                if holds_record:
                     yield folder
-                deeper += inner
+                deeper += subfolders
         level = deeper
 
 
@@ -165,8 +165,10 @@ def leads_out(path: Path, place: Path) -> bool:
 def linked_records(folder: Path) -> list[Path]:
     """The records of a chain that are links. Raises codec.ChainError."""
     try:
-        with os.scandir(folder) as items:
-            found = [item.name for item in items if entry_of(item.name, 0) and item.is_symlink()]
+        with os.scandir(folder) as entries:
+            names = [
+                entry.name for entry in entries if entry_of(entry.name, 0) and entry.is_symlink()
+            ]
     except OSError as exc:
         raise codec.ChainError(f"{folder}: cannot be listed: {exc}") from exc
-    return [folder / name for name in found]
+    return [folder / name for name in names]

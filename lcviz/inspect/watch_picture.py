@@ -1,4 +1,4 @@
-"""Several chains side by side as they grow: what each record takes, and what that comes to."""
+"""Several chains side by side as they grow: bytes of each record, and their sum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_POINTS = 2000  # of all lines together: they are sent at every tick
 NAME_LENGTH = 30
 HEIGHT = 300  # CSS pixels
 WIDTH_OF_LETTER = 7  # CSS pixels
-MANY_TIMES = 20  # from this ratio of shares on the axis is logarithmic
+MANY_TIMES = 20  # largest ÷ smallest share from which the axis is logarithmic
 MEASURES = {
     "share": "A step, % of float32",
     "bytes": "Bytes so far",
@@ -47,33 +47,37 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
 
     measure: one of MEASURES.
     """
-    drawn = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
-    if not drawn:
+    run_lines = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
+    if not run_lines:
         return None
-    if len(drawn) > MOST_LINES:  # those that grow now are among them
-        drawn = sorted(drawn, key=lambda one: one[0].summary.stamp if one[0].summary else 0)
-        drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
-    first, last = (end(x for _, line in drawn for x, _ in line) for end in (min, max))
-    low, high = (end(y for _, line in drawn for _, y in line) for end in (min, max))
+    if len(run_lines) > MOST_LINES:  # then those with the newest records
+        run_lines = sorted(
+            run_lines, key=lambda pair: pair[0].summary.stamp if pair[0].summary else 0
+        )
+        run_lines = sorted(run_lines[-MOST_LINES:], key=lambda pair: pair[0].number)
+    first, last = (end(x for _, line in run_lines for x, _ in line) for end in (min, max))
+    low, high = (end(y for _, line in run_lines for _, y in line) for end in (min, max))
     about, unit = _ABOUT[measure], 1.0
     if measure == "bytes":
-        name, unit = next((one for one in _UNITS.items() if high >= one[1]), ("bytes", 1.0))
-        about = f"{name} {about}"
+        units = ((name, size) for name, size in _UNITS.items() if high >= size)
+        unit_name, unit = next(units, ("bytes", 1.0))
+        about = f"{unit_name} {about}"
     log = measure == "share" and 0 < MANY_TIMES * low < high
     if log:
         about += " · log scale"
-    most = max(MOST_POINTS // len(drawn), 2)
-    labels = [shortened(run.name, NAME_LENGTH) for run, _ in drawn]
+    most_points = max(MOST_POINTS // len(run_lines), 2)
+    labels = [shortened(run.name, NAME_LENGTH) for run, _ in run_lines]
     if len(set(labels)) < len(labels):  # only their beginnings tell them apart
-        labels = [run.name for run, _ in drawn]
+        labels = [run.name for run, _ in run_lines]
     lines = [
-        _drawn(run, label, thinned(line, most), unit) for label, (run, line) in zip(labels, drawn)
+        _line_data(run, label, thinned(line, most_points), unit)
+        for label, (run, line) in zip(labels, run_lines)
     ]
     return Picture(
         "curves",
         MEASURES[measure],
         about,
-        _sentence([run for run, _ in drawn], runs, measure),
+        _sentence([run for run, _ in run_lines], runs, measure),
         {
             "lines": lines,
             "marks": [
@@ -86,14 +90,14 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
             "right": 14 + WIDTH_OF_LETTER * max(map(len, labels)),
             "clickable": False,
         },
-        partial(_table, drawn, measure),
+        partial(_table, run_lines, measure),
     )
 
 
-def _drawn(
+def _line_data(
     run: Watched, label: str, line: Sequence[tuple[int, float]], unit: float
 ) -> dict[str, Any]:
-    """A line as the picture draws it. unit: what its values are divided by."""
+    """A line for the picture. unit: its values are divided by it."""
     return {
         "name": run.name,
         "label": label,
@@ -107,31 +111,31 @@ def _drawn(
 
 def _line(run: Watched, measure: str) -> Line:
     points = run.summary.points if run.summary else ()
-    found = ((p.step, _VALUES[measure](p)) for p in points)
-    return [(step, value) for step, value in found if value is not None]
+    values = ((p.step, _VALUES[measure](p)) for p in points)
+    return [(step, value) for step, value in values if value is not None]
 
 
-def _table(drawn: Sequence[tuple[Watched, Line]], measure: str) -> pd.DataFrame:
-    rows = [(run.name, step, value) for run, line in drawn for step, value in line]
+def _table(run_lines: Sequence[tuple[Watched, Line]], measure: str) -> pd.DataFrame:
+    rows = [(run.name, step, value) for run, line in run_lines for step, value in line]
     return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
 
 
-def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -> str:
-    known = [(run.name, run.summary) for run in drawn if run.summary is not None]
+def _sentence(drawn_runs: Sequence[Watched], runs: Sequence[Watched], measure: str) -> str:
+    summaries = [(run.name, run.summary) for run in drawn_runs if run.summary is not None]
     if measure == "share":
-        shares = sorted((summary.share or 0.0, name) for name, summary in known)
+        shares = sorted((summary.share or 0.0, name) for name, summary in summaries)
         (low, least), (high, most) = shares[0], shares[-1]
         text = f"On average a step takes {percent_text(low)} of float32 in {least}"
         if least != most:
             text += f" and {percent_text(high)} in {most}"
         text += "."
     else:
-        steps = plural(sum(len(s.steps) for _, s in known), "step")
-        nbytes, full = (sum(n) for n in zip(*((s.nbytes, s.full_nbytes) for _, s in known)))
+        steps = plural(sum(len(s.steps) for _, s in summaries), "step")
+        nbytes, full = (sum(n) for n in zip(*((s.nbytes, s.full_nbytes) for _, s in summaries)))
         text = (
-            f"{steps} of {plural(len(known), 'run')} in {nbytes_text(nbytes)} instead of "
+            f"{steps} of {plural(len(summaries), 'run')} in {nbytes_text(nbytes)} instead of "
             f"{nbytes_text(full)}, bases included."
         )
-    if len(drawn) == MOST_LINES < len(runs):
-        text += f" Drawn are the {MOST_LINES} runs with the newest records."
+    if len(drawn_runs) == MOST_LINES < len(runs):
+        text += f" Only the {MOST_LINES} runs with the newest records are drawn."
     return text

@@ -13,8 +13,8 @@ from lcviz.ui.coding_form import CODERS, SCOPES
 
 from .watch import Watched
 
-LEAST_GAP = 0.05  # seconds: below that, records were copied
-SKEW = 5.0  # seconds that a file server's clock may be ahead without a word
+LEAST_GAP = 0.05  # seconds between records: if they came faster, they were copied
+SKEW = 5.0  # seconds that a file server's clock may be ahead without being mentioned
 BUSY_SECONDS = 60  # any training may pause this long between two records
 PATIENCE = 3  # a training is quiet after this many times its usual gap
 
@@ -55,16 +55,16 @@ def _state(run: Watched, now: float) -> str:
 
 
 def _kept(summary: Summary) -> str | None:
-    """What the newest record keeps, and whether others were written otherwise."""
+    """What the newest record keeps, and how many other settings there were before."""
     if not summary.codings:
         return None
-    keep, others = summary.codings[-1], len(summary.codings) - 1
-    text = f"{kept_text(keep)}, {SCOPES[keep.scope]}"
-    return f"{text}, {others} other before" if others else text
+    coding, earlier = summary.codings[-1], len(summary.codings) - 1
+    text = f"{kept_text(coding)}, {SCOPES[coding.scope]}"
+    return f"{text}, {earlier} other before" if earlier else text
 
 
 def _grows(seconds: float, gap: float | None) -> bool:
-    """Whether so many seconds without a record are usual. gap: as in `Summary`."""
+    """Whether this many seconds without a record are usual. gap: as in `Summary`."""
     return seconds < max(BUSY_SECONDS, PATIENCE * (gap or 0))
 
 

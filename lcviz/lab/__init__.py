@@ -17,13 +17,14 @@ What is measured on one delta:
 What is measured on a whole training:
 
     workload        what the lab trains
-    series          its states, or checkpoints of a visitor's own
+    series          its states, or a user's own checkpoints
     dry_run         a chain that is encoded and counted, but not written
-    frontier        bytes against distance, while it trains
+    frontier        bytes against distance, during a training
     overhead        seconds that saving costs
     recovery/       what a crash costs
     tuner/          which setting to use
     experiments/    the commands of `python -m lcviz`
 
-Used by all: measures (distance, rework), intervals (means), progress.
+Used by all: measures (distance, rework), intervals (means), progress, machine (this computer),
+markdown (tables).
 """

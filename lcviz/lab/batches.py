@@ -1,4 +1,4 @@
-"""Takes apart batches of an optimizer's moments: one code table, but levels for each tensor."""
+"""Batches of an optimizer's moments, taken apart: one code table, but levels for each tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def by_levels(
 
     Args:
         group: The alphabet.
-        column: The step whose levels are wanted, in merged deltas; None for a plain delta.
+        column: Of merged deltas, the step whose levels to take; None for a plain delta.
     """
     e = group.encoded
     codes = codec.decode(e).codes.reshape(-1)
@@ -38,7 +38,7 @@ def by_levels(
 
 
 def apart(group: Group) -> list[Group]:
-    """The alphabet itself, or each tensor of a batch as it would be coded alone."""
+    """The alphabet alone, or each tensor of a batch as an alphabet that is coded alone."""
     if not group.encoded.is_batch:
         return [group]
     groups = []
@@ -50,7 +50,7 @@ def apart(group: Group) -> list[Group]:
 
 
 def meaning_of(group: Group, code: int, column: int | None = None) -> float | str:
-    """The level of a code, or in a batch a text. column: see `by_levels`."""
+    """The level of a code; in a batch, which has many, a text. column: see `by_levels`."""
     e = group.encoded
     if not e.is_batch:
         return float(e.levels[code] if column is None else e.levels[code, column])
@@ -58,9 +58,9 @@ def meaning_of(group: Group, code: int, column: int | None = None) -> float | st
 
 
 def alphabet_text(group: Group) -> str:
-    """What a page calls an alphabet: its tensor's name, or how many tensors and of which kind."""
-    first, *others = group.tensors
-    if not others:
+    """An alphabet's name on pages: its tensor, or how many tensors and of which kind."""
+    first, *more = group.tensors
+    if not more:
         return first.name
     kind = f" of {first.family.partition(' ')[2]}" if group.encoded.is_batch else ""
     return f"{len(group.tensors):,} tensors{kind}"

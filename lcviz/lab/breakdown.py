@@ -1,4 +1,4 @@
-"""What each stage saves: E, P and H, then run-length coding, and the entropy that bounds H.
+"""What each stage saves: E, P and H, then run-length coding; and the entropy that bounds H.
 
 Counted as in the paper: E is a fixed-length index, ⌈log2 k⌉ bits for k symbols; P is x bits; H is
 the measured stream with its table and levels (Chen, Liu, Ren, Jin, ICML 2020). A record's header is
@@ -24,10 +24,10 @@ from .sizes import huffman_nbytes, runlength_nbytes
 class Stages:
     """One checkpoint's bytes after each stage.
 
-    bits: x, None for the exponent stage alone. n: elements, those of tensors with NaN or infinity
-    among them: these are stored whole, and counted so in every stage. symbols: before promotion,
-    zero among them if it occurs, of all alphabets. e: fixed-length indices and a level for each
-    bucket. ep: the same of what is promoted; with bits None as e. huffman, runlength: with new code
+    bits: x, None for the exponent stage alone. n: elements. They include tensors with NaN or
+    infinity, which are stored whole and counted so in every stage. symbols: of all alphabets before
+    promotion, zero included if it occurs. e: bytes of fixed-length indices and of a level for each
+    bucket. ep: the same after promotion; with bits None as e. huffman, runlength: with new code
     tables. entropy: Shannon's bound for codes of single values, without tables and levels.
     """
 
@@ -42,52 +42,52 @@ class Stages:
     entropy: float
 
     def saved(self, nbytes: float) -> float:
-        """The share of the float32 bytes that is not needed any more."""
+        """The share of the float32 bytes that is saved."""
         return 1 - nbytes / (4 * self.n)
 
 
 def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
-    """Every checkpoint of a series but the first, which is stored whole.
+    """The stages of every checkpoint of a series but the first, which is stored whole.
 
     Raises codec.LccError, SettingsError among them if nothing can be quantized.
     """
-    found = False
-    for moment, tracker in tracked(series, coding):
-        step = tracker.prepare_arrays(moment.arrays)
-        alphabets, codes = dissect(changes(moment.arrays, tracker.state, step), step)
+    is_quantized = False
+    for state, tracker in tracked(series, coding):
+        step = tracker.prepare_arrays(state.arrays)
+        alphabets, codes = dissect(changes(state.arrays, tracker.state, step), step)
         if alphabets:
-            found = True
-            whole = sum(moment.arrays[name].size for name in step.non_finite)
+            is_quantized = True
+            non_finite = sum(state.arrays[name].size for name in step.non_finite)
             runs = (
-                runlength_nbytes(own, a.buckets.keeping(a.kept), uniform=a.uniform)
-                for a, own in zip(alphabets, codes, strict=True)
+                runlength_nbytes(exponent_codes, a.buckets.keeping(a.n_kept), uniform=a.uniform)
+                for a, exponent_codes in zip(alphabets, codes, strict=True)
             )
             yield Stages(
-                moment.step,
+                state.step,
                 coding.bits,
-                whole + sum(a.n for a in alphabets),
+                non_finite + sum(a.n for a in alphabets),
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
-                4 * whole + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
-                4 * whole + sum(_fixed(a, a.kept, coding.bits) for a in alphabets),
-                4 * whole + sum(_huffman(a) for a in alphabets),
-                4 * whole + sum(runs),
-                4 * whole + sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
+                4 * non_finite + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
+                4 * non_finite + sum(_fixed(a, a.n_kept, coding.bits) for a in alphabets),
+                4 * non_finite + sum(_huffman(a) for a in alphabets),
+                4 * non_finite + sum(runs),
+                4 * non_finite + sum(huffman.entropy(a.counts(a.n_kept)) for a in alphabets) / 8,
             )
         tracker.commit(step)
-    if not found:
+    if not is_quantized:
         raise SettingsError("nothing here can be quantized: every change holds NaN or infinity")
 
 
 def _huffman(alphabet: Alphabet) -> int:
-    counts = alphabet.counts(alphabet.kept)
+    counts = alphabet.counts(alphabet.n_kept)
     return huffman_nbytes(counts, 1 if alphabet.uniform else None)
 
 
-def _symbols(alphabet: Alphabet, kept: int) -> int:
-    return int((alphabet.counts(kept) > 0).sum())
+def _symbols(alphabet: Alphabet, n_kept: int) -> int:
+    return int((alphabet.counts(n_kept) > 0).sum())
 
 
-def _fixed(alphabet: Alphabet, kept: int, bits: int | None) -> float:
-    """Bytes of indices of x bits, or as many as are needed, and of levels."""
-    width = math.ceil(math.log2(max(_symbols(alphabet, kept), 1))) if bits is None else bits
-    return alphabet.n * width / 8 + 4 * kept
+def _fixed(alphabet: Alphabet, n_kept: int, bits: int | None) -> float:
+    """Bytes of the levels and of indices of x bits; with bits None, of as few as possible."""
+    width = math.ceil(math.log2(max(_symbols(alphabet, n_kept), 1))) if bits is None else bits
+    return alphabet.n * width / 8 + 4 * n_kept

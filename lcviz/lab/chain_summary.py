@@ -1,4 +1,4 @@
-"""A chain in numbers, from its records' heads or contents."""
+"""A chain in numbers, from the heads or the contents of its records."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from codec.inspect import is_past
 
 from .records import RecordFacts
 
-NEWEST = 20  # records that the pace is judged by
+NEWEST = 20  # records whose pace is measured
 
 
 @dataclass(frozen=True)
 class Point:
     """A chain up to one of its records.
 
-    share: bytes of the record against its steps in float32, None of a base. nbytes: of all records
-    so far. full_nbytes: of as many full float32 checkpoints.
+    share: bytes of the record over those of its steps in float32; None for a base. nbytes: of all
+    records so far. full_nbytes: of as many full float32 checkpoints.
     """
 
     step: int
@@ -33,15 +33,14 @@ class Point:
 class Summary:
     """A chain in numbers.
 
-    steps: those in any record, rising. reached: those that records lead to without a gap (contents
-    only). kinds: kind -> records. stamp: when the last record came, ns, 0 if unknown. gap: median
-    seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
-    the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
-    delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
-    many steps. codings: the settings, the newest last. behind: see `RecordFacts`; of the newest
-    record, None if unknown. moments: see `RecordFacts`, of the newest
-    base. tables, again: as in `RecordFacts`, summed.
-    points: one for each record that leads further.
+    steps: in any record, rising. reached: steps that records lead to without a gap (contents only).
+    kinds: kind -> number of records. stamp: when the last record was written, ns, 0 if unknown.
+    gap: median seconds between the newest records, None if unknown. nbytes, base_nbytes: of all
+    records, and of the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of
+    one. delta_nbytes, delta_full, delta_steps: of deltas and merged records: their bytes, the
+    float32 bytes of their steps, and the number of these steps. codings: the settings, the newest
+    last. behind: of the newest record, None if unknown; moments: of the newest base; tables,
+    tables_reused: sums; see `RecordFacts`. points: one for each record that leads to a newer step.
     """
 
     steps: tuple[int, ...]
@@ -60,7 +59,7 @@ class Summary:
     behind: float | None
     moments: str
     tables: int
-    again: int
+    tables_reused: int
     problems: tuple[str, ...]
     points: tuple[Point, ...]
 
@@ -71,12 +70,12 @@ class Summary:
 
     @property
     def times(self) -> float | None:
-        """How many times smaller than full checkpoints."""
+        """How many times smaller the chain is than full checkpoints."""
         return self.full_nbytes / self.nbytes if self.nbytes and self.full_nbytes else None
 
     @property
     def share(self) -> float | None:
-        """Bytes of a delta against float32, on average."""
+        """Bytes of a delta as a share of float32, on average."""
         return self.delta_nbytes / self.delta_full if self.delta_full else None
 
     @property
@@ -86,7 +85,7 @@ class Summary:
 
 
 def summarize(facts: Sequence[RecordFacts]) -> Summary:
-    """A chain in numbers. facts: in reading order; damaged records count only as bytes on disk."""
+    """A chain in numbers. facts: in reading order; of damaged records only the bytes count."""
     step: int | None = None
     full = nbytes = full_nbytes = delta_nbytes = delta_full = delta_steps = 0
     points = []
@@ -100,24 +99,24 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         step, behind = e.step, f.behind
         if e.kind == "base" or f.full_nbytes:  # heads of deltas lack it
             full = f.full_nbytes
-        here, share = full * len(f.steps), None
-        full_nbytes += here
+        full_of_record, share = full * len(f.steps), None
+        full_nbytes += full_of_record
         if f.coding is not None:
             delta_nbytes += e.nbytes
-            delta_full += here
+            delta_full += full_of_record
             delta_steps += len(f.steps)
             codings.pop(f.coding, None)
             codings[f.coding] = None
-            share = e.nbytes / here if here else None
+            share = e.nbytes / full_of_record if full_of_record else None
         points.append(Point(e.step, share, nbytes, full_nbytes))
     stamps = sorted(f.stamp for f in facts if f.stamp)
     gaps = [(b - a) / 1e9 for a, b in pairwise(stamps[-NEWEST:])]
-    every = [f.entry.kind for f in facts]
+    kinds = [f.entry.kind for f in facts]
     problems = [f.problem for f in facts if f.problem]
     return Summary(
         steps=tuple(sorted({s for f in facts for s in f.steps})),
         reached=tuple(sorted({s for f in facts if f.reached and not f.aside for s in f.steps})),
-        kinds={kind: every.count(kind) for kind in dict.fromkeys(every)},
+        kinds={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)},
         stamp=stamps[-1] if stamps else 0,
         gap=median(gaps) if gaps else None,
         nbytes=nbytes,
@@ -131,21 +130,21 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         behind=behind,
         moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),
         tables=sum(f.tables for f in facts),
-        again=sum(f.again for f in facts),
+        tables_reused=sum(f.tables_reused for f in facts),
         problems=(*problems, *_lost_before_base(facts)),
         points=tuple(points),
     )
 
 
 def _lost_before_base(facts: Sequence[RecordFacts]) -> list[str]:
-    """A sentence if records are missing before the newest base.
+    """A sentence if the record before the newest base is missing.
 
-    Before older bases an interrupted compaction may have removed them.
+    Before older bases, an interrupted compaction may have removed records.
     """
     bases = [i for i, f in enumerate(facts) if f.entry.kind == "base" and not f.problem]
     if not bases or not bases[-1] or facts[bases[-1] - 1].problem:
         return []
-    base, known = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
-    if base.parent is None or known & {base.parent, base.replaces} - {None}:
+    base, identities = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
+    if base.parent is None or identities & {base.parent, base.replaces} - {None}:
         return []
     return [f"{base.entry.name}: the record before it, digest {base.parent}, is missing"]

@@ -1,6 +1,6 @@
 """Code words: the first ones of a stream, and how often each occurs in the whole stream.
 
-An arithmetic code has no words: instead, the bits that each change takes.
+An arithmetic code has no words; instead, each change takes a share of the bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from codec import Encoded
 from codec.errors import StreamError
 from codec.inspect import element_bits, huffman, runlength
 
-LONGEST = 64  # bits: a word has 15 at most, a class 7, a symbol 9, a run 19
+LONGEST = 64  # bits, more than one word takes: 15, its class 7, symbol 9, run 19 at most
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class CodeWord:
 
     word: its bits, first bit first. rest: the bits after it: extra bits of a run; after an escape
     the class, the symbol and extra bits. run: zeros before the value. at: index of the value in the
-    alphabet. code: of the value; 0 only where every value has a word of its own. share: the bits
-    that the value and the zeros before it take of an arithmetic code, which has no word and rest.
+    alphabet. code: of the value; 0 only where every value has a word of its own. share: in an
+    arithmetic code, which has no word and no rest, the bits of the value and the zeros before it.
     """
 
     word: str
@@ -37,10 +37,10 @@ class CodeWord:
 
 
 def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
-    """The first words of the first stream, at most ``most``; none if no bits are needed.
+    """The first ``most`` words of the first stream, or fewer; none if no bits are needed.
 
-    Of an arithmetic code the first shares; its payload must be whole. Raises StreamError if the
-    bits end within a word or are no words.
+    An arithmetic code, whose payload must be whole, gives its first shares instead. Raises
+    StreamError if the bits end within a word or are not code words.
     """
     if e.arithmetic:
         return _first_shares(e, most)
@@ -57,17 +57,17 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
         nonlocal position
         position += n
         if position > len(bits):
-            left = len(bits) - position + n
-            raise StreamError(f"{n} more bits, only {left} left")
+            bits_left = len(bits) - position + n
+            raise StreamError(f"{n} more bits, only {bits_left} left")
         return bits[position - n : position]
 
     def number(n: int) -> int:
         """The next bits as a number, lowest bit first."""
         return int(take(n)[::-1] or "0", 2)
 
-    found: list[CodeWord] = []
+    words: list[CodeWord] = []
     at = 0
-    while len(found) < most and position < len(bits):
+    while len(words) < most and position < len(bits):
         begin = position
         word = take(1)
         while word not in token_of:
@@ -88,9 +88,9 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
             code = symbol + 1
             run = int(runlength.FIRST_RUN[kind]) + number(int(runlength.EXTRA_BITS[kind]))
         at += run
-        found.append(CodeWord(word, bits[begin:position], run, at, code))
+        words.append(CodeWord(word, bits[begin:position], run, at, code))
         at += 1
-    return tuple(found)
+    return tuple(words)
 
 
 def _first_shares(e: Encoded, most: int) -> tuple[CodeWord, ...]:
@@ -110,8 +110,8 @@ class CountedWord:
     """One code word of a table that occurs.
 
     word: its bits. first, last: the shortest and the longest run of zeros before the value; both 0
-    where values have words of their own. code: of the value, None of the escape, which stands for
-    rare runs and values. count: occurrences. nbits: of all of them, with the bits after them.
+    where values have words of their own. code: of the value; None for the escape, which stands for
+    rare runs and values. count: occurrences. nbits: of all occurrences, with the bits after each.
     """
 
     word: str
@@ -123,7 +123,7 @@ class CountedWord:
 
 
 def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[CountedWord, ...]:
-    """Each word that occurs, the one that takes most bits first. codes: (n,), decoded."""
+    """Each word that occurs, sorted by its bits in all, most first. codes: (n,), decoded."""
     if e.table is None:
         return ()
     words, classes = huffman.code_words(e.table.lengths), e.table.classes
@@ -133,7 +133,7 @@ def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[Count
         _, tokens, nbits = tokens_of(e, codes)
     counts = np.bincount(tokens, minlength=len(words))
     sums = np.bincount(tokens, nbits, minlength=len(words)).astype(np.int64)
-    found = []
+    occurring = []
     for token in np.flatnonzero(counts).tolist():
         first = last = 0
         code: int | None = token
@@ -143,17 +143,17 @@ def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[Count
             first = int(runlength.FIRST_RUN[kind]) if token else 0
             last = first + 2 ** int(runlength.EXTRA_BITS[kind]) - 1 if token else 0
         word = CountedWord(words[token], first, last, code, int(counts[token]), int(sums[token]))
-        found.append(word)
-    return tuple(sorted(found, key=lambda word: (-word.nbits, word.word)))
+        occurring.append(word)
+    return tuple(sorted(occurring, key=lambda word: (-word.nbits, word.word)))
 
 
 def tokens_of(
     e: Encoded, codes: NDArray[np.unsignedinteger]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of every run of zeros with the value after it: where it ends, its token, its bits.
+    """Where each run of zeros ends, its token and its bits, with the value after it.
 
     Args:
-        e: Its table is one of runs.
+        e: Must have a table of runs.
         codes: (n,), decoded.
 
     Returns:
@@ -168,7 +168,9 @@ def tokens_of(
     escape = int(e.table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
     symbols = codes[at].astype(np.int64) - 1
     tokens = 1 + symbols * e.table.classes + kinds
-    known = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
-    own = np.where(known, e.table.lengths[np.where(known, tokens, 0)], 0).astype(np.int64)
-    nbits = np.where(own > 0, own, escape) + runlength.EXTRA_BITS[kinds]
-    return at, np.where(own > 0, tokens, 0), nbits.astype(np.int64)
+    has_token = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
+    word_bits = np.where(has_token, e.table.lengths[np.where(has_token, tokens, 0)], 0).astype(
+        np.int64
+    )
+    nbits = np.where(word_bits > 0, word_bits, escape) + runlength.EXTRA_BITS[kinds]
+    return at, np.where(word_bits > 0, tokens, 0), nbits.astype(np.int64)

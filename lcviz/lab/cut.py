@@ -1,4 +1,4 @@
-"""A delta with its largest buckets alone, however many: what is left, and what it takes."""
+"""A delta of which only the largest buckets are kept, and the bytes that these take."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .sizes import coded_nbytes
 class Cut:
     """A delta of which only the largest buckets are kept.
 
-    kept: how many of each alphabet. encoded: each alphabet of these, with a new code table.
+    bucket_counts: how many are kept of each alphabet. encoded: each alphabet with these buckets
+    and a new code table.
     """
 
-    kept: tuple[int, ...]
+    bucket_counts: tuple[int, ...]
     encoded: tuple[codec.Encoded, ...]
 
     @property
@@ -35,16 +36,21 @@ def cut(alphabets: Sequence[Alphabet], codes: Sequence[Codes], most: int, coder:
 
     Args:
         alphabets: In exponent buckets.
-        codes: Of the exponent stage, one array for each.
-        most: Buckets; 0 for none.
-        coder: Its name.
+        codes: Of the exponent stage, one array for each alphabet.
+        most: Number of buckets, 0 or more.
+        coder: Name of the coder.
     """
-    kept = tuple(min(most, len(a.buckets)) for a in alphabets)
-    encoded = [_encoded(a, own, k, coder) for a, own, k in zip(alphabets, codes, kept)]
-    return Cut(kept, tuple(encoded))
+    bucket_counts = tuple(min(most, len(a.buckets)) for a in alphabets)
+    encoded = [
+        _encoded(a, exponent_codes, k, coder)
+        for a, exponent_codes, k in zip(alphabets, codes, bucket_counts)
+    ]
+    return Cut(bucket_counts, tuple(encoded))
 
 
-def _encoded(alphabet: Alphabet, codes: Codes, kept: int, coder: str) -> codec.Encoded:
-    buckets = alphabet.buckets.keeping(kept)
-    own = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
-    return codec.encode(codec.Quantized(own, buckets.levels, codes.shape, None, buckets), coder)
+def _encoded(alphabet: Alphabet, codes: Codes, n_kept: int, coder: str) -> codec.Encoded:
+    buckets = alphabet.buckets.keeping(n_kept)
+    kept_codes = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
+    return codec.encode(
+        codec.Quantized(kept_codes, buckets.levels, codes.shape, None, buckets), coder
+    )

@@ -1,4 +1,4 @@
-"""What other settings would have saved: a chain that is encoded and counted, but not written.
+"""A chain that is encoded and counted, but not written: what other settings would have saved.
 
 Bytes, levels and track are those of `codec.Checkpointer` for the same states: a budget also pays
 for the header, and code tables are reused.
@@ -27,9 +27,9 @@ class DryRun:
 
     Args:
         coding: The codec's settings.
-        layout: of every state.
-        base: the state that the chain begins with, stored exactly, name -> array; it is copied.
-        values: what of it is no tensor, see `codec.state.tree`.
+        layout: Of every state.
+        base: The state that the chain begins with, stored exactly, name -> array; it is copied.
+        values: Its values that are not tensors, see `codec.state.tree`.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class DryRun:
         return self._tracker.state
 
     def prepare(self, step: int, arrays: Arrays, values: Sequence[str] = ()) -> Delta:
-        """The delta from the track to a state; the track stays where it is. Raises codec.LccError.
+        """The delta from the track to a state; the track does not change. Raises codec.LccError.
 
         values: as many as the base's.
         """
         return self._encoder.encode(self._tracker, Place(step), arrays, values)
 
     def commit(self, delta: Delta) -> None:
-        """Go on from a delta that `prepare` returned last."""
+        """Apply the delta that `prepare` returned last to the track."""
         self._tracker.commit(delta)
 
 

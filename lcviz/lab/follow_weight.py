@@ -47,10 +47,10 @@ class Weight:
 class WeightCode:
     """The bits that encode a weight.
 
-    word: the code word, "" if no bits are needed. extra_bits: those that follow it. run: zeros
-    before the word's value; None where every value has a word of its own. zero: which of these
-    zeros the weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
-    arithmetic: whether it is a part of an arithmetic code, which has no words.
+    word: the code word, "" if no bits are needed. extra_bits: number of bits that follow it. run:
+    zeros before the word's value; None where every value has a word of its own. zero: which of
+    these zeros the weight is, from 1; 0 if it is the value. escaped: whether the word is the
+    escape's. arithmetic: whether the weight is part of an arithmetic code, which has no words.
     """
 
     word: str
@@ -65,10 +65,10 @@ class WeightCode:
 class Followed:
     """One weight in one step.
 
-    track: ũ before it. live: u. delta: live - track, float32. bucket: None if delta is 0. kept:
-    whether the bucket was promoted. level: what delta became. code: None without a
-    word: a zero after the last value of a stream. restored: ũ
-    after it. exact: stored as it is; delta is not coded, and bucket and code are None.
+    track: ũ before the step. live: u. delta: live - track, float32. bucket: None if delta is 0.
+    promoted: whether its bucket was kept. level: what delta became. code: None for a zero after
+    the last value of a stream, which has no word. restored: ũ after the step. exact: whether the
+    weight is stored as it is: delta is not coded, and bucket and code are None.
     """
 
     step: int
@@ -78,7 +78,7 @@ class Followed:
     live: float
     delta: float
     bucket: Bucket | None
-    kept: bool
+    promoted: bool
     level: float
     code: WeightCode | None
     restored: float
@@ -96,70 +96,70 @@ def follow(
     """Look up one weight in one step.
 
     Args:
-        weight: which one.
-        step: the number of the step.
-        before: the track before the step, empty for a base.
-        live: the model.
-        alphabets: of the step's delta.
-        codes: from `dissect`.
+        weight: Its tensor and index.
+        step: The number of the step.
+        before: The track before the step, empty for a base.
+        live: The model.
+        alphabets: Of the step's delta.
+        codes: From `dissect`.
 
     Raises:
-        KeyError: if there is no such tensor.
-        IndexError: if the tensor has no such element.
+        KeyError: There is no such tensor.
+        IndexError: The tensor has no such element.
     """
     shape = live[weight.tensor].shape
     if not weight.is_in(live):
         raise IndexError(f"{weight.tensor} has {live[weight.tensor].size} elements")
     u = np.float32(weight.of(live))
-    was = np.float32(weight.of(before)) if before else np.float32(0)
-    delta, value = u - was, float(u)
-    change = float(was), value, float(delta)
+    track_value = np.float32(weight.of(before)) if before else np.float32(0)
+    delta, value = u - track_value, float(u)
+    change = float(track_value), value, float(delta)
     at = next((i for i, a in enumerate(alphabets) if weight.tensor in a.names), None)
     if at is None:
         return Followed(step, weight, shape, *change, None, True, value, None, value, exact=True)
     alphabet = alphabets[at]
     earlier = alphabet.names[: alphabet.names.index(weight.tensor)]
     element = sum(live[name].size for name in earlier) + weight.index
-    own = int(codes[at][element])
-    bucket = alphabet.buckets[own - 1] if own else None
-    kept = bucket is not None and bucket.level > 0
-    level = np.float32(bucket.representative) if bucket is not None and kept else np.float32(0)
+    bucket_code = int(codes[at][element])
+    bucket = alphabet.buckets[bucket_code - 1] if bucket_code else None
+    promoted = bucket is not None and bucket.level > 0
+    level = np.float32(bucket.representative) if bucket is not None and promoted else np.float32(0)
     code = weight_code(alphabet, codes[at], element)
-    restored = float(was + level)
-    return Followed(step, weight, shape, *change, bucket, kept, float(level), code, restored)
+    restored = float(track_value + level)
+    return Followed(step, weight, shape, *change, bucket, promoted, float(level), code, restored)
 
 
 def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
     """The bits that encode element ``at`` of an alphabet, if any.
 
-    codes: (n,), of the exponent stage; those above the kept ones count as zeros.
+    codes: (n,), of the exponent stage; codes of buckets that are not kept count as zeros.
     """
-    table, kept = alphabet.table, alphabet.kept
+    table, n_kept = alphabet.table, alphabet.n_kept
     if table is None:
         return WeightCode("", arithmetic=alphabet.encoded.arithmetic)
     if table.classes == 1:
-        own = int(codes[at])
-        return WeightCode(huffman.code_words(table.lengths)[own if own <= kept else 0])
+        code = int(codes[at])
+        return WeightCode(huffman.code_words(table.lengths)[code if code <= n_kept else 0])
     begin = at // alphabet.encoded.stream_elements * alphabet.encoded.stream_elements
     stream = codes[begin : begin + alphabet.encoded.stream_elements]
-    values = np.flatnonzero((stream > 0) & (stream <= kept))
+    values = np.flatnonzero((stream > 0) & (stream <= n_kept))
     nth = int(np.searchsorted(values, at - begin))
     if nth == values.size:
         return None  # zeros after the last value of a stream are not written
     end = int(values[nth])
     first = int(values[nth - 1]) + 1 if nth else 0
     zero = at - begin - first + 1 if at - begin < end else 0
-    return _token(table, int(stream[end]), end - first, kept, zero)
+    return _token(table, int(stream[end]), end - first, n_kept, zero)
 
 
-def _token(table: CodeTable, symbol: int, run: int, kept: int, zero: int) -> WeightCode:
+def _token(table: CodeTable, symbol: int, run: int, n_kept: int, zero: int) -> WeightCode:
     """The word of a run of zeros with the value after it, or the escape's."""
     kind = int(np.searchsorted(runlength.FIRST_RUN, run, side="right")) - 1
     token = 1 + (symbol - 1) * table.classes + kind
     extra_bits = int(runlength.EXTRA_BITS[kind])
     words = huffman.code_words(table.lengths)
-    worded = kind < table.classes and token < table.lengths.size and table.lengths[token] > 0
-    if worded:
+    has_word = kind < table.classes and token < table.lengths.size and table.lengths[token] > 0
+    if has_word:
         return WeightCode(words[token], extra_bits, run, zero)
-    extra_bits += runlength.CLASS_BITS + runlength.symbol_bits(kept)
+    extra_bits += runlength.CLASS_BITS + runlength.symbol_bits(n_kept)
     return WeightCode(words[0], extra_bits, run, zero, escaped=True)

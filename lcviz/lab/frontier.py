@@ -1,4 +1,4 @@
-"""Bytes against distance: how close a track stays to the training at each size, while it trains."""
+"""Bytes against distance: how close a track stays to a running training at each size."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .measures import distance
 from .progress import Progress
 from .workload import Workload
 
-SETTLED = 0.25  # of the saves: before that, little has been trained that a distance could refer to
+WARM_UP = 0.25  # share of the saves: before, too little is trained to compare a distance with
 
 
 @dataclass(frozen=True)
 class Point:
     """One setting in one training: means over its saves, without the first quarter.
 
-    share: bytes on disk, of float32. distance: of the restored model from the live one, as a share
-    of how far the training has moved it. gap: loss on held-out examples, restored minus live.
-    failed: saves that the budget did not allow.
+    share: bytes on disk over float32. distance: of the restored model from the live one, as a share
+    of the distance trained. gap: loss on held-out examples, restored minus live. failed: number of
+    saves that the budget did not allow. changed: share of the values that change between saves.
     """
 
     coding: Coding
@@ -57,9 +57,9 @@ def points(
         state = task.model.state_dict()
         return copy_arrays(to_arrays(state, layout_of(state)))
 
-    start, first = live(), int(SETTLED * saves)
+    start, first = live(), int(WARM_UP * saves)
     n = sum(a.size for a in start.values())
-    before, changed = start, list[float]()
+    before, changed_shares = start, list[float]()
     shares: list[list[float]] = [[] for _ in codings]
     distances: list[list[float]] = [[] for _ in codings]
     gaps: list[list[float]] = [[] for _ in codings]
@@ -74,21 +74,21 @@ def points(
         for i in range(1, saves + 1):
             for t in range((i - 1) * interval + 1, i * interval + 1):
                 training.iterate(t)
-            now, loss = live(), task.probe_loss()
+            state, loss = live(), task.probe_loss()
             if i > first:
-                differ = sum(int((now[name] != before[name]).sum()) for name in now)
-                changed.append(differ / n)
-            before = now
+                n_changed = sum(int((state[name] != before[name]).sum()) for name in state)
+                changed_shares.append(n_changed / n)
+            before = state
             for k, chain in enumerate(chains):
                 nbytes = 0
                 try:
-                    nbytes = chain.save(i * interval, now).nbytes
-                except BudgetError:  # as a user who goes on without this checkpoint
+                    nbytes = chain.save(i * interval, state).nbytes
+                except BudgetError:  # go on without this checkpoint, as a user would
                     failed[k] += 1
                 if i > first:
                     track = chain.restore() or {}
                     shares[k].append(nbytes / (4 * n))
-                    distances[k].append(distance(track, now) / distance(now, start))
+                    distances[k].append(distance(track, state) / distance(state, start))
                     gaps[k].append(task.probe_loss(track) - loss)
             progress(i, saves)
     return [
@@ -98,7 +98,7 @@ def points(
             distance=mean(distances[k]).value,
             gap=mean(gaps[k]).value,
             failed=failed[k],
-            changed=mean(changed).value,
+            changed=mean(changed_shares).value,
         )
         for k, coding in enumerate(codings)
     ]

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of n values. half: of its 95 % interval; infinite for a single value."""
+    """A mean of n values. half: half the width of its 95 % interval; infinite for one value."""
 
     value: float
     half: float
@@ -33,7 +33,7 @@ def mean(values: Sequence[float]) -> Mean:
     standard deviation. Raises ValueError without values."""
     n = len(values)
     if not n:
-        raise ValueError("there is no mean of nothing")
+        raise ValueError("no values: there is no mean")
     centre = math.fsum(values) / n
     if n == 1 or not math.isfinite(centre):
         return Mean(centre, math.inf, n)
@@ -42,34 +42,35 @@ def mean(values: Sequence[float]) -> Mean:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
-    """Mean of ``above`` as a multiple of that of ``below``, whose values belong together in pairs.
+    """Mean of ``above`` divided by that of ``below``; their values are pairs.
 
     half = t(0.975, n - 1) · s / (√n · mean of below), with s the standard deviation of above minus
     ratio times below (Cochran, "Sampling Techniques", 1977, section 6.4). Not finite if the mean of
     below is 0. Raises ValueError without values.
     """
-    over, under = mean(above), mean(below)
-    if not under.value:
-        return Mean(math.nan, math.inf, over.n)
-    value = over.value / under.value
-    left = mean([a - value * b for a, b in zip(above, below, strict=True)])
-    return Mean(value, left.half / abs(under.value), over.n)
+    numerator, denominator = mean(above), mean(below)
+    if not denominator.value:
+        return Mean(math.nan, math.inf, numerator.n)
+    value = numerator.value / denominator.value
+    residual = mean([a - value * b for a, b in zip(above, below, strict=True)])
+    return Mean(value, residual.half / abs(denominator.value), numerator.n)
 
 
 def upper_bound(values: Sequence[float]) -> float:
-    """Prediction bound: another value stays below it in 95 of 100 cases, if all are normal:
-    mean + t(0.95, n - 1) · s · √(1 + 1/n). Infinite for a single value.
+    """Prediction bound: another value stays below it in 95 of 100 cases, if values are normal.
+
+    mean + t(0.95, n - 1) · s · √(1 + 1/n); infinite for a single value.
 
     Raises ValueError without values.
     """
-    found = mean(values)
-    if not math.isfinite(found.half):
-        return found.half if found.n == 1 else found.value
-    deviation = found.half * math.sqrt(found.n) / _student(0.975, found.n - 1)
-    return found.value + _student(0.95, found.n - 1) * deviation * math.sqrt(1 + 1 / found.n)
+    average = mean(values)
+    if not math.isfinite(average.half):
+        return average.half if average.n == 1 else average.value
+    deviation = average.half * math.sqrt(average.n) / _student(0.975, average.n - 1)
+    return average.value + _student(0.95, average.n - 1) * deviation * math.sqrt(1 + 1 / average.n)
 
 
 def _student(p: float, degrees: int) -> float:
-    """Student's t: the value that p of all stay below."""
+    """Quantile p of Student's t distribution."""
     # scipy.stats has it too, but takes a second to import.
     return float(stdtrit(degrees, p))

@@ -24,7 +24,7 @@ class Fields:
     """A float32 taken apart: (-1)**sign * mantissa * 2**exponent.
 
     sign: 0 or 1. exponent: -127 for zero and subnormals, whose mantissa is below 1 and counts
-    2**-126. mantissa: 1 to 2. bits: the three fields as they stand in memory, highest bit first.
+    2**-126. mantissa: 1 to 2. bits: the three fields as in memory, highest bit first.
     """
 
     sign: int
@@ -44,9 +44,10 @@ def fields(value: float) -> Fields:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """What the numbers share: buckets, levels and words.
+    """The code that the numbers share: buckets, levels and words.
 
-    n: how many numbers. buckets: with the levels that the bits give. bits: x, None for all.
+    n: how many numbers. buckets: with their levels. bits: x of priority promotion, None for all
+    buckets.
     """
 
     n: int
@@ -60,7 +61,7 @@ class Code:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """int64 (k,): occurrences of every code, that of zero first."""
+        """int64 (k,): occurrences of each code, zero first."""
         return self.buckets.counts(self.n)
 
     @cached_property
@@ -70,7 +71,7 @@ class Code:
 
     @cached_property
     def words(self) -> list[str]:
-        """The Huffman words, "" for a symbol that does not occur, or is alone."""
+        """The Huffman words; "" for a symbol that does not occur, or is the only one."""
         return huffman.code_words(self.lengths)
 
     @property
@@ -88,8 +89,11 @@ class Code:
 
 
 class StageBits(NamedTuple):
-    """Bits after each stage: float32; E with an index of fixed length, and with Huffman words; P
-    with x bits each; H; and the entropy that bounds H. Tables and levels are not counted."""
+    """Bits after each stage, without tables and levels.
+
+    float32: before any. e, e_huffman: E with an index of fixed length, and with Huffman words. p:
+    P with x bits for each number. h: H. entropy: the bound of H.
+    """
 
     float32: int
     e: int
@@ -103,9 +107,9 @@ class StageBits(NamedTuple):
 class Number:
     """One number in every stage.
 
-    track: the restart's. live: the model's. delta: live - track, in float32. bucket: its index in
-    the code's buckets, None for zero. after_e, after_p: delta after these stages. code: index into
-    its levels. word: the Huffman word. rebuilt: track + after_p, float32.
+    track: its value in the track. live: in the model. delta: live - track, in float32. bucket:
+    index into the code's buckets, None for zero. after_e, after_p: delta after these stages. code:
+    index into the levels. word: the Huffman word. rebuilt: track + after_p, float32.
     """
 
     name: str
@@ -145,7 +149,7 @@ def lesson(track: Sequence[float], live: Sequence[float], bits: int | None) -> L
     assert buckets is not None, "quantize knows its buckets"
     code = Code(delta.size, buckets, bits)
     names = string.ascii_lowercase[: delta.size]
-    numbers = (_number(code, *one) for one in zip(names, before, after, strict=True))
+    numbers = (_number(code, *weight) for weight in zip(names, before, after, strict=True))
     return Lesson(tuple(numbers), code)
 
 
@@ -172,10 +176,10 @@ def bucket_of(buckets: Buckets, delta: float) -> int | None:
     """The index of a change's bucket, None for 0."""
     if delta == 0:
         return None
-    own = fields(delta)
-    here = (buckets.exponent == own.exponent) & (buckets.sign == own.sign)
-    here &= (buckets.min <= np.float32(delta)) & (np.float32(delta) <= buckets.max)
-    return int(np.flatnonzero(here)[0])
+    parts = fields(delta)
+    is_bucket = (buckets.exponent == parts.exponent) & (buckets.sign == parts.sign)
+    is_bucket &= (buckets.min <= np.float32(delta)) & (np.float32(delta) <= buckets.max)
+    return int(np.flatnonzero(is_bucket)[0])
 
 
 def _width(counts: NDArray[np.int64]) -> int:
@@ -187,8 +191,8 @@ def _width(counts: NDArray[np.int64]) -> int:
 class Merge:
     """One step of Huffman's construction: the two rarest trees become one.
 
-    rare, rarer: their nodes. Of k symbols, nodes 0 to k - 1 are the symbols and node k + i comes
-    from the i-th merge. count: of both together.
+    rare, rarer: the nodes of the two trees. With k symbols, nodes 0 to k - 1 are the symbols and
+    node k + i comes from the i-th merge. count: the sum of both.
     """
 
     rare: int
@@ -199,29 +203,29 @@ class Merge:
 def huffman_merges(counts: Sequence[int]) -> tuple[Merge, ...]:
     """How Huffman's tree grows from its leaves (Huffman, Proc. IRE 40(9), 1952).
 
-    Equally rare trees are taken in the order they were made: symbols first, the larger symbol
-    before the smaller one. Then no code word gets longer than needed, as in the codec.
+    Of equally rare trees the older is merged first: symbols before nodes, the larger symbol before
+    the smaller one. This keeps the longest code word short, as in the codec.
 
     counts: occurrences of each symbol; symbols that do not occur are left out.
     """
     k = len(counts)
     waiting = [(count, 0, -i, i) for i, count in enumerate(counts) if count > 0]
-    found: list[Merge] = []
+    merges: list[Merge] = []
     while len(waiting) > 1:
         waiting.sort()
         (low, _, _, rarer), (high, _, _, rare), *waiting = waiting
-        node = k + len(found)
-        found.append(Merge(rare, rarer, low + high))
+        node = k + len(merges)
+        merges.append(Merge(rare, rarer, low + high))
         waiting.append((low + high, 1, node, node))
-    return tuple(found)
+    return tuple(merges)
 
 
 def pick_weights(deltas: Arrays, n: int) -> list[tuple[str, int]]:
     """Pick few large and many small elements: some that are kept and some that are dropped.
 
     Args:
-        deltas: name -> float32.
-        n: how many elements at most.
+        deltas: Name -> float32.
+        n: Number of elements, at most.
 
     Returns:
         (name, flat index) of each, in the tensors' order. Their ranks by magnitude grow

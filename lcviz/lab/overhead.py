@@ -1,7 +1,7 @@
 """What saving costs a training: seconds of an iteration with and without it, and of each stage.
 
-Ratios are taken within a round, in which the same training runs once in every mode: two rounds
-meet a machine under different load.
+Ratios are taken within a round, which runs the same training once in every mode: the load of the
+machine differs between rounds.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ WARM_UP = 20  # iterations before the clock starts
 class SavingCost:
     """One training in one mode.
 
-    iteration: seconds, the mean; the last save is waited for. above: what that is above the
+    iteration: mean seconds, the wait for the last save included. above: the excess over the
     training without saving of the same round, as a share. call: seconds in `save`, the median.
-    stages: seconds, medians of deltas, by `saved.STAGES`. nbytes: of a delta, the mean.
+    stages: seconds, medians of deltas, by `codec.inspect.STAGES`. nbytes: of a delta, the mean.
     saved: share of the steps that were saved, as deltas or bases.
     """
 
@@ -59,37 +59,37 @@ def round_of(
     seed: int,
     iterations: int,
     settings: Mapping[str, Any],
-    tell: Progress = lambda _done, _total: None,
+    progress: Progress = lambda _done, _total: None,
     folder: Path | None = None,
 ) -> list[SavingCost]:
-    """Every mode once, each from the begin of the same training.
+    """Run the same training from its start once in every mode.
 
     settings: of the `codec.Checkpointer`. folder: where chains are written, None for a temporary
     one. Raises demo_models.DataError, codec.LccError.
     """
     plain, _ = train(workload, seed, iterations, lambda _step, _state: None)
-    tell(1, len(MODES))
+    progress(1, len(MODES))
     costs = [SavingCost(NONE, plain, 0.0)]
-    for mode, more in SETTINGS.items():
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            told: list[Saved] = []
+    for mode, extra in SETTINGS.items():
+        with tempfile.TemporaryDirectory(dir=folder) as chain_folder:
+            saves: list[Saved] = []
 
-            def save(step: int, state: Any, told: list[Saved] = told) -> Saved:
-                told.append(checkpoints.save(step, state))
-                return told[-1]
+            def save(step: int, state: Any, saves: list[Saved] = saves) -> Saved:
+                saves.append(checkpoints.save(step, state))
+                return saves[-1]
 
-            path, own = Path(place) / "run.lcc", dict(settings) | more
-            with codec.Checkpointer(path, **own) as checkpoints:
+            path, arguments = Path(chain_folder) / "run.lcc", dict(settings) | extra
+            with codec.Checkpointer(path, **arguments) as checkpoints:
                 iteration, call = train(workload, seed, iterations, save)
-                kinds = [saved.kind for saved in told[WARM_UP:]]
-                deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
+                kinds = [saved.kind for saved in saves[WARM_UP:]]
+                deltas = [saved for saved in saves[WARM_UP:] if saved.kind == "delta"]
         share = 1 - kinds.count("skipped") / len(kinds)  # bases count as saved
         names = STAGES if deltas else ()
         stages = {n: statistics.median(saved.stages[n] for saved in deltas) for n in names}
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
-        above = iteration / plain - 1
-        costs.append(SavingCost(mode, iteration, above, call, stages, nbytes, share))
-        tell(len(costs), len(MODES))
+        excess = iteration / plain - 1
+        costs.append(SavingCost(mode, iteration, excess, call, stages, nbytes, share))
+        progress(len(costs), len(MODES))
     return costs
 
 
@@ -107,9 +107,9 @@ def train(
             begin = time.perf_counter()
         training.iterate(step + 1)
         state = training.state()["model"]
-        asked = time.perf_counter()
+        called_at = time.perf_counter()
         saved = save(step, state)
-        calls.append(time.perf_counter() - asked)
+        calls.append(time.perf_counter() - called_at)
         if step == 0:
             getattr(saved, "nbytes", None)  # waits until the background process has started
     getattr(saved, "nbytes", None)  # waits for the last save

@@ -1,10 +1,10 @@
 """The records of a chain, each read once, at one of two depths; nothing is decoded.
 
 - `read_heads` reads the first bytes of each file (a merged record whole): cheap enough to watch
-  many runs. Damage further back goes unnoticed.
+  many runs. It does not notice damage further back.
 - `read_contents` reads all bytes, checks their digests and that each record follows the one before.
 
-A record never changes once it has its name, so what was read stays true while its file is the same.
+A record never changes once it has its name, so its facts stay true while its file is the same.
 `chain_summary` gives the chain in numbers, from either depth.
 """
 
@@ -48,10 +48,10 @@ from codec.inspect import (
     typed,
 )
 
-AT_ONCE = 20  # records between two reports to whoever waits
-MOST_AGAIN = 20  # unreadable records that one call tries again
+AT_ONCE = 20  # records between two reports of progress
+MOST_RETRIES = 20  # unreadable records that one call tries again
 
-Key = tuple[Entry, int]  # a record, and when its file changed last, ns; 0 if that is not known
+Key = tuple[Entry, int]  # a record, and the time of its file's last change, ns; 0 if unknown
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Context:
     """What the next record may refer to.
 
     layout, step, run, identity: of the last usable record; layout is None before any. tables: the
-    code tables sent last. last: identity of the last readable record. failed: the record before
-    could not be read, so a gap after it is no second problem.
+    newest code tables. last: identity of the last readable record. failed: the record before could
+    not be read, so the gap that follows is not reported again.
     """
 
     layout: Layout | None = None
@@ -74,21 +74,21 @@ class Context:
 
 @dataclass(frozen=True)
 class RecordFacts:
-    """What one record says of itself.
+    """What is known of one record.
 
-    stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. coding:
-    None of a base. behind: what the last step leaves of the lossy weights, as a share of what was
-    trained since the base; None of a base, and if the record does not say it. full_nbytes: of the
-    state of one step, float32 where lossy. If only heads are read, bases alone have it, and a step
-    counts as large as in the base before it. problem: a sentence, "" if all is well. passing: a
-    disk or network failed, so that reading again may help.
+    stamp: when its file last changed, ns, 0 if unknown. steps: that it holds. coding: None for a
+    base. behind: what its last step leaves out of the lossy weights, as a share of the distance
+    trained since the base; None for a base, and if the record does not say it. full_nbytes: of the
+    state of one step, float32 where lossy; from heads only bases have it, and a step counts as
+    large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
+    or network failed, so that reading again may help.
 
-    Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
-    read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;
-    None if unknown. tables, again: the code tables it needs, and how many were sent before.
-    moments: of a base, which moments of an optimizer are lossy, as a sentence; "" if none is.
-    reached: records lead up to it without a gap. aside: others hold its steps as well. before: what
-    it may refer to.
+    From contents only: digest, parent, identity, replaces: hex; None if the record cannot be read.
+    exact_nbytes: bytes of the file stored exactly. levels: number of levels other than 0 in all
+    alphabets; None if unknown. tables, tables_reused: how many code tables it needs, and how many
+    of these it reuses. moments: of a base, which moments of an optimizer are lossy, as a sentence;
+    "" if none. reached: whether records lead up to it without a gap. aside: whether other records
+    hold its steps as well. before: what it may refer to.
     """
 
     entry: Entry
@@ -105,7 +105,7 @@ class RecordFacts:
     exact_nbytes: int = 0
     levels: int | None = None
     tables: int = 0
-    again: int = 0
+    tables_reused: int = 0
     moments: str = ""
     behind: float | None = None
     reached: bool = False
@@ -114,7 +114,7 @@ class RecordFacts:
 
     @property
     def key(self) -> Key:
-        """Identifies it: under another key it is another record."""
+        """Identifies the record; a changed file has another key."""
         return self.entry, self.stamp
 
 
@@ -122,7 +122,7 @@ class RecordFacts:
 class Catalogue:
     """The contents of a chain's records, in reading order.
 
-    listed: how many there are in all. end: what a record after them may refer to.
+    listed: how many records the chain has in all. end: what the next record may refer to.
     """
 
     records: tuple[RecordFacts, ...] = ()
@@ -131,21 +131,21 @@ class Catalogue:
 
 
 def list_records(chain: codec.Chain, folder: Path | None) -> list[Key]:
-    """All records of a chain. folder: where they lie as files; None of an archive or URL."""
-    found = []
+    """The keys of a chain's records. folder: of their files; None for an archive or URL."""
+    keys = []
     for entry in chain.entries:
         stamp = 0
         if folder is not None:
-            with suppress(OSError):  # reading it says what is wrong
+            with suppress(OSError):  # the error is reported when the record is read
                 stamp = os.stat(folder / entry.name).st_ctime_ns
-        found.append((entry, stamp))
-    return found
+        keys.append((entry, stamp))
+    return keys
 
 
 def read_heads(
     chain: codec.Chain,
     folder: Path | None,
-    known: Mapping[Key, RecordFacts],
+    known_heads: Mapping[Key, RecordFacts],
     noticed: int = 0,
     report: Callable[[dict[Key, RecordFacts], int], None] | None = None,
 ) -> dict[Key, RecordFacts]:
@@ -153,30 +153,30 @@ def read_heads(
 
     Args:
         chain: The chain.
-        folder: Where its records lie as files; None of an archive or URL, which are read whole.
-        known: Heads from before. They are not read again, except those whose problem may be over.
-        noticed: ns; the stamp for new records of an archive or URL, where nothing else tells.
+        folder: Where its records lie as files; None for an archive or URL, which are read whole.
+        known_heads: From earlier calls. Only those whose problem may be over are read again.
+        noticed: Stamp, ns, of new records of an archive or URL, which have no other.
         report: Called after every few records with the heads so far and how many are unread.
     """
-    found: dict[Key, RecordFacts] = {}
-    listed = list_records(chain, folder)
-    unread = sum(key not in known for key in listed)
-    for key in listed:
-        head = known.get(key)
+    heads: dict[Key, RecordFacts] = {}
+    keys = list_records(chain, folder)
+    unread = sum(key not in known_heads for key in keys)
+    for key in keys:
+        head = known_heads.get(key)
         if head is None or head.passing:
             unread -= head is None
             try:
                 head = _head(chain, folder, key[0], key[1] or noticed)
-            except VanishedError:  # merged or removed: the next call finds what replaced it
+            except VanishedError:  # merged or removed: the next call lists its replacement
                 continue
             if report is not None and unread and unread % AT_ONCE == 0:
-                report({**found, key: head}, unread)
-        found[key] = head
-    return found
+                report({**heads, key: head}, unread)
+        heads[key] = head
+    return heads
 
 
 def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> RecordFacts:
-    """Raises VanishedError."""
+    """The head of one record. Raises VanishedError."""
     empty = RecordFacts(entry, stamp)
     try:
         if folder is None or entry.kind == "merged":
@@ -185,9 +185,9 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
         with (folder / entry.name).open("rb") as file:
             metadata, header = peek(file, entry.nbytes, entry.name)
         if (metadata["step"], metadata["kind"]) != (entry.step, entry.kind):
-            found = f"{metadata['kind']} of step {metadata['step']}"
-            expected = f"{entry.kind} of step {entry.step}"
-            raise MalformedRecordError(entry.name, expected, found)
+            named = f"{entry.kind} of step {entry.step}"
+            stored = f"{metadata['kind']} of step {metadata['step']}"
+            raise MalformedRecordError(entry.name, named, stored)
         if entry.kind != "base":
             coding = _coding_of(metadata, entry.name)
             behind = _behind_of(metadata)
@@ -218,14 +218,14 @@ def _behind_of(metadata: Mapping[str, Any]) -> float | None:
     return None if rest is None else rest.behind
 
 
-def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
-    """Bytes of a base's tensors as a full checkpoint has them, see `state_nbytes`.
+def _tensor_nbytes(entries: Mapping[str, Any], where: str) -> int:
+    """Bytes of a base's tensors in a full checkpoint, see `state_nbytes`.
 
     Raises MalformedRecordError.
     """
     total = 0
     try:
-        for name, entry in header.items():
+        for name, entry in entries.items():
             if _is_of_state(name):
                 begin, end = (typed(place, int) for place in entry["data_offsets"])
                 total += end - begin
@@ -240,7 +240,7 @@ def _is_of_state(name: str) -> bool:
 
 
 def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
-    """What an intact record says by itself. Raises MalformedRecordError."""
+    """``facts`` with what an intact record says by itself. Raises MalformedRecordError."""
     base = record.kind == "base"
     full = sum(a.nbytes for name, a in record.arrays.items() if base and _is_of_state(name))
     return replace(
@@ -258,25 +258,25 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
 
 
 def read_contents(
-    chain: codec.Chain, listed: Sequence[Key], known: Catalogue
+    chain: codec.Chain, listed: Sequence[Key], catalogue: Catalogue
 ) -> Iterator[Catalogue]:
-    """Read the records that ``known`` lacks; yield the catalogue after every few of them.
+    """Read the records that ``catalogue`` lacks; yield a longer one after every few of them.
 
     The last catalogue is complete, unless a record was merged or removed meanwhile: then list
-    again. Once a record can be read that a disk did not give before, all after it are read again.
+    again. If a record that a disk failed to give can be read now, all after it are read again.
     """
-    same, again = 0, MOST_AGAIN
-    for have, wanted in zip(known.records, listed):
-        if have.key != wanted:
+    n_same, retries = 0, MOST_RETRIES
+    for read_before, key in zip(catalogue.records, listed):
+        if read_before.key != key:
             break
-        if have.passing and again:
-            if _can_be_read(chain, have.entry):
+        if read_before.passing and retries:
+            if _can_be_read(chain, read_before.entry):
                 break
-            again -= 1
-        same += 1
-    records = list(known.records[:same])
-    context = known.records[same].before if same < len(known.records) else known.end
-    for i, (entry, stamp) in enumerate(listed[same:], 1):
+            retries -= 1
+        n_same += 1
+    records = list(catalogue.records[:n_same])
+    context = catalogue.records[n_same].before if n_same < len(catalogue.records) else catalogue.end
+    for i, (entry, stamp) in enumerate(listed[n_same:], 1):
         try:
             facts, context = _content(chain, entry, stamp, context)
         except VanishedError:
@@ -288,7 +288,7 @@ def read_contents(
 
 
 def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
-    """Whether a disk gives a record's bytes, intact or damaged, or knows that it is gone."""
+    """Whether the disk answers: with the record's bytes, intact or damaged, or that it is gone."""
     try:
         chain.read(entry)
     except (RecordError, VanishedError):
@@ -301,7 +301,7 @@ def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
 def _content(
     chain: codec.Chain, entry: Entry, stamp: int, before: Context
 ) -> tuple[RecordFacts, Context]:
-    """One record, and what the next may refer to. Raises VanishedError."""
+    """The facts of one record, and what the next may refer to. Raises VanishedError."""
     steps = (entry.step,) if entry.kind != "merged" else (entry.first, entry.step)
     facts = RecordFacts(entry, stamp, steps, before=before)
     try:
@@ -318,25 +318,25 @@ def _content(
 
 
 def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[RecordFacts, Context]:
-    """As `_content`, for a record whose bytes are intact. Raises RecordError, ParentError."""
+    """`_content` of a record whose bytes are intact. Raises RecordError, ParentError."""
     name, record = facts.entry.name, record.in_run(before.run)
     if record.run != (before.run or record.run):
         raise ParentError(
             f"{name}: is of the run {record.run}, the records before it are of {before.run}"
         )
     identity = record.identity
-    here = Context(before.layout, before.tables, record.step, record.run, identity, identity)
+    after = Context(before.layout, before.tables, record.step, record.run, identity, identity)
     if record.kind == "base":
         track = base_of(record)
-        here = replace(here, layout=track.layout, tables=track.tables)
+        after = replace(after, layout=track.layout, tables=track.tables)
         moments = describe_moments(track.layout.tensors)
         moments = moments[:1].upper() + moments[1:]
-        return replace(facts, reached=True, moments=moments), here
+        return replace(facts, reached=True, moments=moments), after
     facts = replace(facts, full_nbytes=state_nbytes(before.layout) if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
         encoded, tables, layout = _alphabets(record, before.layout, before.tables)
         facts = replace(_counted(facts, encoded), reached=True, full_nbytes=state_nbytes(layout))
-        return facts, replace(here, tables=tables, layout=layout)
+        return facts, replace(after, tables=tables, layout=layout)
     if not before.failed and record.parent != before.last:
         missing = f"{name}: the record before it, digest {record.parent}, is missing"
         facts = replace(facts, problem=missing)
@@ -349,7 +349,7 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
 def _alphabets(
     record: Record, layout: Layout, sent: Mapping[str, CodeTable]
 ) -> tuple[list[Encoded], Mapping[str, CodeTable], Layout]:
-    """The encodings of a delta or merged record; the tables sent last and the layout after it."""
+    """A delta's or merged record's encodings, and the newest tables and the layout after it."""
     if record.kind == "delta":
         delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
         after = delta.transition.layout if delta.transition else layout
@@ -363,5 +363,5 @@ def _counted(facts: RecordFacts, encoded: Sequence[Encoded]) -> RecordFacts:
         facts,
         levels=sum(e.k - 1 for e in encoded),
         tables=sum(e.table is not None for e in encoded),
-        again=sum(e.cached for e in encoded),
+        tables_reused=sum(e.cached for e in encoded),
     )

@@ -27,11 +27,11 @@ from .series import Series, tracked
 
 @dataclass(frozen=True)
 class Removed:
-    """One bucket left out.
+    """The effect of one bucket left out.
 
-    count: members over all alphabets. loss: of the rebuilt state. distance: relative
-    distance of the rebuilt state, ||rebuilt - u_t|| / ||u_t - u_0||. loss_below, distance_below:
-    with all smaller buckets left out too; None where that was not asked for.
+    count: members over all alphabets. kept: whether a record keeps any of them. loss: of the
+    rebuilt state. distance: of the rebuilt state, ||rebuilt - u_t|| / ||u_t - u_0||. loss_below,
+    distance_below: with all smaller buckets left out too; None if not measured.
     """
 
     exponent: int
@@ -46,7 +46,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class RemovedBuckets:
-    """The experiment's outcome for one step; loss and distance with nothing left out."""
+    """The experiment's outcome for one step. loss, distance: with no bucket left out."""
 
     step: int
     loss: float
@@ -65,41 +65,43 @@ def removed_buckets(
     *,
     below: bool = False,
 ) -> RemovedBuckets:
-    """Leave out each bucket in turn, rebuild and measure; with below, also all smaller ones.
+    """Leave out each bucket in turn, rebuild and measure.
 
-    before: the track the step started from, exact tensors already of this step. codes:
-    exponent-stage codes of each alphabet, shape (n,). moved: ||u_t - u_0||, the distance's
-    denominator. loss_of: evaluates a state. progress(done, total) is called after each bucket.
+    before: the track before the step, with the exact tensors of this step. codes: of the exponent
+    stage, shape (n,) for each alphabet. moved: ||u_t - u_0||, the distance's denominator. loss_of:
+    evaluates a state. progress: called after each bucket. below: also measure each bucket together
+    with all smaller ones.
     """
     residual = sum(float(a.residual.sum()) for a in alphabets)
 
-    def rebuilt_without(keys: Sequence[BucketTotal]) -> tuple[float, float]:
-        gone = [among(a, {(b.exponent, b.sign) for b in keys}) for a in alphabets]
-        state = rebuilt(before, alphabets, codes, [~at for at in gone])
+    def rebuilt_without(removed: Sequence[BucketTotal]) -> tuple[float, float]:
+        masks = [among(a, {(b.exponent, b.sign) for b in removed}) for a in alphabets]
+        state = rebuilt(before, alphabets, codes, [~mask for mask in masks])
         lost = residual
-        for a, at in zip(alphabets, gone):
-            lost += float((a.energy[at] - a.residual[at]).sum())
+        for a, mask in zip(alphabets, masks):
+            lost += float((a.energy[mask] - a.residual[mask]).sum())
         return loss_of(state), float(np.sqrt(max(lost, 0.0))) / moved if moved else 0.0
 
     loss, distance = rebuilt_without(())
     rows = []
-    every = totals(alphabets)
-    for done, b in enumerate(every, 1):
-        row = Removed(b.exponent, b.sign, b.kept + b.dropped, b.kept > 0, *rebuilt_without([b]))
+    buckets = totals(alphabets)
+    for done, b in enumerate(buckets, 1):
+        count, is_kept = b.kept_members + b.dropped_members, b.kept_members > 0
+        row = Removed(b.exponent, b.sign, count, is_kept, *rebuilt_without([b]))
         if below:
-            loss_below, distance_below = rebuilt_without(every[done - 1 :])
+            loss_below, distance_below = rebuilt_without(buckets[done - 1 :])
             row = replace(row, loss_below=loss_below, distance_below=distance_below)
         rows.append(row)
         if progress:
-            progress(done, len(every))
+            progress(done, len(buckets))
     return RemovedBuckets(step, loss, distance, tuple(rows))
 
 
 def errors_without(alphabets: Sequence[Alphabet]) -> tuple[float, dict[BucketKey, float]]:
-    """What removing each bucket costs, without rebuilding a model.
+    """The error ||delta - rebuilt|| / ||delta|| without each bucket; no model is rebuilt.
 
-    Returns ||delta - rebuilt|| / ||delta|| with all buckets, which is the rounding to their
-    representatives, and without each of them in turn. All are 0 where delta is 0.
+    Returns the error with all buckets, which comes from rounding to their representatives, and the
+    error without each of them in turn. All are 0 where delta is 0.
     """
     whole = sum(float(a.energy.sum()) for a in alphabets)
     rounding = sum(float(a.residual.sum()) for a in alphabets)
@@ -119,22 +121,22 @@ def rebuilt(
     before: Arrays,
     alphabets: Sequence[Alphabet],
     codes: Sequence[NDArray[np.unsignedinteger]],
-    kept: Sequence[NDArray[np.bool_]],
+    masks: Sequence[NDArray[np.bool_]],
 ) -> Arrays:
-    """The track before a delta, and of the delta these buckets alone.
+    """The track before a delta plus those buckets of the delta that the masks select.
 
-    codes: of the exponent stage, each (n,). kept: bool (b,), for the buckets of each alphabet.
+    codes: of the exponent stage, each (n,). masks: bool (b,), over the buckets of each alphabet.
     """
     state = copy_arrays(before)
-    for alphabet, own, keep in zip(alphabets, codes, kept):
+    for alphabet, exponent_codes, is_kept in zip(alphabets, codes, masks):
         levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
-        levels[1:][~keep] = 0
-        _add(state, alphabet.names, levels[own])
+        levels[1:][~is_kept] = 0
+        _add(state, alphabet.names, levels[exponent_codes])
     return state
 
 
 def among(alphabet: Alphabet, keys: Collection[tuple[int, int]]) -> NDArray[np.bool_]:
-    """bool (b,): which buckets of an alphabet have one of these exponents and signs."""
+    """bool (b,): which buckets of an alphabet have one of these keys (exponent, sign)."""
     pairs = zip(alphabet.buckets.exponent.tolist(), alphabet.buckets.sign.tolist())
     return np.array([pair in keys for pair in pairs], np.bool_)
 
@@ -150,38 +152,38 @@ def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> No
 def removed_from_series(
     series: Series, coding: Coding, progress: Progress = lambda _done, _total: None
 ) -> RemovedBuckets:
-    """The experiment on the last checkpoint of a series, with this coding up to there.
+    """The experiment on the last checkpoint of a series, which is saved with this coding.
 
-    The loss is NaN if the series has none. Distances are of the tensors that are quantized, from
-    where the series last began anew.
+    The loss is NaN if the series has none. Distances are those of the quantized tensors; u_0 is the
+    first state with the layout of the last one.
 
     Raises:
-        SettingsError: no state follows another one, or nothing changed in the last.
-        LccError: a state cannot be encoded.
+        SettingsError: No two states in a row have the same layout, or nothing changed in the last.
+        LccError: A state cannot be encoded.
     """
     first: Arrays = {}
-    begun, found = None, None
+    last_tracker, last_step = None, None
     replayed, total = part(progress, 0, 2), len(series) - 1
-    for done, (moment, tracker) in enumerate(tracked(series, coding), 1):
-        if tracker is not begun:
-            begun, first = tracker, copy_arrays(tracker.state)
+    for done, (state, tracker) in enumerate(tracked(series, coding), 1):
+        if tracker is not last_tracker:
+            last_tracker, first = tracker, copy_arrays(tracker.state)
         before = copy_arrays(tracker.state)
-        step = tracker.prepare_arrays(moment.arrays)
+        step = tracker.prepare_arrays(state.arrays)
         tracker.commit(step)
-        found = moment, before, copy_arrays(moment.arrays), step
+        last_step = state, before, copy_arrays(state.arrays), step
         replayed(done, total)
-    assert found is not None, "tracked yields at least one state"
-    moment, before, arrays, step = found
+    assert last_step is not None, "tracked yields at least one state"
+    state, before, arrays, step = last_step
     deltas = changes(arrays, before, step)
     alphabets, codes = dissect(deltas, step)
     if not totals(alphabets):
         raise SettingsError(
-            f"checkpoint {moment.step}: nothing changed that can be quantized; end with another"
+            f"checkpoint {state.step}: no change can be quantized; end with another checkpoint"
         )
     moved = distance(arrays, first, deltas)
-    loss_of = moment.loss_of or (lambda _state: math.nan)
+    loss_of = state.loss_of or (lambda _state: math.nan)
     return removed_buckets(
-        moment.step,
+        state.step,
         {**before, **step.exact_after(before)},
         alphabets,
         codes,

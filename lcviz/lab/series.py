@@ -1,6 +1,6 @@
-"""A series of states: of a training, or checkpoints of a visitor's own.
+"""A series of states: of a training, or of a user's own checkpoints.
 
-A chain gives its track, which is what it restores: with few bits not exactly what was trained.
+A chain gives its track, the states that it restores: with few bits not exactly those trained.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ LossOf = Callable[[Arrays], float]
 class SeriesState:
     """One state of a series.
 
-    arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with the
-    training, so copy what you keep. loss_of: the loss of such a state, None if unknown. values:
-    what is no tensor, see `codec.state.tree`. state: all of it, as it came.
+    arrays: of the layout's tensors, see `codec.inspect.to_arrays`; they may share memory with the
+    training, so copy them to keep them. loss_of: evaluates such a state, None if its loss is
+    unknown. values: those that are not tensors, see `codec.state.tree`. state: the whole state as
+    it was saved.
     """
 
     step: int
@@ -60,15 +61,15 @@ class SeriesState:
 
     @property
     def weights(self) -> list[str]:
-        """Names of the tensors that a setting is for: neither exact nor an optimizer's moments."""
+        """Names of the tensors that settings apply to: neither exact nor an optimizer's moments."""
         return [t.name for t in self.layout.tensors if t.lossy and not t.alone]
 
 
 @dataclass(frozen=True)
 class TrainedSeries:
-    """The states of a training: the first, then one every interval. seed: of the task.
+    """The states of a training: the first, then one after each interval. seed: of the task.
 
-    Raises codec.SettingsError if nothing follows the first.
+    Raises codec.SettingsError if the first state would be the only one.
     """
 
     workload: Workload
@@ -79,8 +80,8 @@ class TrainedSeries:
     def __post_init__(self) -> None:
         if not 1 <= self.interval <= self.iterations:
             raise SettingsError(
-                f"a series has at least one state after the first; got {self.iterations} "
-                f"iterations at an interval of {self.interval}"
+                f"a series needs a state after the first; got {self.iterations} iterations at an "
+                f"interval of {self.interval}"
             )
 
     def __len__(self) -> int:
@@ -89,26 +90,26 @@ class TrainedSeries:
     def __iter__(self) -> Iterator[SeriesState]:
         training, front = self.workload.training(self.seed), Front(Policy())
 
-        def moment(step: int) -> SeriesState:
+        def state_at(step: int) -> SeriesState:
             model = training.state()["model"]
             parts, layout = front.look_at(model)
             arrays = to_arrays(parts.tensors, layout)
             return SeriesState(step, layout, arrays, training.task.probe_loss, state=model)
 
-        yield moment(0)
+        yield state_at(0)
         for step in range(1, self.iterations + 1):
             training.iterate(step)
             if step % self.interval == 0:
-                yield moment(step)
+                yield state_at(step)
 
 
 @dataclass(frozen=True)
 class OwnSeries:
-    """Checkpoints of a visitor's own: files, folders of them, or one chain or its archive.
+    """A user's own checkpoints: files, folders of them, or one chain or its archive.
 
-    policy: which tensors are lossy, see `codec.Checkpointer`. loss: of a checkpoint, as it was
-    saved. Raises codec.SettingsError, also during iteration for a checkpoint without lossy tensors;
-    SourceError, codec.ChainError.
+    policy: which tensors are lossy, see `codec.Checkpointer`. loss: takes a state as it was saved.
+    Raises SourceError, codec.ChainError and codec.SettingsError, the last also during iteration for
+    a checkpoint without lossy tensors.
     """
 
     paths: Sequence[Path]
@@ -143,13 +144,13 @@ class OwnSeries:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the checkpoints, by rising step; of a chain those that it lies in."""
+        """The files of the checkpoints, by rising step; for a chain its files or its archive."""
         if not self.is_chain:
             return tuple(path for _, path in self._files())
         return tuple(p for path in self.paths for p in (_inside(path) or [path]))
 
     def __iter__(self) -> Iterator[SeriesState]:
-        return _moments(self._states(), self.policy, self.loss)
+        return _states_of(self._states(), self.policy, self.loss)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -183,7 +184,7 @@ class OwnSeries:
         return list(enumerate(paths)) if self.why_counted else steps_of_files(paths)
 
     def _paths(self) -> list[Path]:
-        """The files as they were given, those of a folder by name."""
+        """The files in the order of the paths, those of a folder by name."""
         files: list[Path] = []
         for path in self.paths:
             inside = [p for p in _inside(path) if p.suffix in SUFFIXES]
@@ -192,7 +193,7 @@ class OwnSeries:
 
 
 class OpenedFiles(Protocol):
-    """Checkpoints that somebody else has opened and checked."""
+    """Checkpoints that are already opened and checked."""
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -204,7 +205,7 @@ class OpenedFiles(Protocol):
 
 @dataclass(frozen=True)
 class OpenedSeries:
-    """Checkpoints that were opened before. Raises during iteration what `OwnSeries` does."""
+    """Checkpoints that are already opened. Raises during iteration what `OwnSeries` does."""
 
     opened: OpenedFiles
 
@@ -212,10 +213,10 @@ class OpenedSeries:
         return len(self.opened.steps)
 
     def __iter__(self) -> Iterator[SeriesState]:
-        return _moments(self.opened.states(), {})
+        return _states_of(self.opened.states(), {})
 
 
-def _moments(
+def _states_of(
     states: Iterator[tuple[int, Mapping[Any, Any]]],
     policy: Mapping[str, str],
     loss: Loss | None = None,
@@ -235,13 +236,13 @@ def _moments(
 
 
 def _loss_of(loss: Loss, layout: Layout, values: tuple[str, ...], arrays: Arrays) -> float:
-    """The loss of arrays, put together as the checkpoint was."""
+    """The loss of arrays, rebuilt as a state like the checkpoint's."""
     parts = Parts(layout.structure, from_arrays(arrays, layout), values)
     return float(loss(unflatten(parts)))
 
 
 def _inside(path: Path) -> list[Path]:
-    """What is in a folder, by name; nothing if it is no folder."""
+    """The paths in a folder, by name; none if the path is not a folder."""
     try:
         inside = path.iterdir() if path.is_dir() else ()
         return sorted(inside, key=lambda p: by_numbers(p.name))
@@ -252,43 +253,44 @@ def _inside(path: Path) -> list[Path]:
 Series = TrainedSeries | OwnSeries | OpenedSeries
 
 
-def check_alike(first: SeriesState, moment: SeriesState) -> None:
+def check_alike(first: SeriesState, state: SeriesState) -> None:
     """Raise codec.SettingsError unless a later state has the tensors of the first one."""
-    if moment.layout != first.layout:
+    if state.layout != first.layout:
         raise SettingsError(
-            f"the tensors of checkpoint {moment.step} are not those of the first one; name a "
-            "series without that change"
+            f"the tensors of checkpoint {state.step} differ from those of the first one; name "
+            "checkpoints with the same tensors"
         )
 
 
-def moved_since(start: Arrays, moment: SeriesState) -> float:
-    """How far the weights were trained since the first state, 1 if they did not move.
+def moved_since(start: Arrays, state: SeriesState) -> float:
+    """The distance of the weights from the first state; 1 if they did not move.
 
-    Raises codec.SettingsError if that is not finite.
+    Raises codec.SettingsError if it is not finite.
     """
-    moved = distance(start, moment.arrays, moment.weights) or 1.0
+    moved = distance(start, state.arrays, state.weights) or 1.0
     if not math.isfinite(moved):
         raise SettingsError(
-            f"checkpoint {moment.step} holds NaN, infinity or values so large that nothing is "
-            "near to it; name a series without it"
+            f"checkpoint {state.step} holds NaN, infinity or values too large to compare; name a "
+            "series without it"
         )
     return moved
 
 
 def tracked(series: Series, coding: Coding) -> Iterator[tuple[SeriesState, Tracker]]:
-    """Every state with a tracker that has seen those before it; a new layout begins anew.
+    """Every state after the first, with a tracker of those before it.
 
-    The caller runs `tracker.commit(tracker.prepare_arrays(state.arrays))` before the next one.
+    A state with another layout than the one before it is left out: a new tracker begins with it.
+    The caller runs `tracker.commit(tracker.prepare_arrays(state.arrays))` before the next state.
     Raises codec.SettingsError if no state has the layout of the one before it.
     """
     tracker: Tracker | None = None
     followed = False
-    for moment in series:
-        if tracker is None or tracker.track.layout != moment.layout:
-            first = copy_arrays(moment.arrays)
-            tracker = Tracker.resume(Track.of(moment.layout, first), coding)
+    for state in series:
+        if tracker is None or tracker.track.layout != state.layout:
+            first = copy_arrays(state.arrays)
+            tracker = Tracker.resume(Track.of(state.layout, first), coding)
         else:
             followed = True
-            yield moment, tracker
+            yield state, tracker
     if not followed:
-        raise SettingsError("no checkpoint of this series has the tensors of the one before it")
+        raise SettingsError("no two checkpoints in a row have the same tensors")

@@ -1,8 +1,8 @@
 """What symbols cost: with the paper's Huffman code, with run-length Huffman, and Shannon's bound.
 
-A size is of code words, code table and levels (4 bytes each, without the zero; 4 bytes in all for
-uniform steps). The record's header and the sizes of its streams are the same for both coders and
-not counted.
+A size counts code words, code table and levels (4 bytes each, without the zero; 4 bytes in all for
+uniform steps). It does not count the record's header and the sizes of its streams, which are the
+same for both coders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sizes:
     n: int
 
     def of(self, coder: str) -> int | None:
-        """Bytes with that coder, the name of a field."""
+        """Bytes with a coder: the field of this name."""
         nbytes: int | None = getattr(self, coder)
         return nbytes
 
@@ -47,8 +47,8 @@ class Sizes:
 class Tables:
     """Code tables of some checkpoints.
 
-    n: how many were needed. reused: how many of them were the last ones again. saved_nbytes: what
-    new ones would have cost more, words and tables together.
+    n: how many were needed. reused: how many of these were sent before. saved_nbytes: how much more
+    new ones would have cost, words and tables together.
     """
 
     n: int
@@ -64,7 +64,7 @@ def coded_nbytes(word_bits: int, table_nbytes: int, n_levels: int) -> int:
 def huffman_nbytes(counts: NDArray[np.int64], n_levels: int | None = None) -> int:
     """Bytes with the paper's code and a new table.
 
-    counts: int64 (k,), of each symbol. n_levels: stored ones, without the zero; None for k - 1.
+    counts: int64 (k,), of each symbol. n_levels: stored levels without the zero, None for k - 1.
     """
     lengths = huffman.code_lengths(counts)
     table = huffman.pack_lengths(lengths).size
@@ -79,10 +79,10 @@ def runlength_nbytes(
 
     Args:
         codes: (n,), of the exponent stage, or of uniform steps.
-        buckets: of the delta; codes of those without a level count as zero.
-        uniform: whether the levels are multiples of one step size.
+        buckets: Of the delta; codes of buckets without a level count as zero.
+        uniform: Whether the levels are multiples of one step size.
     """
-    kept = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
-    quantized = codec.Quantized(kept, buckets.levels, codes.shape, None, buckets, uniform)
+    kept_codes = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
+    quantized = codec.Quantized(kept_codes, buckets.levels, codes.shape, None, buckets, uniform)
     e = codec.encode(quantized, "runlength")
     return coded_nbytes(e.payload_bits, e.table_nbytes, e.stored_levels.size)

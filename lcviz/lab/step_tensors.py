@@ -24,12 +24,13 @@ _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 class TensorFacts:
     """One tensor at one step.
 
-    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole", "residual" or
-    "unchanged". changed: values whose level is not 0; None without codes. bits: per parameter, of
-    the code words that end in it (an equal share of them where they stand for several steps), of
-    the values stored whole or of the residual; None if it has no values. largest: magnitude of its
-    largest level that occurs. low, high, mean, std: of the finite values a restart gets; None if
-    there are none or they are not real numbers. odd: how many values are not finite.
+    dtype: safetensors' name. stored: how the record holds it: "base", "codes", "whole", "residual"
+    or "unchanged". changed: number of values whose level is not 0; None without codes. bits: per
+    parameter, of the code words that end in the tensor (divided by the steps that they stand for),
+    of the values stored whole or of the residual; None if it has no values. largest: magnitude of
+    the largest level that occurs. low, high, mean, std: of the finite values that a restart loads;
+    None if there are none or they are not real numbers. n_not_finite:
+    number of values that are not finite.
     """
 
     name: str
@@ -44,18 +45,18 @@ class TensorFacts:
     high: float | None
     mean: float | None
     std: float | None
-    odd: int
+    n_not_finite: int
 
 
 @dataclass(frozen=True, eq=False)
 class StepFacts:
     """A restored step.
 
-    name: file name of its record. together: how many steps the code words stand for at once, 1
-    except in a merged record. groups: its alphabets; of a merged record those of the layer with
-    this step. column: which column of their levels is this step's, None for a plain delta. state:
-    the restored track. needs_rerun: whether the record holds gradients, so that a restart gets
-    other parameters than the track has.
+    name: file name of its record. together: how many steps a code word stands for, 1 except in a
+    merged record. groups: its alphabets; in a merged record those of the layer with this step.
+    column: of their levels, the one for this step; None for a plain delta. state: the restored
+    track. needs_rerun: whether the record holds gradients, so that a restart computes other
+    parameters than the track's.
     """
 
     step: int
@@ -74,7 +75,7 @@ def rebuild_step(
 ) -> StepFacts:
     """Rebuild a step from the last base before it, and describe all of its tensors.
 
-    progress(step just rebuilt) is called on the way. Raises what `Chain.replay` does.
+    progress: called with each step that is rebuilt on the way. Raises what `Chain.replay` does.
     """
     position: Position | None = None
     for position in chain.replay(step):
@@ -87,16 +88,18 @@ def rebuild_step(
     whole: Arrays = {}
     residuals: Mapping[str, int] = {}  # name -> bytes
     if delta is not None:
-        groups, whole = delta.groups, _given(delta) | delta.exact
-        residuals = {name: sum(r.nbytes for r in own) for name, own in delta.residuals.items()}
+        groups, whole = delta.groups, _transition_arrays(delta) | delta.exact
+        residuals = {name: sum(r.nbytes for r in parts) for name, parts in delta.residuals.items()}
     elif record.kind == "merged":
         for layer in merged_of(record, position.track.layout).layers:
-            for i, moment in enumerate(layer.moments):
-                if moment.step == step:
-                    groups, whole, column = layer.groups, moment.exact, i
-                    residuals = {name: r.nbytes for name, r in moment.residuals.items()}
+            for i, layer_step in enumerate(layer.moments):
+                if layer_step.step == step:
+                    groups, whole, column = layer.groups, layer_step.exact, i
+                    residuals = {name: r.nbytes for name, r in layer_step.residuals.items()}
                     together = len(layer.moments)
-    coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
+    coded: dict[str, tuple[int, float, float | None]] = {}
+    for group in groups:
+        coded |= _of_group(group, column)
     tensors = []
     for spec in position.track.layout.tensors:
         array = position.track.arrays[spec.name]
@@ -113,49 +116,49 @@ def rebuild_step(
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind = position.entry.name, record.kind
-    own = (step, name, kind, together, tuple(tensors), groups, column, state)
-    return StepFacts(*own, needs_rerun=position.needs_rerun)
+    rerun = position.needs_rerun
+    return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state, rerun)
 
 
-def _given(delta: codec.Delta) -> Arrays:
+def _transition_arrays(delta: codec.Delta) -> Arrays:
     """The arrays that a step's transition stores, without the new rows of tensors with codes."""
     if delta.transition is None:
         return {}
-    given, layout = delta.transition.arrays, delta.transition.layout
+    arrays, layout = delta.transition.arrays, delta.transition.layout
     return {
-        t.name: given[t.name]
+        t.name: arrays[t.name]
         for t in layout.tensors
-        if t.name in given and (not t.lossy or given[t.name].shape == t.shape)
+        if t.name in arrays and (not t.lossy or arrays[t.name].shape == t.shape)
     }
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
-    """Name -> values changed, bits per parameter, largest magnitude, of tensors with codes."""
+    """Tensor name -> number of values changed, bits per parameter, largest magnitude."""
     e = group.encoded
     sizes = [t.size for t in group.tensors]
     bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes) / max(e.columns, 1))
-    found = {}
+    coded = {}
     for tensors, codes, levels in by_levels(group, column):
         begin = 0
         for spec in tensors:
             counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
             present = np.abs(levels[(counts > 0) & (levels != 0)])
-            found[spec.name] = (
+            coded[spec.name] = (
                 int(counts[levels != 0].sum()),
                 float(next(bits)) / spec.size,
                 float(present.max()) if present.size else None,
             )
             begin += spec.size
-    return found
+    return coded
 
 
 def word_bits(
     e: Encoded, codes: NDArray[np.unsignedinteger], sizes: Sequence[int]
 ) -> NDArray[np.int64]:
-    """Bits of the code words that end in each of the tensors: int64, as many as ``sizes``.
+    """Bits of the code words that end in each tensor: int64, as many as ``sizes``.
 
-    codes: (n,), decoded. A run of zeros counts where the value after it is; of an arithmetic code
-    every element has its share. They add up to ``e.payload_bits``.
+    codes: (n,), decoded. A run of zeros counts where the value after it is; in an arithmetic code
+    every element has its share. The sum is ``e.payload_bits``.
     """
     borders = np.cumsum([0, *sizes])
     if e.arithmetic:
@@ -173,14 +176,14 @@ def word_bits(
 
 
 def numbers(array: NDArray[np.generic], spec: TensorSpec) -> NDArray[np.generic] | None:
-    """The values a restart gets, as an array of real numbers; None for complex and float8.
+    """The values that a restart loads, as real numbers; None for complex and float8.
 
-    array: of the track. What is lossy is rounded to its own dtype, to nearest, ties to even.
+    array: of the track. Lossy tensors are rounded to their dtype, to nearest, ties to even.
     """
     if spec.dtype not in _AS_NUMBERS and spec.dtype[0] not in "IU":
         return None
     if spec.dtype == "F16":
-        with np.errstate(over="ignore"):  # beyond 65504 it becomes infinite
+        with np.errstate(over="ignore"):  # values beyond 65504 become infinite
             return array.astype(np.float16)
     if spec.dtype == "BF16" and spec.lossy:
         return _rounded(array.astype(np.float32))
@@ -192,24 +195,24 @@ def numbers(array: NDArray[np.generic], spec: TensorSpec) -> NDArray[np.generic]
 def _rounded(array: NDArray[np.float32]) -> NDArray[np.float32]:
     """float32 to the nearest bfloat16, ties to even."""
     bits = array.reshape(-1).view(np.uint32)
-    kept = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    kept = np.where(np.isnan(array.reshape(-1)), bits, kept).astype(np.uint32)
-    return kept.view(np.float32).reshape(array.shape)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    rounded = np.where(np.isnan(array.reshape(-1)), bits, rounded).astype(np.uint32)
+    return rounded.view(np.float32).reshape(array.shape)
 
 
 def _summary(
     array: NDArray[np.generic], spec: TensorSpec
 ) -> tuple[float | None, float | None, float | None, float | None, int]:
-    """Minimum, maximum, mean and standard deviation of the finite values; how many are not."""
+    """Minimum, maximum, mean and standard deviation of the finite values; number of others."""
     values = numbers(array, spec)
     if values is None or not values.size:
         return None, None, None, None, 0
     finite = values.astype(np.float64)
-    here = np.isfinite(finite)
-    odd = int(finite.size - np.count_nonzero(here))
-    finite = finite[here]
+    is_finite = np.isfinite(finite)
+    n_not_finite = int(finite.size - np.count_nonzero(is_finite))
+    finite = finite[is_finite]
     if not finite.size:
-        return None, None, None, None, odd
+        return None, None, None, None, n_not_finite
     with np.errstate(over="ignore"):  # float64 tensors may hold anything
         low, high, mean, std = (f(finite) for f in (np.min, np.max, np.mean, np.std))
-    return float(low), float(high), float(mean), float(std), odd
+    return float(low), float(high), float(mean), float(std), n_not_finite

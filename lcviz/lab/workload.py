@@ -1,6 +1,6 @@
 """What the lab trains: one model on one dataset, with the lab's settings of its `ModelCard`.
 
-They differ from the dashboard's: a loss that jumps up and down would hide what an experiment asks.
+They differ from the dashboard's: a loss that jumps up and down would hide an experiment's effect.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Workload:
 
 
 def to_save(state: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
-    """What a checkpoint holds of `Training.state`: all of it, or the model's state alone."""
+    """The part of `Training.state` that a checkpoint holds: all, or the model's state alone."""
     return state if whole else state["model"]
 
 
 def to_load(restored: dict[str, Any], whole: bool) -> dict[str, Any]:
-    """What `Training.load` takes, from what a checkpoint restores. whole: as it was saved."""
+    """A restored checkpoint as `Training.load` takes it. whole: as in `to_save`."""
     return restored if whole else {"model": restored}
 
 
 def workload(model: str, data: str | None = None, folder: str | None = None) -> Workload:
-    """The lab's settings for a model, on its default data unless told otherwise.
+    """The lab's settings for a model. data: None for the model's default. folder: see `Workload`.
 
     Raises demo_models.UnknownNameError.
     """

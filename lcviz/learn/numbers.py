@@ -1,4 +1,4 @@
-"""The example's numbers, and numbers that a reader writes."""
+"""The example's numbers, and how a reader's numbers are read and written."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def read_numbers(text: str) -> list[float]:
     """Read numbers between spaces or semicolons, with a minus of any kind, as float32.
 
     Raises:
-        ValueError: for anything else; its message is a part of a sentence.
+        ValueError: For any other text; the message is a part of a sentence.
     """
     if not text.strip():
         raise ValueError("enter numbers")
-    found = []
+    numbers = []
     for word in re.split(r"[\s;]+", text.strip().replace("−", "-")):
         word = word.rstrip(",")
         try:
@@ -31,12 +31,12 @@ def read_numbers(text: str) -> list[float]:
             raise ValueError(f"“{word}” is not a number (write 0.76, with a point)") from None
         if not abs(value) <= LARGEST:
             raise ValueError(f"“{word}” is {'too large' if math.isfinite(value) else 'not finite'}")
-        found.append(float(np.float32(value)))
-    return found
+        numbers.append(float(np.float32(value)))
+    return numbers
 
 
 def check_pairs(track: Sequence[float], trained: Sequence[float]) -> None:
-    """Raise ValueError unless both have the same number of weights, 2 to MOST."""
+    """Raise ValueError unless track and trained weights are equally many, 2 to MOST."""
     if len(trained) != len(track):
         raise ValueError(
             f"there are {len(trained)} trained weights, but {len(track)} in the track; "
@@ -47,5 +47,5 @@ def check_pairs(track: Sequence[float], trained: Sequence[float]) -> None:
 
 
 def write_numbers(values: Iterable[float]) -> str:
-    """As short as float32 allows, between spaces."""
+    """The numbers as text, with spaces between them and as few digits as float32 needs."""
     return " ".join(str(np.float32(value)) for value in values)

@@ -43,12 +43,12 @@ draw({{
 
 
 def learn_html() -> str:
-    """The page, of the example's ten numbers."""
+    """The page with the example's ten numbers."""
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
-    shown = learn_picture(track, live, live, Start(), alone=True)
+    lesson = learn_picture(track, live, live, Start(), alone=True)
     return _PAGE.format(
         title=HEADING,
         style=picture.style().replace(":host", ":root"),
-        script=picture.drawing(shown.name),
-        data=json.dumps(shown.data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
+        script=picture.drawing(lesson.name),
+        data=json.dumps(lesson.data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
     )

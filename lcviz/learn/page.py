@@ -1,4 +1,4 @@
-"""Learn: six pictures of the scheme that can be touched, a question under each."""
+"""Learn: interactive pictures of the scheme, each with a question."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .pictures import learn_picture
 
 def page() -> None:
     """The whole page."""
-    if (early := recording.learn_told()) is not None and (moved := keep(early)) is not None:
-        st.session_state["u"] = st.query_params["u"] = write_numbers(moved)
+    # A reader may have touched the recorded pictures before this server could draw its own.
+    if (early := recording.take_learn_state()) is not None and (live := keep(early)) is not None:
+        st.session_state["u"] = st.query_params["u"] = write_numbers(live)
     pictures = st.container(key="learn")
     with st.container(border=True, key="lesson"):
-        chosen = choose_numbers()
+        numbers = choose_numbers()
         st.markdown(
             explained(
                 ":small[A [[checkpoint]] lets training go on after a crash. Three stages make it "
@@ -28,18 +29,18 @@ def page() -> None:
             )
         )
 
-    def told(what: object) -> None:
-        keep_numbers(keep(what), chosen)
+    def keep_state(state: object) -> None:
+        keep_numbers(keep(state), numbers)
 
     with pictures:
         picture.show(
             learn_picture(
-                chosen.track,
-                chosen.live,
-                chosen.home,
+                numbers.track,
+                numbers.live,
+                numbers.home,
                 start(),
                 tables=picture.tables_shown(),
             ),
             "learn",
-            {"told": told},
+            {"told": keep_state},
         )

@@ -1,4 +1,4 @@
-"""Learn's pictures: what they show, what they ask, and the values that they draw."""
+"""Learn's pictures: their texts, their questions, and the values that they draw."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BITS = (1, 2, 3, None)
 LETTERS = "abcdefghijklmnop"
 HEADING = "Learn: why is a checkpoint this small?"
 ABOUT = "Touch a picture: the others follow."
-PICTURES = {  # module -> title, about, what it shows, word of the glossary
+PICTURES = {  # module -> title, subtitle, text, term of the glossary
     "delta": (
         "δ",
         "only the difference",
@@ -72,11 +72,11 @@ BEYOND = {"steps"}
 
 @dataclass(frozen=True)
 class Start:
-    """What a reader has done.
+    """The state in which the pictures start: what a reader has done so far.
 
-    x: bits of promotion. followed: index of the number that all pictures mark. merges: of tiles;
-    all, if there are fewer. folded: runs. fine: of the tolerance, see `steps_of`. answers: picture
-    -> index of the option.
+    x: bits of promotion. followed: index of the number that all pictures mark. merges: how many
+    merges of tiles are done; if there are fewer, all. folded: how many runs are folded. fine: sets
+    the tolerance, see `steps_of`. answers: picture -> index of the chosen option.
     """
 
     x: int | None = 2
@@ -96,14 +96,15 @@ def learn_picture(
     tables: bool = False,
     alone: bool = False,
 ) -> Picture:
-    """All of them, with the ribbon above them.
+    """All pictures as one, with the ribbon above them.
 
     Args:
         track, live: 2 to 16 float32 values each.
-        home: live values that *Start over* brings back.
-        start: what the reader has done so far.
-        tables: show the numbers under each picture.
-        alone: without a server; words are then explained, but not linked to the glossary.
+        home: Live values that *Start over* brings back.
+        start: The reader's state.
+        tables: Whether to show the numbers under each picture.
+        alone: Whether the page has no server: terms are then explained, but not linked to the
+            glossary.
     """
     lessons = [
         {"x": x, "lesson": values_of(lesson(track, live, x))}
@@ -113,7 +114,7 @@ def learn_picture(
     values = {
         "heading": HEADING,
         "about": ABOUT,
-        "pictures": [_one(i, name, alone) for i, name in enumerate(PICTURES, 1)],
+        "pictures": [_picture(i, name, alone) for i, name in enumerate(PICTURES, 1)],
         "names": list(LETTERS[: len(live)]),
         "track": _as_float32(track),
         "live": _as_float32(live),
@@ -128,24 +129,24 @@ def learn_picture(
         "tables": tables,
         "alone": alone,
     }
-    shown = lessons[BITS.index(start.x)]
+    lesson_on_page = lessons[BITS.index(start.x)]
     return Picture(
         "learn",
         "Learn",
         ABOUT,
         "Six pictures, and one beyond the paper.",
         values,
-        partial(_table, shown),
+        partial(_table, lesson_on_page),
     )
 
 
 def _as_float32(values: Sequence[float]) -> list[float]:
-    found: list[float] = np.array(values, np.float32).tolist()
-    return found
+    rounded: list[float] = np.array(values, np.float32).tolist()
+    return rounded
 
 
-def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
-    title, about, text, word = PICTURES[name]
+def _picture(number: int, name: str, alone: bool) -> dict[str, Any]:
+    title, about, text, term = PICTURES[name]
     question = QUESTIONS[name]
     return {
         "picture": name,
@@ -154,8 +155,8 @@ def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
         "title": title,
         "about": about,
         "text": text,
-        "help": TERMS[word].text,
-        "link": None if alone else address(word),
+        "help": TERMS[term].text,
+        "link": None if alone else address(term),
         "question": {
             "text": question.text,
             "options": list(question.options),
@@ -165,7 +166,7 @@ def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
     }
 
 
-def _table(one: dict[str, Any]) -> pd.DataFrame:
+def _table(lesson_values: dict[str, Any]) -> pd.DataFrame:
     """All stages of every number."""
-    numbers = pd.DataFrame(one["lesson"]["numbers"])
+    numbers = pd.DataFrame(lesson_values["lesson"]["numbers"])
     return numbers[["track", "live", "delta", "middle", "written", "rebuilt"]]

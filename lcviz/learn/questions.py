@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. right: index of the right option. why: what is said to every answer."""
+    """A question. right: index of the right option. why: the reply to every answer."""
 
     text: str
     options: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A lesson as plain values, for a picture: the same that pictures/learn/scheme.js computes."""
+"""A lesson as plain values for a picture; pictures/learn/scheme.js computes the same."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import codec
 from lcviz.lab.lesson import Lesson, fields, huffman_merges, lesson
 
 CHECKPOINTS = 5
-FINEST = 20  # quarter octaves
+FINEST = 20  # largest `fine` of `steps_of`
 
 
-def values_of(found: Lesson) -> dict[str, Any]:
+def values_of(example: Lesson) -> dict[str, Any]:
     """Numbers, buckets (largest magnitude first), symbols, Huffman merges and bits of a lesson.
 
-    members: indices of numbers. bucket: index of a bucket, None for zero. code: of a symbol.
+    Of a bucket, members: indices of its numbers. Of a number, bucket: index of its bucket, None for
+    zero; code: index of its symbol.
     """
-    code = found.code
+    code = example.code
     members: list[list[int]] = [[] for _ in code.buckets]
-    for i, number in enumerate(found.numbers):
+    for i, number in enumerate(example.numbers):
         if number.bucket is not None:
             members[number.bucket].append(i)
     bits = code.stage_bits
@@ -38,7 +39,7 @@ def values_of(found: Lesson) -> dict[str, Any]:
                 "code": m.code,
                 "rebuilt": m.rebuilt,
             }
-            for m in found.numbers
+            for m in example.numbers
         ],
         "buckets": [
             {
@@ -47,10 +48,10 @@ def values_of(found: Lesson) -> dict[str, Any]:
                 "min": float(b.min),
                 "max": float(b.max),
                 "middle": float(b.representative),
-                "members": own,
+                "members": indices,
                 "kept": bool(b.level),
             }
-            for b, own in zip(code.buckets, members)
+            for b, indices in zip(code.buckets, members)
         ],
         "symbols": [
             {"level": float(level), "count": int(count)}
@@ -64,23 +65,24 @@ def values_of(found: Lesson) -> dict[str, Any]:
 def steps_of(track: Sequence[float], live: Sequence[float], fine: int) -> dict[str, Any]:
     """These float32 values in steps of one size, with the paper's coder.
 
-    fine: the tolerance is half the largest change, and halves with every four of it.
+    fine: sets the tolerance: half the largest change at 0, and half of that every 4 later.
 
     Returns:
-        The tolerance, the size of a step, how many steps each number goes, and the bits of all.
+        tolerance; size: of a step; codes: how many steps each number moves; bits: of all code
+        words.
     """
     before, after = (np.array(values, np.float32) for values in (track, live))
     tolerance = float(np.abs(after - before).max() or 1) / 2 ** (1 + fine / 4)
     tracker = codec.Tracker({"w": before}, tolerance=tolerance, coder="huffman")
-    found = {"tolerance": tolerance, "size": 2 * tolerance, "codes": [0] * after.size, "bits": 0}
-    for group in tracker.step({"w": after}).groups:  # none if nothing has changed
+    values = {"tolerance": tolerance, "size": 2 * tolerance, "codes": [0] * after.size, "bits": 0}
+    for group in tracker.step({"w": after}).groups:  # empty if nothing has changed
         codes, size = codec.decode(group.encoded).codes.tolist(), group.encoded.stored_levels
-        found |= {
+        values |= {
             "size": float(size[0]) if size.size else 2 * tolerance,
             "codes": [(c + 1) // 2 if c % 2 else -(c // 2) for c in codes],
             "bits": group.encoded.payload_bits,
         }
-    return found
+    return values
 
 
 def checkpoints_of(
@@ -92,27 +94,27 @@ def checkpoints_of(
     *,
     carries: bool = True,
 ) -> list[dict[str, list[float]]]:
-    """Checkpoints of a training that goes on as it began: each adds the first δ again.
+    """Checkpoints of a training in which every step adds the first δ again.
 
     Args:
         track, live: float32 values, before and after the first step.
-        x: bits of promotion; None keeps every bucket.
-        steps: checkpoints after the base.
-        restored: after this one the training starts again from the track.
-        carries: whether what is left out stays in the next δ.
+        x: Bits of promotion; None keeps every bucket.
+        steps: Number of checkpoints after the base.
+        restored: The checkpoint from which the training restarts; None for no restart.
+        carries: Whether what is left out stays in the next δ.
 
     Returns:
         The base and each checkpoint: live, track and written, one value for each number.
     """
     now = np.array(track, np.float32)
     drift = np.array(live, np.float32) - now
-    kept = now.tolist()
-    found = [{"live": kept, "track": kept, "written": [0.0] * len(kept)}]
+    on_disk = now.tolist()
+    checkpoints = [{"live": on_disk, "track": on_disk, "written": [0.0] * len(on_disk)}]
     for step in range(1, steps + 1):
-        begin = np.array(kept, np.float32) if step - 1 == restored else now
+        begin = np.array(on_disk, np.float32) if step - 1 == restored else now
         now = begin + drift
-        numbers = lesson(kept if carries else begin.tolist(), now.tolist(), x).numbers
-        written = np.array([m.after_p for m in numbers], np.float32)
-        kept = (np.array(kept, np.float32) + written).tolist()
-        found.append({"live": now.tolist(), "track": kept, "written": [m.after_p for m in numbers]})
-    return found
+        numbers = lesson(on_disk if carries else begin.tolist(), now.tolist(), x).numbers
+        written = [m.after_p for m in numbers]
+        on_disk = (np.array(on_disk, np.float32) + np.array(written, np.float32)).tolist()
+        checkpoints.append({"live": now.tolist(), "track": on_disk, "written": written})
+    return checkpoints

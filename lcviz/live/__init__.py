@@ -3,13 +3,13 @@
 Read in this order:
     page                the whole page: controls, pictures, details
     page_keys           Space and the right arrow
-    page_step_slider    which checkpoint is shown
-    shown_step          that checkpoint, as saved or as a visitor tries it
-    page_pictures       its pictures, and what happens when one touches them
+    page_step_slider    chooses the checkpoint to show
+    step_record         its record, as saved or as a visitor tries it
+    page_pictures       its pictures, and their reactions to a visitor
     followed            the weight that all pictures follow
     headline, weights_picture, weight_picture, buckets_picture, steps_picture, bits_picture,
     loss_picture, examples_picture    one picture each
-    page_kill           "Kill it now": what a crash takes
-    race_picture        the race back after it
-    details             what the first screen has no room for
+    page_kill           "Kill it now": what a crash destroys
+    race_picture        the race back after a crash
+    details             figures that do not fit on the first screen
 """

@@ -1,4 +1,4 @@
-"""Where the bytes of a checkpoint are, its first code words, and what other codes would take."""
+"""A checkpoint's bytes by part, its first code words, and its size with other codes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lcviz.text import (
 )
 from lcviz.ui.picture import Picture, quantity
 
-from .followed import Thread, weight_at
-from .shown_step import ShownStep
-from .weight_picture import said_text
+from .followed import WeightHistory, weight_at
+from .step_record import StepRecord
+from .weight_picture import bits_text
 from .weights_picture import Image
 
 ENTROPY = "entropy of values"
-PARTS = {  # of a record -> what it is
+PARTS = {  # part of a record -> explanation
     "header": "Digests that find every damaged byte, the step, settings, and where each part "
     "begins. It hardly grows with the model.",
     "table": "Which code word stands for what, and the level of each bucket.",
@@ -36,7 +36,7 @@ PARTS = {  # of a record -> what it is
     "v": "Adam's mean of the squared gradients: as m.",
     "exact": "Tensors and values that are stored exactly.",
 }
-QUANTITIES = {  # of a record -> what the number of its bytes is called
+QUANTITIES = {  # part of a record -> name of its number of bytes, for `quantity`
     "header": "header-bytes",
     "table": "table-bytes",
     "code words": "payload-bytes",
@@ -44,66 +44,64 @@ QUANTITIES = {  # of a record -> what the number of its bytes is called
     "v": "v-bytes",
     "exact": "exact-bytes",
 }
-OF_WEIGHTS = ("table", "code words")  # called so where a record holds moments as well
+OF_WEIGHTS = ("table", "code words")  # parts labelled "weights: …" if the record holds moments
 
 
 def bits_picture(
-    shown: ShownStep, thread: Thread | None = None, image: Image | None = None
+    record: StepRecord, history: WeightHistory | None = None, image: Image | None = None
 ) -> Picture:
-    """The record of a step, to scale.
+    """The parts of a record, to scale.
 
     Args:
-        shown: The step.
-        thread: The followed weight: its code word is marked.
-        image: Where the pixels of other pictures are.
+        record: Of the step on the page.
+        history: The followed weight: its code word is marked.
+        image: The image of δ, where a code word that is pointed at marks its pixel.
     """
-    parts = _parts(shown)
-    used = "its own code table" if shown.trial or not _reused(shown) else "the last code table"
+    parts = _parts(record)
+    code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
     titles = dict(CODER_NAMES)
     summaries = {name: coder.summary for name, coder in CODERS.items()}
     buttons = {name: coder.short for name, coder in CODERS.items()}
-    arithmetic = _arithmetic(shown)
-    if arithmetic:
-        used = "an arithmetic code"
-        titles[shown.coder], summaries[shown.coder] = ARITHMETIC
-        buttons[shown.coder] = "arithmetic"
-    compared = [(title, name) for name, title in titles.items()]
+    if _arithmetic(record):
+        code = "an arithmetic code"
+        titles[record.coder], summaries[record.coder] = ARITHMETIC
+        buttons[record.coder] = "arithmetic"
     plain = {
-        "name": _plain(shown),
-        "nbytes": shown.plain_nbytes,
-        "text": nbytes_text(shown.plain_nbytes),
+        "name": _plain(record),
+        "nbytes": record.plain_nbytes,
+        "text": nbytes_text(record.plain_nbytes),
         "here": False,
         "title": "Without a code: each value is the number of its slot, or 0.",
     }
     compare = [
         {
             "name": title.lower().replace("huffman", "Huffman"),
-            "nbytes": float(shown.sizes.of(name) or 0),
-            "text": _of_coder(shown, name),
-            "here": name == shown.coder,
+            "nbytes": float(record.sizes.of(name) or 0),
+            "text": _of_coder(record, name),
+            "here": name == record.coder,
             "title": summaries[name],
         }
-        for title, name in compared
+        for name, title in titles.items()
     ]
     compare.insert(0, plain)
     compare.append(
         {
             "name": ENTROPY,
-            "nbytes": shown.sizes.entropy,
-            "text": nbytes_text(shown.sizes.entropy),
+            "nbytes": record.sizes.entropy,
+            "text": nbytes_text(record.sizes.entropy),
             "here": False,
             "title": "Shannon's bound for codes of single values. Run-length coding gets below it "
             "where zeros cluster.",
         }
     )
-    per = shown.sizes.bits(shown.nbytes)
-    text = f"{_whole(shown)}, {per:.3g} bits per parameter, with {used}."
-    if shown.moments:
-        text = f"{_apart(shown, parts)} Code words and bars are the weights'."
+    bits = record.sizes.bits(record.nbytes)
+    text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}."
+    if record.moments:
+        text = f"{_shares_text(record, parts)} Code words and bars are the weights'."
     return Picture(
         "bits",
         "Bits",
-        "of this checkpoint on disk" if not shown.trial else "with what you try",
+        "of this checkpoint on disk" if not record.is_trial else "with what you try",
         text,
         {
             "parts": [
@@ -113,95 +111,100 @@ def bits_picture(
                     "text": quantity(QUANTITIES[name], nbytes, nbytes_text(nbytes)),
                     "title": PARTS[name],
                 }
-                | ({"label": label} if (label := _label(shown, name)) != name else {})
+                | ({"label": label} if (label := _label(record, name)) != name else {})
                 for name, nbytes in parts.items()
             ],
-            "words": _words(shown, thread, image),
+            "words": _words(record, history, image),
             "compare": compare,
-            "words_are": _words_are(shown),
+            "words_are": _words_are(record),
             "coders": list(map(list, buttons.items())),
-            "coder": shown.coder,
+            "coder": record.coder,
         },
-        partial(_table, shown, parts),
+        partial(_table, record, parts),
         3,
     )
 
 
-def _parts(shown: ShownStep) -> dict[str, int]:
+def _parts(record: StepRecord) -> dict[str, int]:
     return {
-        "header": shown.header_nbytes,
-        "table": shown.table_nbytes,
-        "code words": shown.word_nbytes,
-        **nbytes_by_kind(shown.moments),
-        "exact": shown.exact_nbytes,
+        "header": record.header_nbytes,
+        "table": record.table_nbytes,
+        "code words": record.word_nbytes,
+        **nbytes_by_kind(record.moments),
+        "exact": record.exact_nbytes,
     }
 
 
-def _whole(shown: ShownStep) -> str:
-    return quantity("checkpoint-bytes", shown.nbytes, nbytes_text(shown.nbytes))
+def _whole_text(record: StepRecord) -> str:
+    return quantity("checkpoint-bytes", record.nbytes, nbytes_text(record.nbytes))
 
 
-def _of_coder(shown: ShownStep, coder: str) -> str:
-    nbytes = shown.sizes.of(coder) or 0
+def _of_coder(record: StepRecord, coder: str) -> str:
+    nbytes = record.sizes.of(coder) or 0
     return quantity(f"{coder}-bytes", nbytes, nbytes_text(nbytes))
 
 
-def _label(shown: ShownStep, part: str) -> str:
+def _label(record: StepRecord, part: str) -> str:
     """What a part is called."""
-    named = "arithmetic code" if part == "code words" and _arithmetic(shown) else part
-    return f"weights: {named}" if shown.moments and part in OF_WEIGHTS else named
+    label = "arithmetic code" if part == "code words" and _arithmetic(record) else part
+    return f"weights: {label}" if record.moments and part in OF_WEIGHTS else label
 
 
-def _apart(shown: ShownStep, parts: dict[str, int]) -> str:
-    """Which share of the record is the weights', and which the moments'."""
+def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
+    """The shares of weights and of moments in the record."""
     weights, moments = (
-        f"{nbytes_text(n)} ({percent_text(n / shown.nbytes)})"
-        for n in (shown.weights_nbytes, parts["m"] + parts["v"])
+        f"{nbytes_text(n)} ({percent_text(n / record.nbytes)})"
+        for n in (record.weights_nbytes, parts["m"] + parts["v"])
     )
-    return f"{_whole(shown)}: {weights} weights, {moments} m and v."
+    return f"{_whole_text(record)}: {weights} weights, {moments} m and v."
 
 
-def _arithmetic(shown: ShownStep) -> bool:
-    return any(a.encoded.arithmetic for a in shown.alphabets)
+def _arithmetic(record: StepRecord) -> bool:
+    return any(a.encoded.arithmetic for a in record.alphabets)
 
 
-def _words_are(shown: ShownStep) -> str:
-    """The text above the code words, if they are no code words or there are none."""
-    if not shown.words:
+def _words_are(record: StepRecord) -> str:
+    """The text above the code words; "" if they need none."""
+    if not record.words:
         return "No bits are needed: all values are alike."
-    return "" if shown.words[0].share is None else "Bits of each change and the zeros before it:"
+    return "" if record.words[0].share is None else "Bits of each change and the zeros before it:"
 
 
-def _reused(shown: ShownStep) -> bool:
-    return any(a.cached for a in shown.alphabets)
+def _reused(record: StepRecord) -> bool:
+    return any(a.cached for a in record.alphabets)
 
 
-def _plain(shown: ShownStep) -> str:
-    """What a value takes without a code."""
-    bits = {k.bit_length() for k in shown.kept}
+def _plain(record: StepRecord) -> str:
+    """How many bits each value takes without a code."""
+    bits = {k.bit_length() for k in record.n_kept}
     return f"{plural(bits.pop(), 'bit')} each" if len(bits) == 1 else "fixed bits"
 
 
-def _words(shown: ShownStep, thread: Thread | None, image: Image | None) -> list[dict[str, Any]]:
-    """The first code words or shares; that of the followed weight comes after a gap, if not there.
+def _words(
+    record: StepRecord, history: WeightHistory | None, image: Image | None
+) -> list[dict[str, Any]]:
+    """The first code words, or shares of an arithmetic code, as values for the picture.
 
-    sign: 0 up, 1 down, 2 no change. weight: which one it writes, and pixel: where that is; None if
-    nobody can tell. here: whether it is the followed weight's.
+    If the followed weight's word is not among them, it comes last, after a gap.
+
+    sign: 0 up, 1 down, 2 no change. weight: the weight that the word encodes; None without states.
+    pixel: its place in the image; None if the image does not show it. here: whether it is the
+    followed weight. after: whether a gap comes before the word.
     """
-    words = [_word(shown, word) for word in shown.words]
-    for word, drawn in zip(shown.words, words):
-        if shown.states is None:
+    words = [_word(record, word) for word in record.words]
+    for word, values in zip(record.words, words):
+        if record.states is None:
             break
-        weight = weight_at(shown, shown.worded, word.at)
-        drawn["weight"] = [weight.tensor, weight.index]
-        drawn["pixel"] = image.pixel(weight) if image else None
-        drawn["here"] = thread is not None and weight == thread.followed.weight
-    if thread and not any(word["here"] for word in words) and (f := thread.followed).code:
+        weight = weight_at(record, record.words_alphabet, word.at)
+        values["weight"] = [weight.tensor, weight.index]
+        values["pixel"] = image.pixel(weight) if image else None
+        values["here"] = history is not None and weight == history.followed.weight
+    if history and not any(word["here"] for word in words) and (f := history.followed).code:
         words.append(
             {
                 "bits": f.code.word or "0",
-                "sign": 2 if f.code.zero or thread.bucket is None else thread.bucket[1],
-                "title": said_text(f),
+                "sign": 2 if f.code.zero or history.bucket is None else history.bucket[1],
+                "title": bits_text(f),
                 "weight": [f.weight.tensor, f.weight.index],
                 "pixel": image.pixel(f.weight) if image else None,
                 "here": True,
@@ -211,27 +214,27 @@ def _words(shown: ShownStep, thread: Thread | None, image: Image | None) -> list
     return words
 
 
-def _word(shown: ShownStep, word: CodeWord) -> dict[str, Any]:
+def _word(record: StepRecord, word: CodeWord) -> dict[str, Any]:
     """A code word or a share, with its meaning."""
     bits = word.word + word.rest if word.share is None else f"{word.share:.1f}"
-    found = {"bits": bits, "sign": 2, "title": "no change", "weight": None, "here": False}
+    values = {"bits": bits, "sign": 2, "title": "no change", "weight": None, "here": False}
     if word.code == 0:
-        return found
-    alphabet = shown.alphabets[shown.worded]
-    # Codes count the kept buckets in promotion order, or the steps 1, −1, 2, −2 …, from 1.
+        return values
+    alphabet = record.alphabets[record.words_alphabet]
+    # Code 1 is the first kept bucket in promotion order, or the first of the steps 1, −1, 2, −2 …
     exponent, sign = (
         int(a[word.code - 1]) for a in (alphabet.buckets.exponent, alphabet.buckets.sign)
     )
-    value = exponent_text(exponent, sign)
+    change = exponent_text(exponent, sign)
     if alphabet.uniform:
-        value = f"{'−' if sign else '+'}{plural((word.code + 1) // 2, 'step')}"
+        change = f"{'−' if sign else '+'}{plural((word.code + 1) // 2, 'step')}"
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
-    return found | {"sign": sign, "title": f"{zeros}{value}"}
+    return values | {"sign": sign, "title": f"{zeros}{change}"}
 
 
-def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:
-    rows = {f"this record: {_label(shown, name)}": nbytes for name, nbytes in parts.items()}
-    rows[f"the same values, {_plain(shown)}"] = shown.plain_nbytes
-    rows |= {f"the same values, {CODER_NAMES[n]}": shown.sizes.of(n) or 0 for n in CODER_NAMES}
-    rows[ENTROPY] = math.ceil(shown.sizes.entropy)
+def _table(record: StepRecord, parts: dict[str, int]) -> pd.DataFrame:
+    rows = {f"this record: {_label(record, name)}": nbytes for name, nbytes in parts.items()}
+    rows[f"the same values, {_plain(record)}"] = record.plain_nbytes
+    rows |= {f"the same values, {CODER_NAMES[n]}": record.sizes.of(n) or 0 for n in CODER_NAMES}
+    rows[ENTROPY] = math.ceil(record.sizes.entropy)
     return pd.DataFrame({"what": list(rows), "bytes": list(rows.values())})

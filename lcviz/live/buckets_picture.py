@@ -1,4 +1,4 @@
-"""The exponent buckets of a delta, what each is worth, and the cut between kept and postponed."""
+"""The exponent buckets of a delta, the worth of each, and the cut between kept and postponed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lcviz.text import exponent_text, percent_text, plural, short_loss_text
 from lcviz.ui.charts import plotted
 from lcviz.ui.picture import Picture, quantity
 
-from .shown_step import ShownStep
+from .step_record import StepRecord
 
-SHOWN_BITS = (1, 2, 3, 4, None)
+BUTTON_BITS = (1, 2, 3, 4, None)  # x of priority promotion; None keeps all buckets
 VALUES, ERROR = "values", "error"  # what the bars show
-STEPS = "steps"  # instead of bits: equal steps, at the same size
-OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in SHOWN_BITS), [STEPS, "equal steps"]]
+STEPS = "steps"  # the button for equal steps at the same size
+OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in BUTTON_BITS), [STEPS, "equal steps"]]
 
 
 @dataclass(frozen=True)
@@ -30,75 +30,77 @@ class Worth:
     """What removing each bucket of a step costs.
 
     Attributes:
-        shown: Whether the bars show this, instead of how many values the buckets have.
-        losses: Of the model rebuilt without each bucket, and with all of them; None if these are
-            not measured.
-        waiting: Why there are no losses, as a sentence; "" if there are, or nobody asks.
+        on_bars: Whether the bars show this cost instead of the number of values.
+        losses: The loss of the model rebuilt without each bucket, and with all buckets; None if
+            they are not measured.
+        waiting: Why there are no losses yet, as a sentence; "" if there is nothing to wait for.
     """
 
-    shown: bool = False
+    on_bars: bool = False
     losses: RemovedBuckets | None = None
     waiting: str = ""
 
 
 def buckets_picture(
-    shown: ShownStep, bits: int | str | None, worth: Worth, marked: BucketKey | None = None
+    record: StepRecord, bits: int | str | None, worth: Worth, marked: BucketKey | None = None
 ) -> Picture:
-    """How many values each bucket has, or what its removal costs; which are kept; the cut.
+    """The number of values in each bucket, or the cost of its removal; the cut.
 
     Args:
-        shown: the step.
-        bits: x that keeps what is kept; None for all, "" if it is no number of bits.
-        worth: what removing a bucket costs.
-        marked: the bucket of the followed weight.
+        record: Of the step on the page.
+        bits: The button that is pressed, from `bits_that_keep`.
+        worth: What removing a bucket costs.
+        marked: The bucket of the followed weight.
     """
-    every = [
-        (int(exponent), int(sign), int(count), rank, rank <= kept)
-        for a, kept in zip(shown.alphabets, shown.kept)
+    rows = [
+        (int(exponent), int(sign), int(count), rank, rank <= k)
+        for a, k in zip(record.alphabets, record.n_kept)
         for rank, (exponent, sign, count) in enumerate(
             zip(a.buckets.exponent, a.buckets.sign, a.buckets.count), 1
         )
     ]
     bars: dict[BucketKey, dict[str, Any]] = {}
-    for exponent, sign, count, rank, kept in every:
+    for exponent, sign, count, rank, is_kept in rows:
         bar = bars.setdefault(
             (exponent, sign), {"exponent": exponent, "sign": sign, "kept": 0, "rest": 0, "rank": 0}
         )
-        bar["kept" if kept else "rest"] += count
+        bar["kept" if is_kept else "rest"] += count
         bar["rank"] = rank
-    rounding, errors = errors_without(shown.alphabets)
+    rounding, errors = errors_without(record.alphabets)
     measured = worth.losses
     losses = {(b.exponent, b.sign): b.loss for b in measured.buckets} if measured else {}
     for key, bar in bars.items():
         bar["error"], bar["loss"] = round(errors[key], 5), plotted(losses.get(key, math.nan))
-    exponents = sorted({exponent for exponent, *_ in every}, reverse=True) or [0]
-    whole = len(shown.alphabets) == 1 and len(bars) == len(every)
+    exponents = sorted({exponent for exponent, *_ in rows}, reverse=True) or [0]
+    one_alphabet = len(record.alphabets) == 1 and len(bars) == len(rows)
     return Picture(
         "buckets",
         "Buckets",
-        "of the weights" if shown.moments else "",
-        _worth(errors, rounding, worth) if worth.shown and bars else _sentence(shown, whole),
+        "of the weights" if record.moments else "",
+        _worth_text(errors, rounding, worth)
+        if worth.on_bars and bars
+        else _sentence(record, one_alphabet),
         {
             "buckets": list(bars.values()),
             "exponents": list(range(exponents[0], exponents[-1] - 1, -1)),
             "largest": max((b["kept"] + b["rest"] for b in bars.values()), default=1),
-            "cut": shown.kept[0] if whole and bars else None,
-            "most": max((len(a.buckets) for a in shown.alphabets), default=0),
+            "cut": record.n_kept[0] if one_alphabet and bars else None,
+            "most": max((len(a.buckets) for a in record.alphabets), default=0),
             "options": OPTIONS,
             "bits": "all" if bits is None else str(bits),
             "marked": list(marked) if marked else None,
-            "left_out": shown.left_out(),
-            "view": ERROR if worth.shown else VALUES,
+            "left_out": record.left_out_text(),
+            "view": ERROR if worth.on_bars else VALUES,
             "rounding": round(rounding, 5),
             "loss": plotted(measured.loss) if measured else None,
         },
-        partial(_table, shown, errors, losses),
+        partial(_table, record, errors, losses),
         2,
     )
 
 
-def _worth(errors: Mapping[BucketKey, float], rounding: float, worth: Worth) -> str:
-    """What the removal of one bucket costs, in words."""
+def _worth_text(errors: Mapping[BucketKey, float], rounding: float, worth: Worth) -> str:
+    """What the removal of the most important bucket costs, in words."""
     key = max(errors, key=errors.__getitem__)
     text = (
         f"With all buckets {percent_text(rounding)} of δ is lost, by rounding. Without "
@@ -106,55 +108,58 @@ def _worth(errors: Mapping[BucketKey, float], rounding: float, worth: Worth) -> 
     )
     if worth.losses:
         loss = next(b.loss for b in worth.losses.buckets if (b.exponent, b.sign) == key)
-        whole = short_loss_text(worth.losses.loss)
-        text += f": the loss is {short_loss_text(loss)} instead of {whole}"
+        loss_with_all = short_loss_text(worth.losses.loss)
+        text += f": the loss is {short_loss_text(loss)} instead of {loss_with_all}"
     return f"{text}. {worth.waiting}".strip()
 
 
-def bits_that_keep(shown: ShownStep) -> int | str | None:
-    """The fewest bits x that keep just what is kept, None for all; "" if none do."""
-    buckets = [len(a.buckets) for a in shown.alphabets]
-    if shown.kept == tuple(buckets):
+def bits_that_keep(record: StepRecord) -> int | str | None:
+    """The fewest bits x that keep the same buckets as the record.
+
+    None if all buckets are kept, "" if no number of bits gives the same.
+    """
+    n_buckets = [len(a.buckets) for a in record.alphabets]
+    if record.n_kept == tuple(n_buckets):
         return None
-    exact = (x for x in EVERY_BITS if shown.kept == tuple(n_kept(x, n) for n in buckets))
+    exact = (x for x in EVERY_BITS if record.n_kept == tuple(n_kept(x, n) for n in n_buckets))
     return next(exact, "")
 
 
-def _sentence(shown: ShownStep, whole: bool) -> str:
-    buckets, kept = sum(len(a.buckets) for a in shown.alphabets), sum(shown.kept)
-    if not buckets:
+def _sentence(record: StepRecord, one_alphabet: bool) -> str:
+    n_buckets, n_slots = sum(len(a.buckets) for a in record.alphabets), sum(record.n_kept)
+    if not n_buckets:
         return "Nothing has changed in this step."
-    of = "" if whole else " in all tensors"
-    slots, bits = plural(kept, "slot"), bits_that_keep(shown)
-    if isinstance(bits, int) and len(shown.alphabets) == 1 and kept == 2**bits - 1:
+    where = "" if one_alphabet else " in all tensors"
+    slots, bits = plural(n_slots, "slot"), bits_that_keep(record)
+    if isinstance(bits, int) and len(record.alphabets) == 1 and n_slots == 2**bits - 1:
         slots = f"{exponent_text(bits)} − 1 = {slots}"
-    if kept == buckets:
-        return f"All {buckets} buckets{of} are kept: {_values(shown)} values change."
+    if n_slots == n_buckets:
+        return f"All {n_buckets} buckets{where} are kept: {_changed_text(record)} values change."
     return (
-        f"{slots} for {buckets} buckets{of}, largest first: {_values(shown)} of {shown.n:,} values "
-        f"are kept. Paler ones {shown.left_out()}. Log scale."
+        f"{slots} for {n_buckets} buckets{where}, largest first: {_changed_text(record)} of "
+        f"{record.n:,} values are kept. Paler ones {record.left_out_text()}. Log scale."
     )
 
 
-def _values(shown: ShownStep) -> str:
-    return quantity("values-kept", shown.values, f"{shown.values:,}")
+def _changed_text(record: StepRecord) -> str:
+    return quantity("values-kept", record.n_changed, f"{record.n_changed:,}")
 
 
 def _table(
-    shown: ShownStep, errors: Mapping[BucketKey, float], losses: Mapping[BucketKey, float]
+    record: StepRecord, errors: Mapping[BucketKey, float], losses: Mapping[BucketKey, float]
 ) -> pd.DataFrame:
-    kept = {
+    kept_keys = {
         (int(e), int(s))
-        for a, k in zip(shown.alphabets, shown.kept)
+        for a, k in zip(record.alphabets, record.n_kept)
         for e, s in zip(a.buckets.exponent[:k], a.buckets.sign[:k])
     }
-    every = totals(shown.alphabets)
+    buckets = totals(record.alphabets)
     return pd.DataFrame(
         {
-            "bucket": [exponent_text(b.exponent, b.sign) for b in every],
-            "values": np.array([b.kept + b.dropped for b in every], np.int64),
-            "kept": ["yes" if (b.exponent, b.sign) in kept else "no" for b in every],
-            "of δ lost without it, %": [100 * errors[b.exponent, b.sign] for b in every],
+            "bucket": [exponent_text(b.exponent, b.sign) for b in buckets],
+            "values": np.array([b.kept_members + b.dropped_members for b in buckets], np.int64),
+            "kept": ["yes" if (b.exponent, b.sign) in kept_keys else "no" for b in buckets],
+            "of δ lost without it, %": [100 * errors[b.exponent, b.sign] for b in buckets],
         }
-        | ({"loss without it": [losses[b.exponent, b.sign] for b in every]} if losses else {})
+        | ({"loss without it": [losses[b.exponent, b.sign] for b in buckets]} if losses else {})
     )

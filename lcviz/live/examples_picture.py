@@ -1,4 +1,4 @@
-"""Held-out examples, and what the live and the restored model make of them."""
+"""Held-out examples, and what the live and the restored model predict for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demo_models import Task
 from lcviz.text import minus, percent_text
 from lcviz.ui.picture import Picture, quantity
 
-N, BYTES = 10, 20  # examples shown, or bytes of a text
+N, BYTES = 10, 20  # examples on the page, or bytes of a text
 
 
 def examples_picture(
@@ -28,10 +28,10 @@ def examples_picture(
     """The first examples of the probe.
 
     Args:
-        task: where they come from.
-        live, restored: predictions, (n,), from `Task.predictions`.
-        live_metric, restored_metric: accuracy or RMSE on the whole probe; None if not measured.
-        trial: whether the restored one is of a setting that a visitor tries.
+        task: Has the probe.
+        live, restored: Predictions, (n,), from `Task.predictions`.
+        live_metric, restored_metric: Accuracy or RMSE on the whole probe; None if not measured.
+        trial: Whether the restored model is from a setting that a visitor tries.
     """
     classes, side = task.dataset.n_classes is not None, image_side(task)
     example = _rating if not classes else _text if task.dataset.is_text else _image
@@ -54,13 +54,13 @@ def examples_picture(
         )
         if value is not None
     ]
-    title, what = ("Guesses", "held-out ratings") if not classes else ("Reads", "held-out examples")
+    title, about = ("Reads", "held-out examples") if classes else ("Guesses", "held-out ratings")
     if task.dataset.is_text:
-        title, what = "Reads", "held-out text, byte by byte"
+        title, about = "Reads", "held-out text, byte by byte"
     return Picture(
         "examples",
         title,
-        what,
+        about,
         text,
         {
             "examples": rows,
@@ -81,7 +81,7 @@ def examples_picture(
 
 
 def image_side(task: Task) -> int | None:
-    """The side of a task's images, in pixels; None if it has none."""
+    """The side of a task's images, in pixels; None if its inputs are no images."""
     dataset = task.dataset
     if dataset.n_classes is None or dataset.is_text:
         return None
@@ -105,45 +105,45 @@ def _rating(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> d
     }
 
 
-def n_shown(task: Task) -> int:
-    """How many examples are shown."""
+def n_examples(task: Task) -> int:
+    """How many examples the page shows."""
     return BYTES if task.dataset.is_text else N
 
 
 def _text(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
     truth = int(task.probe[-1][0][i - BYTES])
-    return _classified(_written(truth), None, truth, (int(live), int(restored)), _written)
+    return _classified(_byte_text(truth), None, truth, (int(live), int(restored)), _byte_text)
 
 
 def _image(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
     truth = int(task.probe[-1][i])
     pixels = (task.probe[0][i].reshape(-1) * 255).round().to(torch.uint8).numpy()
-    drawn = base64.b64encode(pixels.tobytes()).decode()
-    return _classified(f"a {truth}", drawn, truth, (int(live), int(restored)), str)
+    encoded = base64.b64encode(pixels.tobytes()).decode()
+    return _classified(f"a {truth}", encoded, truth, (int(live), int(restored)), str)
 
 
 def _classified(
     name: str,
     pixels: str | None,
     truth: int,
-    said: tuple[int, int],
-    written: Callable[[int], str],
+    predicted: tuple[int, int],
+    class_text: Callable[[int], str],
 ) -> dict[str, Any]:
-    """said: the classes that the live and the restored model say."""
-    live, restored = map(written, said)
+    """One example as values for the picture. predicted: the live and the restored model's class."""
+    live, restored = map(class_text, predicted)
     return {
         "name": name,
         "pixels": pixels,
         "live": live,
         "restored": restored,
-        "live_wrong": said[0] != truth,
-        "restored_wrong": said[1] != truth,
-        "differ": said[0] != said[1],
-        "title": f"Class {written(truth)}; live {live}, restored {restored}.",
+        "live_wrong": predicted[0] != truth,
+        "restored_wrong": predicted[1] != truth,
+        "differ": predicted[0] != predicted[1],
+        "title": f"Class {class_text(truth)}; live {live}, restored {restored}.",
     }
 
 
-def _written(byte: int) -> str:
+def _byte_text(byte: int) -> str:
     """A byte as one visible character."""
-    seen = {9: "⇥", 10: "↵", 32: "␣"}
-    return seen.get(byte) or (chr(byte) if 32 < byte < 127 else "·")
+    symbols = {9: "⇥", 10: "↵", 32: "␣"}
+    return symbols.get(byte) or (chr(byte) if 32 < byte < 127 else "·")

@@ -1,4 +1,4 @@
-"""The weight that all pictures of Live follow: what a step does to it, and its way so far."""
+"""The weight that all pictures of Live follow: what one step does to it, and its values so far."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from lcviz.lab.removed_bucket import among
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay
 
-from .shown_step import ShownStep
+from .step_record import StepRecord
 
-MOST_STAIRS = 100  # steps of a staircase: more cannot be told apart
+MOST_STAIRS = 100  # steps that the picture draws: the eye cannot separate more
 
 
 @dataclass(frozen=True)
 class Stair:
-    """One weight at one step: its trained value u, and its restored value ũ just before it."""
+    """One weight at one step: its trained value u, and its restored value ũ just before the step.
+
+    Over the steps, ũ makes a staircase.
+    """
 
     u: float
     track: float
 
 
 @dataclass(frozen=True)
-class Thread:
+class WeightHistory:
     """The followed weight.
 
     Attributes:
-        followed: What the step shown does to it.
-        stairs: Step -> its values, rising.
+        followed: What the step on the page does to the weight.
+        stairs: Step, rising -> the weight's values.
     """
 
     followed: Followed
@@ -42,120 +45,129 @@ class Thread:
 
     @property
     def bucket(self) -> BucketKey | None:
-        """The bucket of its change in the step shown; None if it has none."""
+        """The bucket of the weight's change in the step on the page; None if it has none."""
         bucket = self.followed.bucket
         return None if bucket is None else (bucket.exponent, bucket.sign)
 
 
-def thread_of(
+def history_of(
     run: Run,
-    shown: ShownStep,
+    record: StepRecord,
     weight: Weight,
     replay: Replay | None = None,
-    known: Mapping[int, Stair] | None = None,
-) -> Thread:
+    cached_stairs: Mapping[int, Stair] | None = None,
+) -> WeightHistory:
     """Follow a weight.
 
     Args:
-        run: Whose weight it is.
-        shown: A step whose states and codes are kept.
-        weight: Which one.
-        replay: The run saved once more, if that is shown.
-        known: Stairs of the same weight that have been looked up before.
+        run: The run that trains the weight.
+        record: Of the step on the page, with states and codes.
+        weight: The weight.
+        replay: The run saved once more, if the page shows a trial.
+        cached_stairs: Stairs of the same weight from an earlier call.
     """
-    assert shown.states is not None
-    assert shown.codes is not None
-    before, live = shown.states.before, shown.states.live
-    here = follow(weight, shown.step, before, live, shown.alphabets, shown.codes)
-    return Thread(here, _stairs(run, weight, replay, known or {}))
+    assert record.states is not None
+    assert record.codes is not None
+    before, live = record.states.before, record.states.live
+    followed = follow(weight, record.step, before, live, record.alphabets, record.codes)
+    return WeightHistory(followed, _stairs(run, weight, replay, cached_stairs or {}))
 
 
-def first_weight(shown: ShownStep) -> Weight:
-    """Of the largest tensor, the smallest change that is kept: it has waited for that."""
-    assert shown.states is not None
-    live, before = shown.states.live, shown.states.before
+def first_weight(record: StepRecord) -> Weight:
+    """The weight to follow first: the smallest kept change in the largest tensor.
+
+    A change that small has waited in earlier steps.
+    """
+    assert record.states is not None
+    live, before = record.states.live, record.states.before
     tensor = max(live, key=lambda name: live[name].size)
     changes = np.abs(live[tensor] - before[tensor]).reshape(-1)
     weight = Weight(tensor, int(changes.argmax()))
-    if (found := codes_in(shown, tensor)) is not None:
-        i, codes = found
-        kept = np.flatnonzero((codes > 0) & (codes <= shown.alphabets[i].kept))
-        if kept.size:
-            weight = Weight(tensor, int(kept[changes[kept].argmin()]))
+    if (coded := codes_in(record, tensor)) is not None:
+        alphabet, codes = coded
+        survivors = np.flatnonzero((codes > 0) & (codes <= alphabet.n_kept))
+        if survivors.size:
+            weight = Weight(tensor, int(survivors[changes[survivors].argmin()]))
     return weight
 
 
-def _begin(shown: ShownStep, names: tuple[str, ...], tensor: str) -> int:
-    """Where a tensor begins among the elements of its alphabet."""
-    assert shown.states is not None
-    return sum(shown.states.live[name].size for name in names[: names.index(tensor)])
+def _begin(record: StepRecord, names: tuple[str, ...], tensor: str) -> int:
+    """The index of a tensor's first element in its alphabet. names: of the alphabet's tensors."""
+    assert record.states is not None
+    return sum(record.states.live[name].size for name in names[: names.index(tensor)])
 
 
-def weight_at(shown: ShownStep, alphabet: int, element: int) -> Weight:
-    """The weight that is an element of an alphabet, counted in the order of its tensors."""
-    assert shown.states is not None
-    names = shown.alphabets[alphabet].names
-    ends = np.cumsum([shown.states.live[name].size for name in names])
+def weight_at(record: StepRecord, alphabet: int, element: int) -> Weight:
+    """The weight behind an element of an alphabet. element: counted through its tensors."""
+    assert record.states is not None
+    names = record.alphabets[alphabet].names
+    ends = np.cumsum([record.states.live[name].size for name in names])
     i = int(np.searchsorted(ends, element, "right"))
-    return Weight(names[i], element - _begin(shown, names, names[i]))
+    return Weight(names[i], element - _begin(record, names, names[i]))
 
 
-def largest_in_bucket(shown: ShownStep, key: BucketKey, tensor: str) -> Weight | None:
-    """The largest change of a bucket, in this tensor if it has one there; None if it has none."""
-    return largest_among(shown, [(a, among(a, {key})) for a in shown.alphabets], tensor)
+def largest_in_bucket(record: StepRecord, key: BucketKey, tensor: str) -> Weight | None:
+    """The weight with the largest change of a bucket; None if the bucket is empty.
+
+    A change in the given tensor goes before larger ones elsewhere.
+    """
+    return largest_among(record, [(a, among(a, {key})) for a in record.alphabets], tensor)
 
 
 def largest_among(
-    shown: ShownStep, buckets: Iterable[tuple[Alphabet, NDArray[np.bool_]]], tensor: str
+    record: StepRecord, buckets: Iterable[tuple[Alphabet, NDArray[np.bool_]]], tensor: str
 ) -> Weight | None:
-    """The largest change among some buckets, in this tensor if it has one there.
+    """The weight with the largest change in some buckets.
 
     Args:
-        shown: A step.
-        buckets: Of each alphabet, a bool for each of its buckets.
-        tensor: Its name.
+        record: Of a step.
+        buckets: Alphabets, each with a bool (b,) that selects buckets.
+        tensor: A name. A change in this tensor goes before larger ones elsewhere.
 
     Returns:
-        None if these buckets are empty, or the step's states are no longer kept.
+        None if the buckets are empty, or the record has no states or codes.
     """
-    if shown.states is None or shown.codes is None:
+    if record.states is None or record.codes is None:
         return None
     best: tuple[bool, float, Weight] | None = None
-    for alphabet, wanted in buckets:
-        rows = np.flatnonzero(wanted) + 1
-        for name in alphabet.names if rows.size else ():
-            found = codes_in(shown, name)
-            assert found is not None
-            at = np.flatnonzero(np.isin(found[1], rows))
-            if at.size:
-                changes = np.abs(shown.states.live[name] - shown.states.before[name]).reshape(-1)
-                i = int(at[changes[at].argmax()])
-                here = name == tensor, float(changes[i]), Weight(name, i)
-                best = here if best is None or here[:2] > best[:2] else best
+    for alphabet, selected in buckets:
+        bucket_codes = np.flatnonzero(selected) + 1
+        for name in alphabet.names if bucket_codes.size else ():
+            coded = codes_in(record, name)
+            assert coded is not None
+            members = np.flatnonzero(np.isin(coded[1], bucket_codes))
+            if members.size:
+                changes = np.abs(record.states.live[name] - record.states.before[name]).reshape(-1)
+                i = int(members[changes[members].argmax()])
+                candidate = name == tensor, float(changes[i]), Weight(name, i)
+                best = candidate if best is None or candidate[:2] > best[:2] else best
     return best[2] if best else None
 
 
-def codes_in(shown: ShownStep, tensor: str) -> tuple[int, Codes] | None:
-    """The alphabet of a tensor and its codes of the exponent stage, (n,); None without codes."""
-    for i, (alphabet, codes) in enumerate(zip(shown.alphabets, shown.codes or ())):
+def codes_in(record: StepRecord, tensor: str) -> tuple[Alphabet, Codes] | None:
+    """The alphabet of a tensor and the tensor's codes of the exponent stage, (n,).
+
+    None if the tensor is stored exactly, or the record has no codes.
+    """
+    for alphabet, codes in zip(record.alphabets, record.codes or ()):
         if tensor in alphabet.names:
-            assert shown.states is not None
-            begin = _begin(shown, alphabet.names, tensor)
-            return i, codes[begin : begin + shown.states.live[tensor].size]
+            assert record.states is not None
+            begin = _begin(record, alphabet.names, tensor)
+            return alphabet, codes[begin : begin + record.states.live[tensor].size]
     return None
 
 
 def _stairs(
-    run: Run, weight: Weight, replay: Replay | None, known: Mapping[int, Stair]
+    run: Run, weight: Weight, replay: Replay | None, cached_stairs: Mapping[int, Stair]
 ) -> dict[int, Stair]:
-    """Of at most MOST_STAIRS steps that are kept."""
-    steps = run.steps_held()
+    """The stairs of at most MOST_STAIRS of the steps whose states the run still has."""
+    steps = run.steps_with_states()
     stride = -(-len(steps) // MOST_STAIRS)
-    looked_up = {
-        step: known.get(step) or _stair(run, weight, step, replay)
+    stairs = {
+        step: cached_stairs.get(step) or _stair(run, weight, step, replay)
         for step in sorted({*steps[::stride], *steps[-1:]})
     }
-    return {step: stair for step, stair in looked_up.items() if stair}
+    return {step: stair for step, stair in stairs.items() if stair}
 
 
 def _stair(run: Run, weight: Weight, step: int, replay: Replay | None) -> Stair | None:

@@ -25,38 +25,38 @@ from lcviz.run.snapshot import (
 from lcviz.text import iterations_text, nbytes_text
 from lcviz.ui.picture import Picture, quantity
 
-from .shown_step import ShownStep
+from .step_record import StepRecord
 
-SMOOTHED = 5  # checkpoints whose mean loss says what a crash costs
+SMOOTHED = 5  # checkpoints whose mean loss gives the price of a crash
 
 
 def headline(
-    shown: ShownStep,
-    saved: Sequence[Checkpoint],
+    record: StepRecord,
+    checkpoints: Sequence[Checkpoint],
     status: str,
     crash: str,
-    own: str,
-    tried: Mapping[int, int] | None = None,
+    actual: str,
+    trial_nbytes: Mapping[int, int] | None = None,
 ) -> Picture:
-    """A step's size, to scale, and that of the run up to it.
+    """The size of a step, to scale, and of the run up to that step.
 
     Args:
-        shown: the step.
-        saved: all checkpoints of the run.
-        status: what the run does, in words.
-        crash: what a crash would cost, in words.
-        own: what the run does instead of what is tried, in words.
-        tried: step -> bytes of its record if the whole run were saved as tried; None if it is not.
+        record: Of the step on the page.
+        checkpoints: All of the run.
+        status: What the run does, in words.
+        crash: What a crash would cost, in words.
+        actual: The run's own settings where a trial differs, in words.
+        trial_nbytes: Step -> bytes of its record in a trial; None without a trial.
     """
-    full, nbytes = shown.checkpoint.full_nbytes, shown.nbytes
+    full, nbytes = record.checkpoint.full_nbytes, record.nbytes
     times = times_text(full / nbytes)
     sentence = f"{nbytes_text(full)} becomes {nbytes_text(nbytes)}, {times} times smaller."
     rows = {"float32": full, "record": nbytes}
-    apart, so_far = _apart(shown), _so_far(shown, saved, tried)
-    if apart:
-        sentence += f" {'; '.join(f'{name}: {text}' for name, text in apart.items())}."
-        for name, of_float32, coded in _rows_apart(shown):
-            rows |= {f"{name}, float32": of_float32, f"{name}, in the record": coded}
+    parts, so_far = _part_texts(record), _so_far(record, checkpoints, trial_nbytes)
+    if parts:
+        sentence += f" {'; '.join(f'{name}: {text}' for name, text in parts.items())}."
+        for name, float32_nbytes, coded_nbytes in _part_sizes(record):
+            rows |= {f"{name}, float32": float32_nbytes, f"{name}, in the record": coded_nbytes}
     return Picture(
         "headline",
         "Size",
@@ -70,41 +70,45 @@ def headline(
             "so_far": so_far,
             "status": status,
             "crash": crash,
-            "kept": f"only a try: {own}" if shown.trial else None,
+            "kept": f"only a try: {actual}" if record.is_trial else None,
         }
-        | ({"apart": list(map(list, apart.items()))} if apart else {}),
+        | ({"apart": list(map(list, parts.items()))} if parts else {}),
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),
     )
 
 
-def _rows_apart(shown: ShownStep) -> list[tuple[str, int, int]]:
-    """Of weights, m and v: a name, float32 bytes, and bytes of their codes in the record."""
-    weights = ("weights", shown.checkpoint.weights_full_nbytes, shown.weights_nbytes)
-    kinds = nbytes_by_kind(shown.moments)
-    full = {kind: sum(4 * m.n for m in shown.moments if m.kind == kind) for kind in kinds}
+def _part_sizes(record: StepRecord) -> list[tuple[str, int, int]]:
+    """For weights, m and v: the name, bytes in float32, and bytes of the codes in the record."""
+    weights = ("weights", record.checkpoint.weights_full_nbytes, record.weights_nbytes)
+    kinds = nbytes_by_kind(record.moments)
+    full = {kind: sum(4 * m.n for m in record.moments if m.kind == kind) for kind in kinds}
     return [weights, *((kind, full[kind], nbytes) for kind, nbytes in kinds.items())]
 
 
-def _apart(shown: ShownStep) -> dict[str, str]:
-    """What weights and moments take each, in words; {} if the record holds weights alone."""
-    if not shown.moments:
+def _part_texts(record: StepRecord) -> dict[str, str]:
+    """The sizes of weights and of moments, in words; {} if the record holds weights alone."""
+    if not record.moments:
         return {}
-    weights, *moments = (row[1:] for row in _rows_apart(shown))
-    both = [sum(column) for column in zip(*moments)]
-    return {name: _smaller(*two) for name, two in {"weights": weights, "m and v": both}.items()}
+    weights, *moments = (row[1:] for row in _part_sizes(record))
+    sizes = {"weights": weights, "m and v": [sum(column) for column in zip(*moments)]}
+    return {name: _smaller(*full_and_coded) for name, full_and_coded in sizes.items()}
 
 
-def _so_far(shown: ShownStep, saved: Sequence[Checkpoint], tried: Mapping[int, int] | None) -> str:
-    """What all records up to a step take, the base among them, as saved or as tried."""
-    own = saved[: bisect_right(saved, shown.step, key=attrgetter("step"))]
-    full = sum(c.full_nbytes for c in own)
-    nbytes = sum((tried or {}).get(c.step, c.nbytes) for c in own)
-    name, told = ("whole-run", "whole run") if tried else ("run", "run so far")
-    if shown.step < saved[-1].step:
-        told = f"up to step {shown.step}"
-    both = quantity(f"{name}-float32-bytes", full, nbytes_text(full)), nbytes_text(nbytes)
+def _so_far(
+    record: StepRecord,
+    checkpoints: Sequence[Checkpoint],
+    trial_nbytes: Mapping[int, int] | None,
+) -> str:
+    """The size of all records up to a step, with the base, as saved or in a trial; in words."""
+    past = checkpoints[: bisect_right(checkpoints, record.step, key=attrgetter("step"))]
+    full = sum(c.full_nbytes for c in past)
+    nbytes = sum((trial_nbytes or {}).get(c.step, c.nbytes) for c in past)
+    name, span = ("whole-run", "whole run") if trial_nbytes else ("run", "run so far")
+    if record.step < checkpoints[-1].step:
+        span = f"up to step {record.step}"
     return (
-        f"{told}: {both[0]} → {quantity(f'{name}-bytes', nbytes, both[1])}, "
+        f"{span}: {quantity(f'{name}-float32-bytes', full, nbytes_text(full))} → "
+        f"{quantity(f'{name}-bytes', nbytes, nbytes_text(nbytes))}, "
         f"{times_text(full / nbytes)}× smaller"
     )
 
@@ -121,7 +125,7 @@ def times_text(ratio: float) -> str:
 def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) -> str:
     """What the run does, in a few words.
 
-    stop_after: iterations in all. speed: most iterations per second, None for no limit.
+    stop_after: iterations in all. speed: limit in iterations per second, None for no limit.
     """
     text = f"iteration {snapshot.iteration} of {stop_after}"
     if snapshot.status == PLAYING:
@@ -130,63 +134,69 @@ def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) ->
     return text + end.get(snapshot.status, "")
 
 
-def describe_crash(snapshot: Snapshot, viewed: int, raced: Outcome | None = None) -> str:
-    """The price of a crash now, or of the newest one, as a sentence without a full stop.
+def describe_crash(snapshot: Snapshot, viewed: int, lc_outcome: Outcome | None = None) -> str:
+    """The price of a crash: of the newest while the run is dead, else of one now.
 
-    viewed: the step that is shown. raced: how LC did in the race back from the newest crash, if it
-    is over.
+    A sentence without a full stop.
+
+    viewed: the step on the page. lc_outcome: LC's outcome of the race back from the newest crash,
+    once the race is over.
     """
     if snapshot.status not in DEAD:
         when = "now" if viewed == snapshot.newest.step else f"at {snapshot.iteration}"
         return f"a crash {when} {describe_lost_work(snapshot)}"
-    if raced is None:
+    if lc_outcome is None:
         return f"this crash {describe_lost_work(snapshot)}"
-    cost = quantity("crash-cost", raced.rework, iterations_text(raced.rework))
-    more = "more than " if raced.capped else ""
-    return f"this crash costs {more}{cost}{_not_saved(snapshot, raced.rework)}"
+    cost = quantity("crash-cost", lc_outcome.rework, iterations_text(lc_outcome.rework))
+    more = "more than " if lc_outcome.capped else ""
+    return f"this crash costs {more}{cost}{_not_saved(snapshot, lc_outcome.rework)}"
 
 
-def describe_lost_work(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> str:
+def describe_lost_work(snapshot: Snapshot, trial_losses: Mapping[int, float] | None = None) -> str:
     """The estimated price of a crash now, in words.
 
-    tried: step -> restored loss if the whole run were saved as tried; None if it is not.
+    trial_losses: step -> restored loss in a trial; None without a trial.
     """
-    n = estimated_price(snapshot, tried)
+    n = estimated_price(snapshot, trial_losses)
     if n is None:
         step = snapshot.measured[-1].step
         return f"loses the run: the model restored from step {step} has no finite loss"
-    name = "crash-cost" if tried is None else "whole-run-crash-cost"
+    name = "crash-cost" if trial_losses is None else "whole-run-crash-cost"
     if n < 0.05:
         return f"costs {quantity(name, n, 'less than 0.1 iterations')}"
     return f"costs about {quantity(name, n, iterations_text(n))}{_not_saved(snapshot, n)}"
 
 
 def _not_saved(snapshot: Snapshot, price: float) -> str:
-    """The part of a price that everybody can count, once it does not change any more."""
+    """How many iterations of the price no checkpoint has; "" unless the run is dead."""
     unsaved = snapshot.iteration - snapshot.newest.step if snapshot.status in DEAD else 0
     return f", {unsaved} of them not saved" if 0 < unsaved < round(price, 1) else ""
 
 
-def estimated_price(snapshot: Snapshot, tried: Mapping[int, float] | None = None) -> float | None:
+def estimated_price(
+    snapshot: Snapshot, trial_losses: Mapping[int, float] | None = None
+) -> float | None:
     """What a crash now would cost, in iterations; None if the restored model has no finite loss.
 
-    An estimate: it reads the loss curve, the race trains again.
+    This is an estimate from the loss curve. Only the race trains again.
+
+    trial_losses: as for `describe_lost_work`.
     """
-    every = snapshot.measured
-    if tried is not None:
-        every = tuple(
-            replace(c, restored_loss=tried.get(c.step, c.restored_loss))
-            for c in every
-            if c.step in tried or c.kind == "base"
+    measured = snapshot.measured
+    if trial_losses is not None:
+        measured = tuple(
+            replace(c, restored_loss=trial_losses.get(c.step, c.restored_loss))
+            for c in measured
+            if c.step in trial_losses or c.kind == "base"
         )
-    # Losses lag behind where there is no time to measure them. The newest known loss stands for
-    # what a checkpoint loses; iterations since the newest checkpoint come on top.
-    # One loss jumps from batch to batch: this is the mean of the last few, of both models.
+    # The newest checkpoints may have no losses yet. The newest measured one stands for what a
+    # checkpoint loses; the iterations since the newest checkpoint are added.
+    # One loss jumps from batch to batch: this takes the mean of the last few, of both models.
     live, restored = (
         recent([loss_or_nan(loss) for loss in losses], SMOOTHED)
-        for losses in zip(*((c.live_loss, c.restored_loss) for c in every))
+        for losses in zip(*((c.live_loss, c.restored_loss) for c in measured))
     )
-    behind = iterations_behind([c.step for c in every], live, restored[-1])
+    behind = iterations_behind([c.step for c in measured], live, restored[-1])
     return None if behind is None else behind + snapshot.iteration - snapshot.newest.step
 
 

@@ -1,4 +1,4 @@
-"""The loss over the run, of the live model and of what a restart would load."""
+"""The loss over the run: of the live model, and of the model that a restart would load."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lcviz.text import percent_text, short_loss_text
 from lcviz.ui.picture import Picture, quantity
 
 HEIGHT = 118  # CSS pixels
-FLAT = 8  # from this ratio of losses on, the end of a curve is flat, and the axis logarithmic
-NEAR = 0.15  # of the axis: marks so near have their texts at different heights
+FLAT = 8  # largest over smallest loss: above this a linear axis shows a flat end, so it is log
+NEAR = 0.15  # share of the axis: the texts of closer marks are drawn at different heights
 MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 
 
@@ -25,46 +25,47 @@ def loss_picture(
     restored: Sequence[float],
     viewed: int,
     last: int,
-    killed: Sequence[int] = (),
-    tried: Mapping[int, float] | None = None,
+    kills: Sequence[int] = (),
+    trial: Mapping[int, float] | None = None,
     cost: str = "",
 ) -> Picture:
     """Both losses by step.
 
     Args:
-        steps: that were measured, rising.
-        live, restored: one loss for each; NaN where there is none.
-        viewed: the step that the other pictures show.
-        last: where the axis ends at least.
-        killed: iterations at which the run was killed.
-        tried: step -> restored loss if the whole run were saved as a visitor tries; None if not.
-        cost: What a crash now would then do, in words.
+        steps: The measured steps, rising.
+        live, restored: One loss for each step; NaN if not measured.
+        viewed: The step that the other pictures show.
+        last: The axis ends here or later.
+        kills: Iterations at which the run was killed.
+        trial: Step -> restored loss if the whole run were saved as a visitor tries; None without a
+            trial.
+        cost: What a crash now would do in the trial, in words.
     """
-    shown = thinned(range(len(steps)), MAX_POINTS)
-    x = [steps[i] for i in shown]
-    seen = [v for v in (*live, *restored) if math.isfinite(v)]
-    end = max(last, viewed, *steps, *killed, 1)
+    points = thinned(range(len(steps)), MAX_POINTS)
+    x = [steps[i] for i in points]
+    losses = [v for v in (*live, *restored) if math.isfinite(v)]
+    end = max(last, viewed, *steps, *kills, 1)
     marks: list[dict[str, Any]] = [{"step": viewed, "text": f"step {viewed}", "strong": False}]
-    for k in killed:  # where two texts would meet, one says both
+    for k in kills:
         near = abs(k - viewed) < NEAR * end
         text = f"killed at {k}" if not near else "killed"
         marks.append({"step": k, "text": text, "strong": True, "above": near})
     lines = [
-        _line("live", "down", "solid", x, [live[i] for i in shown]),
-        _line("restored", "up", "dash", x, [restored[i] for i in shown]),
+        _line("live", "down", "solid", x, [live[i] for i in points]),
+        _line("restored", "up", "dash", x, [restored[i] for i in points]),
     ]
-    at = max(bisect_right(steps, viewed) - 1, 0)  # the newest loss may not be known yet
+    at = max(bisect_right(steps, viewed) - 1, 0)  # the step viewed may not be measured yet
     text = (
         f"At step {steps[at]}: live {_loss('live', live[at])}, restored "
         f"{_loss('restored', restored[at])}{_gap(live[at], restored[at])}."
     )
-    if tried:
-        y = list(tried.values())
-        lines.append(_line("your try", "good", "solid", list(tried), y))
-        seen += [v for v in y if math.isfinite(v)]
-        known = max((step for step in tried if step <= viewed), default=min(tried))
-        text += f" Saved as you try: restored {_loss('whole-run', tried[known])} at "
-        text += f"step {known}"
+    if trial:
+        y = list(trial.values())
+        lines.append(_line("your try", "good", "solid", list(trial), y))
+        losses += [v for v in y if math.isfinite(v)]
+        step = max((step for step in trial if step <= viewed), default=min(trial))
+        text += f" Saved as you try: restored {_loss('whole-run', trial[step])} at "
+        text += f"step {step}"
         text += f"; a crash now {cost}." if cost else "."
     return Picture(
         "curves",
@@ -75,7 +76,7 @@ def loss_picture(
             "lines": lines,
             "marks": marks,
             "range": [0, end],
-            "log": bool(seen) and min(seen) > 0 and max(seen) > FLAT * min(seen),
+            "log": bool(losses) and min(losses) > 0 and max(losses) > FLAT * min(losses),
             "unit": "step",
             "height": HEIGHT,
             "clickable": True,
@@ -90,7 +91,7 @@ def _loss(whose: str, loss: float) -> str:
 
 
 def _gap(live: float, restored: float) -> str:
-    """How much of the live loss lies between both, ", 0.62 % above"; "" if nobody can tell."""
+    """The gap in percent of the live loss, ", 0.62 % above"; "" if a loss is not finite."""
     if not math.isfinite(restored) or not math.isfinite(live) or live <= 0:
         return ""
     return f", {percent_text(abs(restored / live - 1))} {'above' if restored >= live else 'below'}"

@@ -1,7 +1,7 @@
 """Live: train a small model and see every checkpoint go through the codec.
 
-The controls stand in the page itself; one polling fragment holds what changes while the run plays.
-Its pictures keep their place from tick to tick.
+The controls are part of the page itself. One polling fragment holds all that changes while the run
+plays; its pictures keep their places from tick to tick.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import CARRIES, CHANGED, show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
-PATIENCE = 3.0  # seconds that a click waits for what it began
+PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
-_TRYING = "live-trying"  # in the session: whether a whole run is still being saved once more
-_PROBLEM = "live-problem"  # in the session: when, and why a button could not do what it should
-Moment = tuple[RunSettings | None, Status | None]  # of the form, and of one's own run
+_TRYING = "live-trying"  # in the session: whether a try or a measurement is still under way
+_PROBLEM = "live-problem"  # in the session: (situation, why a button failed in it)
+Situation = tuple[RunSettings | None, Status | None]  # the form's settings, the visitor's run
 
 
 def page() -> None:
     """The whole page."""
     unseen = st.container(key="unseen")
-    unseen.title("LC-Checkpoint, live", anchor=False)  # the menu above says it, too
+    unseen.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
     set_again()
     st.session_state.pop(CHANGED, None)
     form = settings_form()
@@ -67,11 +67,11 @@ def page() -> None:
         follow_newest(True)
     run = session.current_run()
     with unseen:
-        keep_in_browser(session.steered())  # it may have taken a key from the link
+        keep_in_browser(session.steered())  # the link may have brought a new key
         listen()
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-            _keep((form.settings, None), _start_button(form))
+            _keep_problem((form.settings, None), _start_button(form))
             recording.label(
                 "You can touch the pictures once this server has trained its own.",
                 recording.QUESTION,
@@ -82,17 +82,17 @@ def page() -> None:
             session.rerun_with_example()
         return
     snapshot = run.snapshot()
-    now = form.settings, None if session.is_example(run) else snapshot.status
-    beside = not reports_kill(run, snapshot)  # else the report needs the room
-    _keep(now, _controls(run, snapshot, form, beside=beside))
-    _show_problem(now)
+    situation = form.settings, None if session.is_example(run) else snapshot.status
+    switch_above = not reports_kill(run, snapshot)  # the report needs the place
+    _keep_problem(situation, _controls(run, snapshot, form, switch_above=switch_above))
+    _show_problem(situation)
     poll = _pace(run)
-    # A wrong field tries nothing on the step shown.
+    # If a field of the form is wrong, the pictures show the run's own coding.
     settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
-    rest: list[object] = []
-    polled(poll, _watched, run, settings, poll, rest)
+    page_state: list[object] = []
+    polled(poll, _watched, run, settings, poll, page_state)
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
-        if not beside:
+        if not switch_above:
             _carries_toggle()
         details = st.toggle(
             "Details",
@@ -104,17 +104,20 @@ def page() -> None:
         st.caption(describe(run.settings))
     if details:
         show_details(run)
-    rest.append(_drawn(snapshot))
+    page_state.append(_page_state(snapshot))
 
 
-def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[object]) -> None:
-    """What follows the run. rest: what the rest of the page shows, once it does."""
+def _watched(run: Run, settings: RunSettings, poll: float | None, page_state: list[object]) -> None:
+    """The part of the page that follows the run.
+
+    page_state: `_page_state` when the rest of the page was drawn; empty until then.
+    """
     run.watch()
     started = time.perf_counter()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != _pace(run) or _is_old(rest, snapshot):
+    if snapshot.status == CLOSED or poll != _pace(run) or _is_old(page_state, snapshot):
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
-    _say_how_it_is(run, snapshot, settings)
+    _show_status(run, snapshot, settings)
     if snapshot.newest.kind == "base":
         st.header(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
         first = (
@@ -130,32 +133,32 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[obj
     st.session_state[_TRYING] = show_pictures(run, snapshot, settings)
     if snapshot.status == PLAYING:
         session.time_look(run, time.perf_counter() - started)
-    # The pictures come first. Then the rest of the page shows what was moved or set in them.
-    if CHANGED in st.session_state or _is_old(rest, snapshot) or poll != _pace(run):
+    # The pictures come first. Then the rest of the page follows what a visitor changed in them.
+    if CHANGED in st.session_state or _is_old(page_state, snapshot) or poll != _pace(run):
         st.rerun()
 
 
 def _pace(run: Run) -> float | None:
-    """Seconds between looks at a run, and at a whole run that is saved once more."""
+    """Seconds between looks at the run; None if nothing changes."""
     return TRY_POLL_SECONDS if st.session_state.get(_TRYING) else poll_seconds(run)
 
 
-def _is_old(rest: list[object], snapshot: Snapshot) -> bool:
-    return bool(rest) and rest[0] != _drawn(snapshot)
+def _is_old(page_state: list[object], snapshot: Snapshot) -> bool:
+    return bool(page_state) and page_state[0] != _page_state(snapshot)
 
 
-def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
-    """What buttons and details depend on."""
+def _page_state(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything that buttons and details depend on."""
     buttons = snapshot.status, len(snapshot.checkpoints) > 1
     if not st.session_state.get("details"):
         return buttons
     return *buttons, chosen_step()
 
 
-def _controls(run: Run, snapshot: Snapshot, form: Form, *, beside: bool) -> str | None:
-    """All buttons. Returns why one could not do what it should.
+def _controls(run: Run, snapshot: Snapshot, form: Form, *, switch_above: bool) -> str | None:
+    """All buttons. Returns the error if a click failed.
 
-    beside: whether the switch of the track stands beside them.
+    switch_above: whether the switch of the track stands here, not below the pictures.
     """
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if session.is_example(run):
@@ -168,12 +171,12 @@ def _controls(run: Run, snapshot: Snapshot, form: Form, *, beside: bool) -> str 
         elif session.steered().allows(run):
             problem = _steering(run, snapshot, form)
         else:
-            st.markdown("You are watching. Only who began this run steers it.", width="content")
+            st.markdown("You are watching. Only the run's owner can steer it.", width="content")
             problem = _start_button(form, "Start your own")
             share.popover(run)
-        if beside:
+        if switch_above:
             _carries_toggle()
-        if snapshot.kills:  # in this row it moves no picture
+        if snapshot.kills:  # in this row the report moves no picture
             polled(poll_seconds(run), kill_report, run)
     return problem
 
@@ -192,7 +195,7 @@ def _carries_toggle() -> None:
 
 
 def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
-    """The buttons of who may press them."""
+    """The buttons for a visitor who may steer the run. Returns the error if a click failed."""
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     steering, speed = session.steered(), chosen_speed()
     label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
@@ -204,7 +207,7 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         key="pause" if playing else "play",
         help="Key: space.",
         on_click=_play_or_pause,
-        args=(steering, run, not playing),  # as its label, whatever another tab has done since
+        args=(steering, run, not playing),  # a click does what the label says
     )
     st.button(
         "Step",
@@ -219,63 +222,66 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     if _reset_button(run, snapshot, form):
         problem = _create_run(form, steering, speed, run)
     share.popover(run)
-    _say_what_is_wrong(form)
-    if snapshot.status not in DEAD:  # then its place is the report's
+    _show_form_error(form)
+    if snapshot.status not in DEAD:  # the report takes the slider's place
         speed_slider(run, steering)
     return problem
 
 
 def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
-    """Whether the visitor starts over: with a second click, if that deletes checkpoints."""
-    loses, icon = len(snapshot.checkpoints) > 1, ":material/restart_alt:"
+    """The button Reset. Returns whether the visitor starts over.
+
+    A second click confirms it if checkpoints would be deleted.
+    """
+    deletes, icon = len(snapshot.checkpoints) > 1, ":material/restart_alt:"
     disabled = bool(form.wrong)
     text = form.correct_first or "Start over with the sidebar settings."
     box = partial(st.popover, "Reset", icon=icon, key="ask-reset", disabled=disabled, help=text)
-    with box() if loses else nullcontext():
-        if loses:
-            st.markdown("This run and its checkpoints go: export first what you want to keep.")
+    with box() if deletes else nullcontext():
+        if deletes:
+            st.markdown("This deletes the run and its checkpoints: export first what you need.")
         return widgets.button(
-            "Delete and start over" if loses else "Reset",
+            "Delete and start over" if deletes else "Reset",
             icon=icon,
             key="reset",
             about=run.id,
             disabled=disabled,
-            help=None if loses else text,
+            help=None if deletes else text,
         )
 
 
-def _say_what_is_wrong(form: Form) -> None:
-    """Why no run can begin; the sidebar may be folded away."""
+def _show_form_error(form: Form) -> None:
+    """Why no run can begin, beside the buttons: the sidebar may be folded away."""
     if form.wrong:
         st.markdown(f":red[:material/error: {form.correct_first}]", width="content")
 
 
-def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
+def _show_status(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     """The run's status, and what to do about it."""
     if session.is_example(run):
         return
-    mine = session.steered().allows(run)
+    may_steer = session.steered().allows(run)
     if snapshot.status == FAILED:
         _show_error(snapshot.message)
     elif snapshot.message and snapshot.status != KILLED:  # the report of the kill has its message
         st.info(snapshot.message, icon=":material/pause_circle:")
-    elif mine and (other := other_training(settings, run.settings)):
+    elif may_steer and (other := other_training(settings, run.settings)):
         st.info(
             f"This run keeps its own {enumerated(other)}. *Reset* starts a new run with the "
             "sidebar settings."
         )
 
 
-def _keep(now: Moment, problem: str | None) -> None:
+def _keep_problem(situation: Situation, problem: str | None) -> None:
     """Keep a problem until the next click, or until the settings or the run's status change."""
     if problem:
-        st.session_state[_PROBLEM] = now, problem
+        st.session_state[_PROBLEM] = situation, problem
 
 
-def _show_problem(now: Moment) -> None:
-    held = st.session_state.get(_PROBLEM)
-    if held is not None and held[0] == now:
-        _show_error(held[1])
+def _show_problem(situation: Situation) -> None:
+    problem_situation, problem = st.session_state.get(_PROBLEM, (None, ""))
+    if problem_situation == situation:
+        _show_error(problem)
 
 
 def _show_error(problem: str) -> None:
@@ -283,30 +289,30 @@ def _show_error(problem: str) -> None:
 
 
 def _play_or_pause(steering: Steering, run: Run, play: bool) -> None:
-    """A callback: it acts before it touches the session, where it may be interrupted."""
+    """A callback. It acts first: access to the session may interrupt it."""
     with steering.turn:
         run = steering.of(run)
         if play:
             run.play()
         else:
             run.pause()
-            run.wait(PATIENCE)  # the iteration under way is shown, too
+            run.wait(PATIENCE)  # until the iteration under way is done
     st.session_state.pop(_PROBLEM, None)
 
 
 def _step(steering: Steering, run: Run) -> None:
-    """A callback, too."""
+    """A callback, like `_play_or_pause`."""
     with steering.turn:  # a second click is a second step
         run = steering.of(run)
         run.step()
-        run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
+        run.wait(PATIENCE)  # then the page polls: a run that nobody polls would pause
     st.session_state.pop(_PROBLEM, None)
 
 
 def _start_button(form: Form, label: str = "Start live training") -> str | None:
-    """The button for a first run. Returns why the run cannot start, if it cannot."""
+    """The button for a first run. Returns the error if the run cannot start."""
     steering, speed = session.steered(), chosen_speed()
-    wanted = widgets.button(
+    clicked = widgets.button(
         label,
         type=widgets.main_button(),
         icon=":material/play_arrow:",
@@ -315,15 +321,15 @@ def _start_button(form: Form, label: str = "Start live training") -> str | None:
         disabled=bool(form.wrong),
         help=form.correct_first or "With the sidebar settings.",
     )
-    problem = _create_run(form, steering, speed) if wanted else None
-    _say_what_is_wrong(form)
+    problem = _create_run(form, steering, speed) if clicked else None
+    _show_form_error(form)
     return problem
 
 
 def _create_run(
     form: Form, steering: Steering, speed: float | None, instead_of: Run | None = None
 ) -> str:
-    """Begin a run and show it. Returns why it cannot start; then nothing is lost."""
+    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed."""
     settings = form.settings
     assert settings is not None, "else the button is disabled"
     try:

@@ -9,7 +9,7 @@ import streamlit as st
 
 
 def listen() -> None:
-    """Draw nothing; a key presses the button of the page that it stands for."""
+    """Make keys press their buttons; draws nothing."""
     _component()(key="keys")
 
 
@@ -18,7 +18,7 @@ def _component() -> Any:
     return st.components.v2.component("lcviz.keys", js=_LISTEN)
 
 
-# Unless what has the focus needs the key itself. A group of buttons needs its arrows.
+# A key is ignored while the focused element needs it. A group of buttons needs its arrows.
 _LISTEN = """
 export default function () {
   document.addEventListener("keydown", press);

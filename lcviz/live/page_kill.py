@@ -1,4 +1,4 @@
-"""Kill it now: what a crash of the run takes, the race back from it, and going on."""
+"""Kill it now: what a crash of the run destroys, the race back from it, and going on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lcviz.run.snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunErr
 from lcviz.server.jobs import View
 from lcviz.text import amount_text, enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session, widgets
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.picture import Picture
 
 from .headline import estimated_price
 from .race_picture import race_picture
 
-PATIENCE = 0.4  # seconds that a click waits for a chain; a short one is read by then
+PATIENCE = 0.4  # seconds that a click waits for the restore; a short chain is read by then
 RACE_POLL_SECONDS = 0.5
 _CLOSED = "kill-closed"  # in the session: the crash whose race was closed
 
@@ -33,65 +33,67 @@ _CLOSED = "kill-closed"  # in the session: the crash whose race was closed
 class RaceBack:
     """The race back from the newest crash of a run.
 
-    crash: everything that decides it. asking: its job, and view: how far that is; None if there is
-    no time for a race. watching: whether this session follows it, or looks at what came of it.
-    estimate: of the price, in words, while the run is dead.
+    crash: everything that determines the race. job: of the race. view: the job's progress. Both are
+    None if there is no time for a race. watching: whether this session follows the race or looks at
+    its outcome. estimate: the estimated price of the crash in words; "" once the run has gone on.
     """
 
     crash: Crash
-    asking: Asking[Raced] | None
+    job: PageJob[Raced] | None
     view: View[Raced] | None
     watching: bool
     estimate: str
 
     @property
     def raced(self) -> Raced | None:
-        """Its result, once it is over."""
-        return self.view.found[0].value if self.view and self.view.found else None
+        """The outcome of the race, once it is over."""
+        return self.view.finished_parts[0].value if self.view and self.view.finished_parts else None
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What each method has come to so far."""
+        """The outcomes of the methods so far."""
         if self.raced:
             return self.raced.outcomes
         return (self.view.so_far or ()) if self.view else ()
 
     @property
-    def ours(self) -> Outcome | None:
+    def lc_outcome(self) -> Outcome | None:
         """LC's outcome, once the race is over."""
         return self.raced.outcomes[-1] if self.raced else None
 
     @property
     def begun(self) -> bool:
-        """Whether this session has asked for it."""
-        return self.asking is not None and self.asking.asked == self.asking.key
+        """Whether this session has started the race."""
+        return self.job is not None and self.job.newest_key == self.job.key
 
     def close(self) -> None:
-        """Do not show it any more once the run goes on."""
+        """Hide the race once the run goes on."""
         st.session_state[_CLOSED] = self.crash
 
     @property
     def picture(self) -> Picture | None:
-        """The race as far as it is, once a method runs."""
+        """The race so far; None until a method runs."""
         if not self.outcomes:
             return None
-        differs = self.ours and amount_text(self.ours.rework) not in self.estimate.split()
-        estimate = self.estimate if differs else ""
+        lc = self.lc_outcome
+        estimate = ""
+        if lc and amount_text(lc.rework) not in self.estimate.split():
+            estimate = self.estimate
         return race_picture(self.outcomes, self.crash.fail_at, self.raced is not None, estimate)
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
-    """The button that crashes the run. Returns the problem if the run could not be killed."""
-    refused, problem, steering = _why_not(snapshot), None, session.steered()
+    """The button that crashes the run. Returns the error if a click failed."""
+    obstacle, problem, steering = _obstacle(snapshot), None, session.steered()
     if widgets.button(
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
         about=(run.id, len(snapshot.kills)),
-        disabled=refused is not None,
-        help=refused
+        disabled=obstacle is not None,
+        help=obstacle
         or "A crash at this very moment: the model and its optimizer are gone from memory. The "
-        "chain on disk stays, as this run has saved it: what you only try is not in it.",
+        "chain on disk stays as this run saved it, without your tries.",
     ):
         try:
             steering.of(run).kill()
@@ -102,8 +104,8 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
     return problem
 
 
-def _why_not(snapshot: Snapshot) -> str | None:
-    """Why the run cannot be killed now."""
+def _obstacle(snapshot: Snapshot) -> str | None:
+    """Why the run cannot be killed now; None if it can."""
     if snapshot.status in DEAD:
         return "The run is dead already: go on from its checkpoint, or Reset."
     if snapshot.status == FAILED:
@@ -116,8 +118,8 @@ def _why_not(snapshot: Snapshot) -> str | None:
 def poll_seconds(run: Run) -> float | None:
     """Seconds between looks at a run, and at the race that this session follows."""
     snapshot = run.snapshot()
-    asking = _asking(_crash(run, snapshot), snapshot) if snapshot.kills else None
-    return RACE_POLL_SECONDS if asking and asking.watched else session.poll_interval(run)
+    job = _job(_crash(run, snapshot), snapshot) if snapshot.kills else None
+    return RACE_POLL_SECONDS if job and job.watched else session.poll_interval(run)
 
 
 def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
@@ -128,42 +130,43 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     price = estimated_price(snapshot) if snapshot.status in DEAD else None
     if price is not None:
         estimate = f"about {amount_text(price)}"
-    asking = _asking(crash, snapshot)
-    if asking is None:
+    job = _job(crash, snapshot)
+    if job is None:
         return RaceBack(crash, None, None, False, estimate)
-    assert isinstance(asking.experiment, Crash), "nothing else is asked for here"
-    view = asking.look(asking.watched)
-    closed = st.session_state.get(_CLOSED) == asking.experiment
-    over = asking.asked == asking.key and bool(view.found)
-    watching = asking.watched or (over and not closed)
-    return RaceBack(asking.experiment, asking, view, watching, estimate)
+    assert isinstance(job.experiment, Crash), "a race is of a crash"
+    view = job.look(job.watched)
+    closed = st.session_state.get(_CLOSED) == job.experiment
+    over = job.newest_key == job.key and bool(view.finished_parts)
+    watching = job.watched or (over and not closed)
+    return RaceBack(job.experiment, job, view, watching, estimate)
 
 
 def reports_kill(run: Run, snapshot: Snapshot) -> bool:
-    """Whether there is something to say beside the buttons: of a crash, or of a race."""
+    """Whether `kill_report` has something to say about a crash or a race."""
     back = race_back(run, snapshot)
     return back is not None and (snapshot.status in DEAD or back.watching)
 
 
 def kill_report(run: Run) -> None:
-    """One row beside the buttons: what the newest crash took, going on, and the race.
+    """One row beside the buttons: what the newest crash destroyed, going on, and the race.
 
-    Once the run has gone on, nothing but a race that is looked at.
+    Once the run has gone on, the row shows only a race that this session watches.
     """
     snapshot = run.snapshot()
     back = race_back(run, snapshot)
     if back is None:  # another tab has reset the run: the whole page runs again
         return
-    kill, mine = snapshot.kills[-1], session.steered().allows(run)
-    dead, racing = snapshot.status in DEAD, back.asking is not None and back.asking.watched
+    kill, may_steer = snapshot.kills[-1], session.steered().allows(run)
+    dead, racing = snapshot.status in DEAD, back.job is not None and back.job.watched
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
-        if dead and not racing:  # else the race says how far it is, and needs the room
-            text = f"**Killed at iteration {kill.iteration}**{_when(snapshot, kill)}"
+        if dead and not racing:  # the progress of a race needs the place
+            text = f"**Killed at iteration {kill.iteration}**{_unsaved_text(snapshot, kill)}"
             st.markdown(text, help=_gone_and_left(snapshot, kill, run))
         if dead:
             _go_on(run, snapshot, back)
-        if back.asking and back.view and (dead or racing):
-            back.asking.controls(back.view, racing, _texts(back, kill, mine=mine), bar=False)
+        if back.job and back.view and (dead or racing):
+            texts = _texts(back, kill, may_steer=may_steer)
+            back.job.controls(back.view, racing, texts, bar=False)
         elif dead:
             st.caption(_too_long(back.crash.shortest, kill), width="content")
         elif back.watching and widgets.button(
@@ -174,54 +177,53 @@ def kill_report(run: Run) -> None:
 
 
 def show_problems(snapshot: Snapshot, back: RaceBack) -> None:
-    """What went wrong in going on, and in the race."""
+    """Show what went wrong in going on and in the race."""
     if snapshot.status in DEAD and snapshot.message:
         st.error(snapshot.message, icon=":material/error:")
     if back.raced and (back.watching or snapshot.status in DEAD):
         _show_warnings(back.raced)
 
 
-def _when(snapshot: Snapshot, kill: Kill) -> str:
-    """What no checkpoint has, the end of a sentence that must fit beside buttons."""
+def _unsaved_text(snapshot: Snapshot, kill: Kill) -> str:
+    """What no checkpoint has: the end of a sentence, short enough to stand beside buttons."""
     if kill.lost:
         return f", {plural(kill.lost, 'iteration')} not saved."
-    return ", just saved." if _left_out_before(snapshot, kill) else ", right after a checkpoint."
+    return ", just saved." if _resumed_here(snapshot, kill) else ", right after a checkpoint."
 
 
-def _left_out_before(snapshot: Snapshot, kill: Kill) -> bool:
-    """Whether the run had resumed from this step: what it left out was gone already."""
-    survived = snapshot.kills[:-1]
-    return any(earlier.step == kill.step for earlier in survived)
+def _resumed_here(snapshot: Snapshot, kill: Kill) -> bool:
+    """Whether the run had resumed from this step: what it left out was gone before the crash."""
+    return any(earlier.step == kill.step for earlier in snapshot.kills[:-1])
 
 
 def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
-    """What is gone and what is left, as two points of a list."""
-    gone, memory = ["the model"], ""
+    """What is gone and what is left, as a list of two points in Markdown."""
+    gone, optimizer = ["the model"], ""
     if run.settings.optimizer in WITH_MOMENTS or run.settings.momentum > 0:
         gone.append("the optimizer's state")
-        memory = f" {_what_it_holds(run)}"
+        optimizer = f" {_optimizer_text(run)}"
     if kill.lost:
         gone.append(f"the {plural(kill.lost, 'iteration')} trained since step {kill.step}")
     left_out = ""
-    if not _left_out_before(snapshot, kill):
+    if not _resumed_here(snapshot, kill):
         gone.append(f"what the checkpoint of step {kill.step} had left out")
-        left_out = _left_out(snapshot.at(kill.step))
+        left_out = _left_out_text(snapshot.at(kill.step))
     saved = [c for c in snapshot.checkpoints if c.step <= kill.step]
     return (
         f"- **Gone** from memory: {enumerated(gone)}{left_out}.\n"
         f"- **Left**: the chain on disk, {plural(len(saved), 'record')}, "
-        f"{nbytes_text(sum(c.nbytes for c in saved))}, up to step {kill.step}.{memory}"
+        f"{nbytes_text(sum(c.nbytes for c in saved))}, up to step {kill.step}.{optimizer}"
     )
 
 
-def _left_out(saved: Checkpoint) -> str:
-    """How much of the training a checkpoint did not hold."""
-    if not math.isfinite(saved.distance):
+def _left_out_text(checkpoint: Checkpoint) -> str:
+    """How much of the training a checkpoint leaves out, in words."""
+    if not math.isfinite(checkpoint.distance):
         return ", not finite"
-    text = f": {percent_text(saved.distance)} of the distance trained"
-    if saved.live_loss is None or saved.restored_loss is None:
+    text = f": {percent_text(checkpoint.distance)} of the distance trained"
+    if checkpoint.live_loss is None or checkpoint.restored_loss is None:
         return text
-    live, restored = (loss_text(loss, 4) for loss in (saved.live_loss, saved.restored_loss))
+    live, restored = loss_text(checkpoint.live_loss, 4), loss_text(checkpoint.restored_loss, 4)
     if live == restored:
         return f"{text} (the loss is {live} with and without it)"
     return f"{text} (loss: restored {restored}, live {live})"
@@ -239,23 +241,23 @@ def _go_on(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
         icon=":material/play_arrow:",
         key="go-on",
         help=f"Restores step {kill.step} from the chain and trains on with the same batches. "
-        f"{_what_it_holds(run)}",
+        f"{_optimizer_text(run)}",
     ):
-        steering.of(run).go_on_beside(PATIENCE)
-        if back.raced:  # it was seen
+        steering.of(run).go_on_in_background(PATIENCE)
+        if back.raced:  # the visitor has seen its outcome
             back.close()
         st.rerun()
 
 
-def _what_it_holds(run: Run) -> str:
-    """What the chain has of the optimizer's state."""
+def _optimizer_text(run: Run) -> str:
+    """Whether the chain holds the optimizer's state, in words."""
     if run.settings.optimizer_state:
         return "The chain holds the optimizer's state, too: the run goes on with the saved moments."
     return "The chain holds the model alone: the optimizer's state is reset."
 
 
 def _crash(run: Run, snapshot: Snapshot) -> Crash:
-    """Everything that decides the race back from the newest crash."""
+    """Everything that determines the race back from the newest crash."""
     s, kill = run.settings, snapshot.kills[-1]
     deltas = [c for c in snapshot.checkpoints if c.kind == "delta" and c.step <= kill.step]
     return Crash(
@@ -265,46 +267,46 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
         s.interval,
         OnDisk("lc", chain=run.path, newest=kill.step, whole=s.optimizer_state),
         sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas),
-        kill.died_as,
+        kill.last_fingerprint,
         frozenset(k.step for k in snapshot.kills[:-1]),
     )
 
 
-def _asking(crash: Crash, snapshot: Snapshot) -> Asking[Raced] | None:
+def _job(crash: Crash, snapshot: Snapshot) -> PageJob[Raced] | None:
     """The race as a job; None if there is no time for it."""
     capped = crash.capped(snapshot.kills[-1].pace)
-    return Asking("kill", capped, 1, functools.partial(_work, capped)) if capped else None
+    return PageJob("kill", capped, 1, functools.partial(_work, capped)) if capped else None
 
 
 def _work(crash: Crash, _part: int, report: Report) -> Raced:
     return crash.race(report)
 
 
-def _texts(back: RaceBack, kill: Kill, *, mine: bool) -> ControlTexts:
+def _texts(back: RaceBack, kill: Kill, *, may_steer: bool) -> ControlTexts:
     assert back.view is not None
     return ControlTexts(
         start="Race back",
         icon=":material/sprint:",
         working=f"{back.crash.where(back.view.share)}.",
         help=_offer(back.crash, kill),
-        stop_help="The race is given up; the run is not touched.",
-        wrong="" if mine else "You are watching: only who began this run starts its race.",
+        stop_help="Stops the race; the run is not touched.",
+        wrong="" if may_steer else "You are watching: only the run's owner can start its race.",
     )
 
 
 def _offer(crash: Crash, kill: Kill) -> str:
-    fewer = again = ""
+    limit = resumes = ""
     if crash.hurried:
-        fewer = f", few enough for {SECONDS / 60:.0f} minutes here"
-    if crash.went_on:
-        steps = enumerated([str(step) for step in sorted(crash.went_on)])
-        again = f" It goes on from step {steps} as this run did."
+        limit = f", few enough for {SECONDS / 60:.0f} minutes here"
+    if crash.resumed_at:
+        steps = enumerated([str(step) for step in sorted(crash.resumed_at)])
+        resumes = f" It goes on from step {steps} as this run did."
     return (
         "What is the price of this crash? **LC** restores from this run's chain. For **full**, "
         "**SCAR** and **TOPN** the training is repeated from its seed with the same batches and "
-        f"saved at the same steps.{again} SCAR and TOPN get the bytes that LC took on average, "
+        f"saved at the same steps.{resumes} SCAR and TOPN get the bytes that LC took on average, "
         f"{percent_text(crash.share)} of float32. {_saved_by_all(crash)} Then all four race back, "
-        f"for at most {crash.protocol.since + crash.cap} iterations{fewer}. About "
+        f"for at most {crash.protocol.since + crash.cap} iterations{limit}. About "
         f"{_duration(crash.seconds(kill.pace))} at most, in the background."
     )
 

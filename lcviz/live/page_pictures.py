@@ -1,4 +1,4 @@
-"""Live's pictures of one checkpoint: its size, δ, buckets, bits, the loss, and what it reads."""
+"""Live's pictures of one checkpoint: size, δ, buckets, bits, loss and examples."""
 
 from __future__ import annotations
 
@@ -17,63 +17,64 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
 from lcviz.server.jobs import FAILED, CrowdedError
-from lcviz.server.replays import Retried
+from lcviz.server.replays import RetriedRun
 from lcviz.text import CODER_NAMES, enumerated, kept_text, percent_text
 from lcviz.ui import layout, picture, session
-from lcviz.ui.coding_form import LEAST_BUDGET, chosen
+from lcviz.ui.coding_form import LEAST_BUDGET, widget_values
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
 from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
-from .examples_picture import examples_picture, image_side, n_shown
-from .followed import Thread, first_weight, largest_in_bucket, thread_of
+from .examples_picture import examples_picture, image_side, n_examples
+from .followed import WeightHistory, first_weight, history_of, largest_in_bucket
 from .headline import describe_crash, describe_lost_work, describe_status, headline, loss_or_nan
 from .loss_picture import loss_picture
 from .page_kill import race_back, show_problems
 from .page_step_slider import look_into, step_slider
-from .shown_step import ShownStep, as_saved, retried
+from .step_record import StepRecord, saved_record, trial_record
 from .steps_picture import Bars, steps_picture
 from .weight_picture import weight_picture
 from .weights_picture import Image, drawable, weights_picture
 
-# Of this run, after so many crashes, before or in the race back: what is tried ends with it.
+# The run's id, the number of crashes, and whether a race back has begun. A change ends every trial.
 Era = tuple[str, int, bool]
 CUT = "cut"  # in the URL: how many buckets of each step a visitor keeps
 _CUT = "live-cut"  # in the session: (era, how many buckets of each step a visitor keeps)
-CHANGED = "live-changed"  # in the session: what a picture set the form to, until it shows that
-_FORM = "live-form"  # in the session: (era, the form's coding as that began, if not tried since)
-CARRIES = "carries"  # of the switch: whether what a checkpoint leaves out stays in the next δ
+CHANGED = "live-changed"  # in the session: a coding from a picture, until the form has it as well
+_FORM = "live-form"  # in the session: (era, the form's coding when the era began; None after a try)
+CARRIES = "carries"  # key of the switch: whether the changes left out stay in the next δ
 PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
-_WHO = "live-who"  # in the session: an id that nobody else has
-_TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
-_STAIRS = "live-stairs"  # in the session: of what, and the stairs of the followed weight
+_SESSION_ID = "live-who"  # in the session: an id that nobody else has
+_TENSOR = "live-tensor"  # in the session: the tensor in the picture of δ
+_STAIRS = "live-stairs"  # in the session: (key of the followed weight, its stairs)
 _WORTH = "live-worth"  # in the session: what the bars of the buckets show
 
 
 @dataclass(frozen=True)
-class Shown:
+class Subject:
     """What the pictures show.
 
     Attributes:
-        step: The step, as the run saved it, or as it would be if the whole run were saved as tried.
-        retried: The whole run as tried, as far as it is; None if nothing is tried.
+        record: Of the step on the page: as the run saved it, or in the trial.
+        whole_run: The whole run saved once more in the trial, so far; None without a trial.
     """
 
-    step: ShownStep
-    retried: Retried | None = None
+    record: StepRecord
+    whole_run: RetriedRun | None = None
 
     @property
-    def trial(self) -> Retried | None:
-        """The whole run as tried, once it has come to this step."""
-        return self.retried if self.step.trial else None
+    def trial_run(self) -> RetriedRun | None:
+        """The whole run in the trial, if the record is the trial's, else None."""
+        return self.whole_run if self.record.is_trial else None
 
 
 def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     """Everything on the first screen below the controls.
 
-    Returns whether a whole run is still being saved once more.
+    Returns whether to look again soon: a whole run is still being saved once more, or losses are
+    being measured.
     """
     changed: Coding | None = st.session_state.get(CHANGED)
     coding = changed or settings.coding
@@ -91,7 +92,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
         )
         return False
     era = run.id, len(snapshot.kills), back is not None and back.begun
-    shown, problem = _shown(run, viewed, coding, era)
+    subject, problem = _subject(run, viewed, coding, era)
     if problem:
         places["messages"].warning(problem, icon=":material/info:")
     if viewed.non_finite:
@@ -99,158 +100,163 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    thread = _thread(run, shown, era)
-    worth, measuring = _worth(run, snapshot, shown, era)
-    crash = describe_crash(snapshot, viewed.step, back.ours if back else None)
-    every = pictures(run, snapshot, shown, thread, crash, worth)
-    # Each is drawn while the next is made.
-    for name, drawn in chain([("race", race)] if race else [], every):
+    history = _history(run, subject, era)
+    worth, measuring = _worth(run, snapshot, subject, era)
+    crash = describe_crash(snapshot, viewed.step, back.lc_outcome if back else None)
+    step_pictures = pictures(run, snapshot, subject, history, crash, worth)
+    # The browser draws each picture while the server makes the next.
+    for name, content in chain([("race", race)] if race else [], step_pictures):
         with places[name]:
-            if isinstance(drawn, str):
-                st.caption(drawn)
+            if isinstance(content, str):
+                st.caption(content)
             else:
-                # Another module must not draw in the place of the one before it.
-                key = "equal-steps" if drawn.name == "steps" else name
-                picture.show(drawn, key, _events(name, run, shown.step, coding, era))
-    return measuring or (shown.retried is not None and not shown.retried.is_over)
+                # Buckets and equal steps take turns in one place. They need keys of their own,
+                # because each is drawn by its own JavaScript module.
+                key = "equal-steps" if content.name == "steps" else name
+                picture.show(content, key, _events(name, run, subject.record, coding, era))
+    return measuring or (subject.whole_run is not None and not subject.whole_run.is_over)
 
 
 def pictures(
     run: Run,
     snapshot: Snapshot,
-    every: Shown,
-    thread: Thread | None,
+    subject: Subject,
+    history: WeightHistory | None,
     crash: str,
     worth: Worth,
 ) -> Iterator[tuple[str, Picture | str]]:
-    """All pictures of a step by name; a sentence where one cannot be drawn any more.
+    """All pictures of a step by name; a sentence in place of a picture that cannot be drawn.
 
     Args:
         run: The run.
-        snapshot: As it is now.
-        every: What is shown of it.
-        thread: The followed weight; None if the weights of the step are no longer kept.
+        snapshot: Of the run, now.
+        subject: The step, and the trial if there is one.
+        history: The followed weight; None if the run has dropped the weights of the step.
         crash: What a crash costs, in words.
         worth: What removing a bucket costs.
     """
-    shown, trial = every.step, every.trial
-    gone = f"The weights of step {shown.step} are no longer kept: choose a later step."
+    record, trial_run = subject.record, subject.trial_run
+    no_weights = f"The weights of step {record.step} are no longer kept: choose a later step."
     measured = snapshot.measured
     side = image_side(run.task)
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     losses, cost = None, ""
-    if every.retried and not every.retried.problem:  # as far as it is
-        losses = every.retried.losses
-        if losses and every.retried.is_over:
+    if subject.whole_run and not subject.whole_run.problem:
+        losses = subject.whole_run.losses
+        if losses and subject.whole_run.is_over:
             cost = describe_lost_work(snapshot, losses)
-    own = _own(run, trial.replay.trial) if trial else ""
-    nbytes = {step.step: step.nbytes for step in trial.found} if trial else None
-    yield "headline", headline(shown, snapshot.checkpoints, status, crash, own, nbytes)
-    marked = thread.bucket if thread else None
-    if any(a.uniform for a in shown.alphabets):
-        yield "buckets", steps_picture(shown, thread.followed if thread else None)
+    actual = _actual_settings(run, trial_run.replay.trial) if trial_run else ""
+    nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
+    yield "headline", headline(record, snapshot.checkpoints, status, crash, actual, nbytes)
+    marked = history.bucket if history else None
+    if any(a.uniform for a in record.alphabets):
+        yield "buckets", steps_picture(record, history.followed if history else None)
     else:
-        yield "buckets", buckets_picture(shown, bits_that_keep(shown), worth, marked)
+        yield "buckets", buckets_picture(record, bits_that_keep(record), worth, marked)
     image = None
-    if thread:
-        image = Image.of(shown, _tensor(shown), side)
-        told = snapshot.status != PLAYING  # a look must not take much from the training
-        yield "weights", weights_picture(shown, image, thread.followed, told=told)
+    if history:
+        image = Image.of(record, _tensor(record), side)
+        with_values = snapshot.status != PLAYING  # while the run plays, training needs the time
+        yield "weights", weights_picture(record, image, history.followed, with_values=with_values)
         s = run.settings
-        drawn = weight_picture(thread, s.interval, s.stop_after, carries=shown.carries)
-        yield "weight", drawn
+        yield (
+            "weight",
+            weight_picture(history, s.interval, s.stop_after, carries=record.carries),
+        )
     else:
-        yield "weights", gone
-        yield "weight", gone
-    yield "bits", bits_picture(shown, thread, image)
+        yield "weights", no_weights
+        yield "weight", no_weights
+    yield "bits", bits_picture(record, history, image)
     yield (
         "loss",
         loss_picture(
             [c.step for c in measured],
             [loss_or_nan(c.live_loss) for c in measured],
             [loss_or_nan(c.restored_loss) for c in measured],
-            shown.step,
+            record.step,
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
             losses,
             cost,
         ),
     )
-    yield "examples", _examples(run, shown, trial) if thread else gone
+    yield "examples", _examples(run, record, trial_run) if history else no_weights
 
 
-def _own(run: Run, trial: Trial) -> str:
-    """What the run has where a trial differs from it, in words."""
-    own, differs = run.settings.coding, []
-    if trial.most is not None or kept_text(trial.coding) != kept_text(own):
-        differs.append(kept_text(own))
-    if trial.coding.coder != own.coder:
-        differs.append(CODER_NAMES[own.coder])
-    if trial.coding.scope != own.scope:
-        differs.append("one code" if own.scope == "model" else "a code for each tensor")
+def _actual_settings(run: Run, trial: Trial) -> str:
+    """The run's own settings where a trial differs, in words."""
+    coding, settings = run.settings.coding, []
+    if trial.most_buckets is not None or kept_text(trial.coding) != kept_text(coding):
+        settings.append(kept_text(coding))
+    if trial.coding.coder != coding.coder:
+        settings.append(CODER_NAMES[coding.coder])
+    if trial.coding.scope != coding.scope:
+        settings.append("one code" if coding.scope == "model" else "a code for each tensor")
     if not trial.carries:
-        differs.append("the track")
-    has = enumerated(differs)
-    return f"the example has {has}" if is_example(run) else f"the run has {has} until Reset"
+        settings.append("the track")
+    text = enumerated(settings)
+    return f"the example has {text}" if is_example(run) else f"the run has {text} until Reset"
 
 
-def _thread(run: Run, shown: Shown, era: Era) -> Thread | None:
+def _history(run: Run, subject: Subject, era: Era) -> WeightHistory | None:
     """The followed weight: the one in the URL if this run has it, else one that the step changes.
 
-    None if the states or codes of the step are no longer kept.
+    None if the record has no states or codes.
     """
-    step = shown.step
-    if step.states is None or step.codes is None:
+    record = subject.record
+    if record.states is None or record.codes is None:
         return None
     try:
         weight = Weight.read(session.remembered(session.WEIGHT) or "")
     except ValueError:
         weight = None
-    if weight is None or not weight.is_in(step.states.live):
-        weight = first_weight(step)
-        session.remember(session.WEIGHT, str(weight))  # a link shows the same one
-    replay = shown.trial.replay if shown.trial else None
+    if weight is None or not weight.is_in(record.states.live):
+        weight = first_weight(record)
+        session.remember(session.WEIGHT, str(weight))  # a link then shows the same weight
+    replay = subject.trial_run.replay if subject.trial_run else None
     key = era, weight, replay.trial if replay else None
-    held = st.session_state.get(_STAIRS)
-    thread = thread_of(run, step, weight, replay, held[1] if held and held[0] == key else None)
-    st.session_state[_STAIRS] = key, thread.stairs
-    return thread
+    cached_key, cached_stairs = st.session_state.get(_STAIRS, (None, None))
+    stairs = cached_stairs if cached_key == key else None
+    history = history_of(run, record, weight, replay, stairs)
+    st.session_state[_STAIRS] = key, history.stairs
+    return history
 
 
-def _worth(run: Run, snapshot: Snapshot, shown: Shown, era: Era) -> tuple[Worth, bool]:
-    """What removing a bucket costs, if a visitor wants to see it.
+def _worth(run: Run, snapshot: Snapshot, subject: Subject, era: Era) -> tuple[Worth, bool]:
+    """What removing a bucket costs, if a visitor has chosen this view.
 
-    Returns whether it is still being measured as well.
+    Also returns whether the losses are still being measured.
     """
-    step = shown.step
+    record = subject.record
     if st.session_state.get(_WORTH) != ERROR:
         return Worth(), False
     if snapshot.status == PLAYING:
         return Worth(True, waiting="Pause to measure the loss without each bucket."), False
-    if step.states is None or step.codes is None:
+    if record.states is None or record.codes is None:
         return Worth(True), False
 
     def work(_part: int, report: Report) -> RemovedBuckets:
-        return step.removed_buckets(run.task.probe_loss, report)
+        return record.removed_buckets(run.task.probe_loss, report)
 
-    jobs, who = session.all_measurements(), _who()
-    key = era, step.step, shown.trial.replay.trial if shown.trial else None
-    view = jobs.look(key, 1, who)
-    if not view.found and view.status != FAILED:
+    jobs, session_id = session.all_measurements(), _session_id()
+    trial = subject.trial_run.replay.trial if subject.trial_run else None
+    key = era, record.step, trial
+    view = jobs.look(key, 1, session_id)
+    if not view.finished_parts and view.status != FAILED:
         try:
-            jobs.ask(key, 1, work, who)
+            jobs.ask(key, 1, work, session_id)
         except CrowdedError as exc:
             return Worth(True, waiting=str(exc)), False
         view = jobs.wait(key, 1, PATIENCE)
-    if view.found:
-        return Worth(True, view.found[0].value), False
+    if view.finished_parts:
+        return Worth(True, view.finished_parts[0].value), False
     if view.status == FAILED:
         return Worth(True, waiting=f"The losses cannot be measured: {view.message}"), False
     return Worth(True, waiting=f"Losses are being measured: {percent_text(view.share)}."), True
 
 
-def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Events:
-    """What a picture can send, and what happens then. form: the coding at the side."""
+def _events(name: str, run: Run, record: StepRecord, form: Coding, era: Era) -> Events:
+    """The events that a picture can send, each with its handler. form: the sidebar's coding."""
 
     def keep(most: float) -> None:
         _keep(era, int(most))
@@ -260,29 +266,29 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
         _try(coding)
 
     def choose(text: str) -> None:
-        if text == STEPS:  # at the size of what is shown
-            share = shown.nbytes / shown.checkpoint.full_nbytes
+        if text == STEPS:  # at the size of the record on the page
+            share = record.nbytes / record.checkpoint.full_nbytes
             attempt(form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
         else:
             attempt(form.keeping(None if text == "all" else int(text)))
 
-    def follow_pixel(at: Sequence[float]) -> None:
-        row, column = map(int, at)
-        image = Image.of(shown, _tensor(shown), image_side(run.task))
+    def follow_pixel(pixel: Sequence[float]) -> None:
+        row, column = map(int, pixel)
+        image = Image.of(record, _tensor(record), image_side(run.task))
         follow(image.weight(row, column))
 
     def follow_bucket(key: Sequence[float]) -> None:
         exponent, sign = map(int, key)
-        follow(largest_in_bucket(shown, (exponent, sign), _tensor(shown)))
+        follow(largest_in_bucket(record, (exponent, sign), _tensor(record)))
 
-    def follow_steps(at: float) -> None:
-        follow(Bars.of(shown).weight(shown, int(at), _tensor(shown)))
+    def follow_bar(bar: float) -> None:
+        follow(Bars.of(record).weight(record, int(bar), _tensor(record)))
 
     def follow(weight: Weight | None) -> None:
         if weight is not None:
             session.remember(session.WEIGHT, str(weight))
 
-    every: dict[str, Events] = {
+    events: dict[str, Events] = {
         "headline": {"back": lambda _: _try(run.settings.coding, **{CARRIES: True})},
         "weights": {
             "tensor": lambda name: st.session_state.update({_TENSOR: name}),
@@ -292,98 +298,102 @@ def _events(name: str, run: Run, shown: ShownStep, form: Coding, era: Era) -> Ev
             "cut": keep,
             "bits": choose,
             "bucket": follow_bucket,
-            "bar": follow_steps,
+            "bar": follow_bar,
             "view": lambda view: st.session_state.update({_WORTH: view}),
         },
         "bits": {
             "coder": lambda coder: attempt(replace(form, coder=coder)),
-            "word": lambda at: follow(Weight(str(at[0]), int(at[1]))),
+            "word": lambda weight: follow(Weight(str(weight[0]), int(weight[1]))),
         },
         "loss": {"step": lambda step: look_into(run, int(step))},
         "weight": {"step": lambda step: look_into(run, int(step))},
     }
-    return every.get(name, {})
+    return events.get(name, {})
 
 
-def _shown(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Shown, str | None]:
-    """The step as it was saved, or as it would be if the whole run were saved as tried.
+def _subject(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Subject, str | None]:
+    """The step as the run saved it, or in the trial if a visitor tries something.
 
-    Returns it, and why nothing can be tried, or how far that is.
+    Also returns a sentence if the record is not the trial's: what prevents it, or the progress.
     """
-    saved = Shown(as_saved(run, viewed))
-    own = run.settings.coding
-    held = st.session_state.get(_FORM)
-    if held is None and chosen(form).keys() & st.query_params.to_dict().keys():
-        held = st.session_state[_FORM] = era, own  # what a link says is tried at once
-    if held is None or held[0] != era:
-        held = st.session_state[_FORM] = era, form
-    coding = own if form == held[1] else form
+    saved = Subject(saved_record(run, viewed))
+    actual = run.settings.coding
+    stored = st.session_state.get(_FORM)
+    if stored is None and widget_values(form).keys() & st.query_params.to_dict().keys():
+        stored = st.session_state[_FORM] = era, actual  # the coding in a link is tried at once
+    if stored is None or stored[0] != era:
+        stored = st.session_state[_FORM] = era, form
+    coding = actual if form == stored[1] else form
     trial = Trial(coding, _cut_of(era), bool(st.session_state.get(CARRIES, True)))
-    if trial == Trial(own):
+    if trial == Trial(actual):
         return saved, None
     try:
-        whole = session.all_replays().look(run, trial, viewed.step, _who(), PATIENCE)
+        whole_run = session.all_replays().look(run, trial, viewed.step, _session_id(), PATIENCE)
     except CrowdedError as exc:
         return saved, str(exc)
-    if whole.problem:
-        return saved, f"The run cannot be saved like this: {whole.problem}"
-    # The replay goes on meanwhile: it may have the delta of a step that `whole` lacks.
-    if whole.at(viewed.step) and (own_delta := whole.replay.delta(viewed.step)):
-        return Shown(retried(viewed, trial, own_delta), whole), None
-    done = f"{len(whole.found)} of {whole.n} checkpoints"
-    if not whole.is_over:
-        return replace(saved, retried=whole), f"The whole run is saved like this: {done}."
+    if whole_run.problem:
+        return saved, f"The run cannot be saved like this: {whole_run.problem}"
+    # The replay works in the background: it may have a delta that `whole_run` does not list yet.
+    if whole_run.at(viewed.step) and (delta := whole_run.replay.delta(viewed.step)):
+        return Subject(trial_record(viewed, trial, delta), whole_run), None
+    done = f"{len(whole_run.steps)} of {whole_run.n} checkpoints"
+    if not whole_run.is_over:
+        return replace(saved, whole_run=whole_run), f"The whole run is saved like this: {done}."
     return saved, f"Step {viewed.step} is no longer kept. Choose a later one to try a setting."
 
 
-def _who() -> str:
-    who: str = st.session_state.setdefault(_WHO, secrets.token_hex(8))
-    return who
+def _session_id() -> str:
+    session_id: str = st.session_state.setdefault(_SESSION_ID, secrets.token_hex(8))
+    return session_id
 
 
 def _cut_of(era: Era) -> int | None:
-    """How many buckets a visitor keeps of each step: a run that goes on does not take it back."""
-    if _CUT not in st.session_state:  # what a link says is tried at once
+    """How many buckets of each step a visitor keeps; None for all that the coding keeps.
+
+    New checkpoints do not change it; a new era ends it.
+    """
+    if _CUT not in st.session_state:  # the cut in a link is tried at once
         text = st.query_params.get(CUT, "")
         _keep(era, int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None)
-    held = st.session_state[_CUT]
-    most: int | None = held[1] if held[0] == era else None
+    cut_era, cut = st.session_state[_CUT]
+    most: int | None = cut if cut_era == era else None
     if most is None:
         st.query_params.pop(CUT, None)
     return most
 
 
 def _keep(era: Era, most: int | None) -> None:
-    """Keep so many buckets of each step from now on, None for what the coding keeps."""
+    """From now on keep ``most`` buckets of each step; None for all that the coding keeps."""
     st.session_state[_CUT] = era, most
     if most is not None:
         st.query_params[CUT] = str(most)
 
 
-def _try(coding: Coding, **more: bool) -> None:
-    """Set the form at the side: what it says is tried. more: of other widgets, by key."""
+def _try(coding: Coding, **switches: bool) -> None:
+    """Set the sidebar form to a coding, which the page then tries. switches: by widget key."""
     if _CUT in st.session_state:
         _keep(st.session_state[_CUT][0], None)
-    set_widgets({**chosen(coding), **more})
+    set_widgets({**widget_values(coding), **switches})
     st.session_state[CHANGED] = coding
 
 
-def _tensor(shown: ShownStep) -> str:
-    """The tensor that is drawn."""
-    assert shown.states is not None
-    tensors = drawable(shown.states.live)
+def _tensor(record: StepRecord) -> str:
+    """The tensor in the picture of δ."""
+    assert record.states is not None
+    tensors = drawable(record.states.live)
     chosen = st.session_state.get(_TENSOR)
     return chosen if chosen in tensors else tensors[0]
 
 
-def _examples(run: Run, shown: ShownStep, trial: Retried | None) -> Picture:
-    """trial: the whole run as it is tried; None for a step as it was saved."""
-    restored, states, c = shown.restored, shown.states, shown.checkpoint
-    assert restored is not None
+def _examples(run: Run, record: StepRecord, trial_run: RetriedRun | None) -> Picture:
+    """trial_run: the whole run in the trial; None if the record is the saved one."""
+    after, states, c = record.restored, record.states, record.checkpoint
+    assert after is not None
     assert states is not None
-    saved = run.states(shown.step) if trial else None  # a trial's δ may have another end
-    n = n_shown(run.task)
-    live, again = (run.task.predictions(n, s) for s in ((saved or states).live, restored))
-    retried_step = trial.at(shown.step) if trial else None
+    saved = run.states(record.step) if trial_run else None  # in a trial states.live may differ
+    n = n_examples(run.task)
+    live, restored = (run.task.predictions(n, s) for s in ((saved or states).live, after))
+    retried_step = trial_run.at(record.step) if trial_run else None
     metric = retried_step.metric if retried_step else c.restored_metric
-    return examples_picture(run.task, live, again, c.live_metric, metric, trial=trial is not None)
+    is_trial = trial_run is not None
+    return examples_picture(run.task, live, restored, c.live_metric, metric, trial=is_trial)

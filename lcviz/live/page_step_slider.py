@@ -1,4 +1,4 @@
-"""The slider of the Live page: which checkpoint is shown."""
+"""The slider of the Live page: it chooses the checkpoint to show."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
 from lcviz.ui import session
 
-EXAMPLE_OPENS = 20  # a step at which a restart can still go wrong; at the end nothing does
-_STEP = "step"  # in the URL, while the newest is not followed
-_FOLLOW = "follow"  # in the session: how often the toggle was made, and its value
-_SLIDER = "step-slider"  # in the session: (run, step, token) of a slider that can be moved
+EXAMPLE_OPENS = 20  # the step of the example to show first: a restart there still loses something
+_STEP = "step"  # in the URL, while the page does not follow the newest step
+_FOLLOW = "follow"  # in the session: (how many toggles were made, value of the last one)
+_SLIDER = "step-slider"  # in the session: (run id, step, token) of a slider that can be moved
 
 
 def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to show: the newest, unless another step was chosen."""
     interval, newest = run.settings.interval, snapshot.newest.step
     if _FOLLOW not in st.session_state:
-        asked = _step_of_link(snapshot)
-        if asked is None and session.is_example(run) and EXAMPLE_OPENS in snapshot.steps:
-            asked = EXAMPLE_OPENS
-        if asked is not None:
-            _put_slider(run, asked)  # first: where a rerun interrupts this, it is done again
+        first = _step_of_link(snapshot)
+        if first is None and session.is_example(run) and EXAMPLE_OPENS in snapshot.steps:
+            first = EXAMPLE_OPENS
+        if first is not None:
+            # The slider comes first: a rerun between these two lines repeats both.
+            _put_slider(run, first)
             st.session_state[_FOLLOW] = 0, False
     follow = _follow_toggle()
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.
     running = follow and snapshot.status == PLAYING
-    before = st.session_state.get(_SLIDER)
-    if before is None or before[0] != run.id or (follow and before[1] != newest):
+    slider = st.session_state.get(_SLIDER)
+    if slider is None or slider[0] != run.id or (follow and slider[1] != newest):
         _put_slider(run, newest)
-    _, at, made = st.session_state[_SLIDER]
-    drawn = _drawn()
-    key = f"viewed-{run.id}-{'running' if running else made}"
+    _, start, token = st.session_state[_SLIDER]
+    controls = _controls()
+    key = f"viewed-{run.id}-{'running' if running else token}"
     if running:
         st.session_state[key] = newest
 
     def leave_newest() -> None:
-        # One that is gone may still report: of another step, or of the run before.
-        if follow and _drawn() == drawn:
+        # A slider that is gone, of another step or run, may still report.
+        if follow and _controls() == controls:
             follow_newest(False)
 
-    # The range is fixed from the start: a slider whose range grew would be made anew each tick.
+    # The range is fixed from the start: with a growing range each tick would make a new slider.
     step = st.slider(
         "Show step",
         0,
         run.settings.stop_after // interval * interval,
-        None if running else at,
+        None if running else start,
         step=interval,
         key=key,
         on_change=None if running else leave_newest,
@@ -80,7 +81,7 @@ def look_into(run: Run, step: int) -> None:
 
 
 def _put_slider(run: Run, step: int) -> None:
-    """Make a new slider that stands there."""
+    """Make a new slider at this step."""
     st.session_state[_SLIDER] = run.id, step, secrets.token_hex(4)
 
 
@@ -91,24 +92,24 @@ def _step_of_link(snapshot: Snapshot) -> int | None:
     return step if step in snapshot.steps else None
 
 
-def _drawn() -> tuple[object, object]:
-    """Which slider and which toggle the page has now."""
+def _controls() -> tuple[object, object]:
+    """The slider and the toggle that the page has now."""
     return st.session_state.get(_SLIDER), st.session_state.get(_FOLLOW)
 
 
 def _follow_toggle() -> bool:
-    """Whether the newest step is shown."""
-    made, follow = st.session_state.setdefault(_FOLLOW, (0, True))
-    key = f"follow-{made}"
+    """Draw the toggle; returns whether the page follows the newest step."""
+    count, follow = st.session_state.setdefault(_FOLLOW, (0, True))
+    key = f"follow-{count}"
 
     def turn() -> None:
-        if st.session_state[_FOLLOW][0] == made:  # a toggle that is gone may still report
-            st.session_state[_FOLLOW] = made, st.session_state[key]
+        if st.session_state[_FOLLOW][0] == count:  # a toggle that is gone may still report
+            st.session_state[_FOLLOW] = count, st.session_state[key]
             st.session_state.pop(_SLIDER, None)
 
     st.toggle(
         "Newest",
-        follow,  # not through the session: two fast runs and a browser may see only the default
+        follow,  # not through the session: after two fast runs a browser may show the default
         key=key,
         on_change=turn,
         help="Follow the newest step. Turned off, the slider shows any saved one; 0 is the base.",
@@ -117,6 +118,6 @@ def _follow_toggle() -> bool:
 
 
 def follow_newest(follow: bool) -> None:
-    """Show the newest step, or stop following it: with a new toggle, which shows the same."""
-    made, _ = st.session_state.get(_FOLLOW, (0, True))
-    st.session_state[_FOLLOW] = made + 1, follow
+    """Follow the newest step, or stop following it. A new toggle takes the value."""
+    count, _ = st.session_state.get(_FOLLOW, (0, True))
+    st.session_state[_FOLLOW] = count + 1, follow

@@ -10,7 +10,7 @@ from lcviz.ui import race
 from lcviz.ui.picture import Picture
 from lcviz.ui.race import TITLE as TITLE
 
-LEVEL = 0.05  # iterations: results no further apart are called level
+LEVEL = 0.05  # iterations: results closer than this are called level
 
 
 def race_picture(
@@ -19,10 +19,10 @@ def race_picture(
     """The smoothed losses of each method and of the training that did not crash.
 
     Args:
-        outcomes: so far, at least one; the last may be under way.
-        killed_at: the iteration of the crash.
-        over: whether no method is under way.
-        estimate: what was said of the price before the race, in words.
+        outcomes: One or more so far; the last may be under way.
+        killed_at: The iteration of the crash.
+        over: Whether the race is over.
+        estimate: The price that was estimated before the race, in words.
     """
     text = "Each line ends where the loss is what it was before the crash."
     if over:
@@ -34,20 +34,20 @@ def race_picture(
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
-    """Who won at equal bytes, and by how much; how full compares, and what it costs."""
+    """The winner at equal bytes and its lead, then full's result and bytes."""
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
-    first, *others = equal
+    first, *followers = equal
     size = f"At {nbytes_text(first.nbytes)} per checkpoint"
     if first.capped:
-        nobody = enumerated([o.method.name for o in equal])
-        text = f"{size} nobody wins: none of {nobody} was back within "
+        names = enumerated([o.method.name for o in equal])
+        text = f"{size} nobody wins: none of {names} was back within "
         text += iterations_text(first.rework)
     else:
-        level = [o for o in others if not o.capped and o.rework - first.rework < LEVEL]
+        level = [o for o in followers if not o.capped and o.rework - first.rework < LEVEL]
         winners = enumerated([o.method.name for o in (first, *level)])
         text = f"{size} {winners} {'are level' if level else 'wins'}: {_back(first)}"
-        if behind := others[len(level) :]:
+        if behind := followers[len(level) :]:
             text += f"; {', '.join(f'{o.method.name} {_needs(o, first)}' for o in behind)}"
     times = full.nbytes / first.nbytes
     more = f"{times:,.0f} × the bytes" if times >= 1.5 else f"{nbytes_text(full.nbytes)} each"
@@ -63,6 +63,6 @@ def _back(o: Outcome) -> str:
 def _needs(o: Outcome, first: Outcome) -> str:
     if o.capped:
         return f"after more than {amount_text(o.rework)}"
-    if first.rework < LEVEL:  # a multiple of next to nothing says nothing
+    if first.rework < LEVEL:  # a multiple of almost nothing has no meaning
         return f"after {amount_text(o.rework)}"
     return f"after {amount_text(o.rework)}, {o.rework / first.rework:.3g} × as many"

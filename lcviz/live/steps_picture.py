@@ -1,4 +1,4 @@
-"""A delta in uniform steps: how many values go how many steps, beside the powers of two."""
+"""A delta in uniform steps: how many values move by how many steps, beside the powers of two."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from lcviz.ui.picture import Picture
 
 from .buckets_picture import OPTIONS, STEPS
 from .followed import largest_among
-from .shown_step import ShownStep
+from .step_record import StepRecord
 
 MOST_BARS = 40  # on each side of zero
 
 
 @dataclass(frozen=True)
 class Bars:
-    """The bars of a delta in equal steps: of its largest alphabet, from the dead zone at 0.
+    """The bars of the largest alphabet of a delta in equal steps; bar 0 is the dead zone.
 
     Attributes:
         alphabet: The alphabet.
-        size: Of a step; 0 if everything lies in the dead zone.
-        steps: int64 (levels,), how many steps each level goes, with its sign.
-        each: Steps that share a bar.
+        size: Of a step; 0 if all values lie in the dead zone.
+        steps: int64 (levels,), the steps from zero to each level, with a sign.
+        steps_per_bar: How many steps share a bar.
     """
 
     alphabet: Alphabet
     size: float
     steps: NDArray[np.int64]
-    each: int
+    steps_per_bar: int
 
     @classmethod
-    def of(cls, shown: ShownStep) -> Bars:
-        """The bars of a step."""
-        alphabet = max(shown.alphabets, key=lambda a: a.n)
+    def of(cls, record: StepRecord) -> Bars:
+        """The bars of a record in equal steps."""
+        alphabet = max(record.alphabets, key=lambda a: a.n)
         levels = alphabet.encoded.levels[1:]
         size = float(levels[0]) if levels.size else 0.0
         steps = np.rint(levels / size).astype(np.int64) if size else np.zeros(0, np.int64)
@@ -51,57 +51,64 @@ class Bars:
         return cls(alphabet, size, steps, max(math.ceil(reach / MOST_BARS), 1))
 
     @property
-    def at(self) -> NDArray[np.int64]:
+    def bar_of_bucket(self) -> NDArray[np.int64]:
         """int64 (buckets,): the bar of each bucket of the alphabet, 0 for the dead zone."""
         bars = np.zeros(len(self.alphabet.buckets), np.int64)
-        bars[: self.steps.size] = np.sign(self.steps) * (-(-np.abs(self.steps) // self.each))
+        distances = -(-np.abs(self.steps) // self.steps_per_bar)
+        bars[: self.steps.size] = np.sign(self.steps) * distances
         return bars
 
     def bar_of(self, followed: Followed) -> int | None:
-        """The bar of a weight; None in another alphabet, or without a change."""
+        """The bar of a weight; None if it is in another alphabet or did not change."""
         bucket = followed.bucket
         if bucket is None or followed.weight.tensor not in self.alphabet.names:
             return None
-        if not followed.kept:
+        if not followed.promoted:
             return 0
-        return int(self.at[: self.steps.size][self.steps == round(followed.level / self.size)][0])
+        bars = self.bar_of_bucket[: self.steps.size]
+        return int(bars[self.steps == round(followed.level / self.size)][0])
 
-    def weight(self, shown: ShownStep, at: int, tensor: str) -> Weight | None:
-        """The largest change of a bar, in this tensor if it has one there; None if it is empty."""
-        return largest_among(shown, [(self.alphabet, self.at == at)], tensor)
+    def weight(self, record: StepRecord, bar: int, tensor: str) -> Weight | None:
+        """The weight with the largest change of a bar; None if the bar is empty.
+
+        A change in the given tensor goes before larger ones elsewhere.
+        """
+        return largest_among(record, [(self.alphabet, self.bar_of_bucket == bar)], tensor)
 
 
-def steps_picture(shown: ShownStep, followed: Followed | None = None) -> Picture:
-    """Bars on a line of changes, the dead zone in their middle; of the largest alphabet.
+def steps_picture(record: StepRecord, followed: Followed | None = None) -> Picture:
+    """The bars of the largest alphabet on a line of changes, with the dead zone in the middle.
 
     Args:
-        shown: The step.
-        followed: A weight whose bar is marked.
+        record: Of the step on the page, in equal steps.
+        followed: The weight whose bar is marked.
     """
-    bars = Bars.of(shown)
-    alphabet, size, each = bars.alphabet, bars.size, bars.each
+    bars = Bars.of(record)
+    alphabet, size, steps_per_bar = bars.alphabet, bars.size, bars.steps_per_bar
     counts = alphabet.buckets.count[: bars.steps.size]
     bar_counts: Counter[int] = Counter()
-    for at, count in zip(bars.at.tolist(), counts.tolist()):
-        bar_counts[at] += count
+    for bar, count in zip(bars.bar_of_bucket.tolist(), counts.tolist()):
+        bar_counts[bar] += count
     dead = alphabet.n - int(counts.sum())
-    whole = "of the weights" if shown.moments else ""
+    of_weights = "of the weights" if record.moments else ""
     return Picture(
         "steps",
         "Equal steps",
-        whole if len(shown.alphabets) == 1 else alphabet.names[0],
-        _sentence(shown, bars),
+        of_weights if len(record.alphabets) == 1 else alphabet.names[0],
+        _sentence(record, bars),
         {
             "size": size,
-            "each": each,
+            "each": steps_per_bar,
             "bars": [
-                {"at": at, "count": count} for at, count in sorted(bar_counts.items()) if count
+                {"at": bar, "count": count} for bar, count in sorted(bar_counts.items()) if count
             ],
             "dead": dead,
             "marked": bars.bar_of(followed) if followed else None,
-            "left_out": shown.left_out(),
+            "left_out": record.left_out_text(),
             "largest": max([dead, *bar_counts.values()]),
-            "octaves": _octaves(size, each, max((abs(at) for at in bar_counts), default=1)),
+            "octaves": _octaves(
+                size, steps_per_bar, max((abs(bar) for bar in bar_counts), default=1)
+            ),
             "options": OPTIONS,
             "bits": STEPS,
         },
@@ -110,32 +117,40 @@ def steps_picture(shown: ShownStep, followed: Followed | None = None) -> Picture
     )
 
 
-def _octaves(size: float, each: int, reach: int) -> list[dict[str, Any]]:
-    """Where the paper's buckets would be: the smaller end of each, in bars from zero."""
+def _octaves(size: float, steps_per_bar: int, reach: int) -> list[dict[str, Any]]:
+    """Where the paper's buckets would begin: the smaller end of each, in bars from zero.
+
+    size: of a step. reach: the last bar.
+    """
     if not size:
         return []
     first = math.floor(math.log2(size))
-    last = math.floor(math.log2(size * (reach * each + 0.5)))
+    last = math.floor(math.log2(size * (reach * steps_per_bar + 0.5)))
     return [
-        {"at": 2.0**e / size / each + 0.5 - 0.5 / each, "text": exponent_text(e)}
+        {
+            "at": 2.0**e / size / steps_per_bar + 0.5 - 0.5 / steps_per_bar,
+            "text": exponent_text(e),
+        }
         for e in range(first, last + 1)
     ]
 
 
-def _sentence(shown: ShownStep, bars: Bars) -> str:
+def _sentence(record: StepRecord, bars: Bars) -> str:
     if not bars.size:
-        return f"All changes lie in the dead zone: they {shown.left_out()}."
+        return f"All changes lie in the dead zone: they {record.left_out_text()}."
     alphabet, reach = bars.alphabet, int(np.abs(bars.steps).max())
-    every = "" if len(shown.alphabets) == 1 else " of this tensor"
-    changed = int(alphabet.buckets.count[: alphabet.kept].sum())
+    where = "" if len(record.alphabets) == 1 else " of this tensor"
+    changed = int(alphabet.buckets.count[: alphabet.n_kept].sum())
     return (
-        f"Steps of {bars.size:.3g}: {changed:,} of {alphabet.n:,} values{every} move by up to "
-        f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and {shown.left_out()}."
+        f"Steps of {bars.size:.3g}: {changed:,} of {alphabet.n:,} values{where} move by up to "
+        f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and "
+        f"{record.left_out_text()}."
     )
 
 
 def _table(bars: Bars, counts: Any, dead: int) -> pd.DataFrame:
-    order = np.argsort(bars.steps)
-    each = zip(bars.steps[order], counts[order])
-    rows = sorted([*((int(q), q * bars.size, int(n)) for q, n in each if n), (0, 0.0, dead)])
+    occurring = [
+        (int(steps), steps * bars.size, int(n)) for steps, n in zip(bars.steps, counts) if n
+    ]
+    rows = sorted([*occurring, (0, 0.0, dead)])
     return pd.DataFrame(rows, columns=["steps", "change", "values"])

@@ -1,4 +1,4 @@
-"""One weight over the steps of a run, and what became of it in one of them, in words."""
+"""One weight over the steps of a run, and what one step does to it, in words."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from lcviz.text import exponent_text, minus, plural
 from lcviz.ui.charts import plotted
 from lcviz.ui.picture import Picture
 
-from .followed import Thread
+from .followed import WeightHistory
 
 HEIGHT = 118  # CSS pixels
 DIGITS = 9  # after the point: weights are small
 
 
-def weight_picture(thread: Thread, interval: int, last: int, *, carries: bool = True) -> Picture:
-    """Trained and restored value of one weight: u goes its way, ũ follows in steps.
+def weight_picture(
+    history: WeightHistory, interval: int, last: int, *, carries: bool = True
+) -> Picture:
+    """Trained and restored value of one weight: u is trained, ũ follows in steps.
 
     Args:
-        thread: The weight.
-        interval: Iterations between two steps.
-        last: Where the axis ends.
+        history: The weight.
+        interval: Iterations between two checkpoints.
+        last: The end of the axis.
         carries: Whether what a checkpoint leaves out stays in the next δ.
     """
-    f, stairs = thread.followed, thread.stairs
-    # ũ is known just before each step: it has been there since the step before.
+    f, stairs = history.followed, history.stairs
+    # A stair has ũ just before its step: the value since the step before.
     track = {step - interval: stair.track for step, stair in stairs.items()}
     track |= {f.step: f.restored}
     lines = [
@@ -73,48 +75,48 @@ def name_text(f: Followed) -> str:
 
 
 def bucket_text(f: Followed) -> str:
-    """Its bucket, '+2⁻⁷', or why it has none."""
+    """The bucket of the weight's change, '+2⁻⁷', or why it has none."""
     if f.exact:
         return "stored exactly"
     return "none: δ is 0" if f.bucket is None else exponent_text(f.bucket.exponent, f.bucket.sign)
 
 
-def said_text(f: Followed) -> str:
-    """The bits that tell of it, in words."""
+def bits_text(f: Followed) -> str:
+    """The bits that encode the weight, in words."""
     if f.exact:
         return "32 bits of the value"
     if f.code is None:
         return "none: zeros at a stream's end need no bits"
-    return _said(f.code)
+    return _code_text(f.code)
 
 
-def _said(said: WeightCode) -> str:
-    if said.arithmetic:
+def _code_text(code: WeightCode) -> str:
+    if code.arithmetic:
         return "a part of one arithmetic code, which has no words"
-    if not said.word:
+    if not code.word:
         return "none: all values have the same level"
-    after = f" + {plural(said.extra_bits, 'bit')}" if said.extra_bits else ""
-    text = f"{said.word}{after}"
-    if said.escaped:
+    extra = f" + {plural(code.extra_bits, 'bit')}" if code.extra_bits else ""
+    text = f"{code.word}{extra}"
+    if code.escaped:
         text += ", an escape"
-    if said.run is None:
+    if code.run is None:
         return text
-    if said.zero:
-        return f"{text}: zero {said.zero} of a run of {said.run}"
+    if code.zero:
+        return f"{text}: zero {code.zero} of a run of {code.run}"
     return (
-        f"{text}: {plural(said.run, 'zero')}, then it"
-        if said.run
+        f"{text}: {plural(code.run, 'zero')}, then it"
+        if code.run
         else f"{text}: no zeros before it"
     )
 
 
 def number_text(value: float, sign: str = "") -> str:
-    """A weight or a change, four digits."""
+    """A weight or a change with four digits."""
     return minus(f"{value:{sign}.4g}") if value else "0"
 
 
 def _bracketed(number: str) -> str:
-    """As what is subtracted: two signs do not stand side by side."""
+    """A subtrahend: in brackets if negative, so that no two signs meet."""
     return f"({number})" if number.startswith("−") else number
 
 
@@ -125,8 +127,8 @@ def _in_words(f: Followed, carries: bool) -> str:
     level = number_text(f.level, "+") if f.level else f"0: {left_out}"
     delta = number_text(f.delta, "+")
     if carries:
-        both = f"{number_text(f.live)} − {_bracketed(number_text(f.track))}"
-        delta = f"δ = u − ũ = {both} = {delta}"
+        difference = f"{number_text(f.live)} − {_bracketed(number_text(f.track))}"
+        delta = f"δ = u − ũ = {difference} = {delta}"
     else:
         delta = f"Changed by {delta} since the last checkpoint"
-    return f"{delta}, bucket {bucket_text(f)}, level {level}. Code: {said_text(f)}."
+    return f"{delta}, bucket {bucket_text(f)}, level {level}. Code: {bits_text(f)}."

@@ -1,4 +1,4 @@
-"""One tensor of the model as an image, and what a checkpoint changes in it."""
+"""One tensor of the model as an image: what a checkpoint changes in it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from codec.inspect import Arrays
 from lcviz.lab.follow_weight import Followed, Weight
 from lcviz.text import plural
-from lcviz.ui.glossary import behind
+from lcviz.ui.glossary import title_help
 from lcviz.ui.picture import Picture
 
 from .followed import codes_in
-from .shown_step import ShownStep
+from .step_record import StepRecord
 
 MOST_PIXELS = 60_000  # of an image; of a larger tensor a pixel stands for a block of weights
 LEVELS = 7  # of a map, on each side of 0
-GAP = -8  # between two tiles
+GAP = -8  # in a map: the value between two tiles
 WIDTH, HEIGHT = 380, 176  # CSS pixels
-LEGIBLE = 4  # CSS pixels: weights that large need no folding
+LEGIBLE = 4  # CSS pixels for each weight: from here on a matrix is not folded
 Pixels = NDArray[np.int64]  # (rows, columns): the index of each pixel's weight, -1 between tiles
 
 
@@ -35,7 +35,7 @@ class Image:
 
     Attributes:
         tensor: Its name.
-        pixels: int64 (rows, columns), the index of a weight; -1 between tiles.
+        pixels: The index of each pixel's weight.
         shape: Of the tensor, or of its tiles, as text.
     """
 
@@ -44,18 +44,18 @@ class Image:
     shape: str
 
     @classmethod
-    def of(cls, shown: ShownStep, tensor: str, side: int | None) -> Image:
-        """The image of a tensor of a step whose states are kept.
+    def of(cls, record: StepRecord, tensor: str, side: int | None) -> Image:
+        """The image of one tensor. The record must have its states.
 
-        side: of the model's input images, in pixels; None if it has none.
+        side: of the model's input images, in pixels; None if the input is no image.
         """
-        assert shown.states is not None
-        live, before = shown.states.live[tensor], shown.states.before[tensor]
+        assert record.states is not None
+        live, before = record.states.live[tensor], record.states.before[tensor]
         shape = _tiles(live.shape, side) or live.shape
         return cls(tensor, pixels(live.shape, side, live - before), " × ".join(map(str, shape)))
 
     def weight(self, row: int, column: int) -> Weight | None:
-        """The weight at a pixel; None between tiles, and outside."""
+        """The weight at a pixel; None between tiles and outside the image."""
         rows, columns = self.pixels.shape
         if not (0 <= row < rows and 0 <= column < columns) or self.pixels[row, column] < 0:
             return None
@@ -69,69 +69,74 @@ class Image:
         return list(divmod(int(at[0]), self.pixels.shape[1])) if at.size else None
 
 
-def weights_picture(shown: ShownStep, image: Image, followed: Followed, *, told: bool) -> Picture:
+def weights_picture(
+    record: StepRecord, image: Image, followed: Followed, *, with_values: bool
+) -> Picture:
     """What a step changes in one tensor.
 
     Args:
-        shown: the step; its states are kept.
-        image: of one of its tensors.
-        followed: a weight in this step.
-        told: whether a pixel can say its values. They are eight times as large as the maps.
+        record: Of the step, with states and codes.
+        image: Of one of the tensors.
+        followed: The weight whose pixel is marked.
+        with_values: Whether the picture can tell the values of each pixel. They take eight times
+            the bytes of the maps.
     """
-    states, restored = shown.states, shown.restored
+    states, restored = record.states, record.restored
     assert states is not None
     assert restored is not None
-    tensor, at = image.tensor, image.pixels
+    tensor, grid = image.tensor, image.pixels
     live, before, after = states.live[tensor], states.before[tensor], restored[tensor]
     written, missing = after - before, live - after
     maps = {
-        "written": _packed(_seen(np.sign(written), at), 1.0),
-        "restored": _packed(_seen(after, at)),
-        "missing": _packed(_seen(missing, at)),
+        "written": _packed(_per_pixel(np.sign(written), grid), 1.0),
+        "restored": _packed(_per_pixel(after, grid)),
+        "missing": _packed(_per_pixel(missing, grid)),
     }
-    captions = _captions(shown, f"{tensor} ({image.shape})", written, missing)
+    captions = _captions(record, f"{tensor} ({image.shape})", written, missing)
     return Picture(
         "weights",
         "δ",
-        "live weights minus what a restart loads" if shown.carries else "since the last checkpoint",
+        "live weights minus what a restart loads"
+        if record.carries
+        else "since the last checkpoint",
         captions["written"],
         {
-            "step": shown.step,
+            "step": record.step,
             "tensor": tensor,
             "tensors": drawable(states.live),
-            "shape": at.shape,
+            "shape": grid.shape,
             "maps": maps,
             "captions": captions,
-            "terms": {"track": behind("track")},
+            "terms": {"track": title_help("track")},
             "height": HEIGHT,
-            "left_out": shown.left_out("stays"),
-            "carries": shown.carries,
+            "left_out": record.left_out_text("stays"),
+            "carries": record.carries,
             "followed": image.pixel(followed.weight),
-            "values": _values(shown, tensor, at) if told else None,
+            "values": _values(record, tensor, grid) if with_values else None,
         },
-        lambda: _table(shown, states.live, before=states.before, after=restored),
+        lambda: _table(record, states.live, before=states.before, after=restored),
         1,
     )
 
 
-def _values(shown: ShownStep, tensor: str, image: Pixels) -> dict[str, Any]:
-    """What each pixel can say: u, ũ before the step, and which bucket its change is in.
+def _values(record: StepRecord, tensor: str, grid: Pixels) -> dict[str, Any]:
+    """The values of each pixel: u, ũ before the step, and the bucket of the change.
 
-    u and ũ are base64 of float32; codes, of uint16, count the buckets from 1, 0 for no change.
+    u and ũ are base64 of float32. codes is base64 of uint16: 0 for no change, else the bucket's
+    place in promotion order, from 1.
     """
-    assert shown.states is not None
+    assert record.states is not None
     u, before = (
-        base64.b64encode(_seen(arrays[tensor], image, 0).astype("<f4").tobytes()).decode()
-        for arrays in (shown.states.live, shown.states.before)
+        base64.b64encode(_per_pixel(arrays[tensor], grid, 0).astype("<f4").tobytes()).decode()
+        for arrays in (record.states.live, record.states.before)
     )
-    found = codes_in(shown, tensor)
-    if found is None:
+    coded = codes_in(record, tensor)
+    if coded is None:
         return {"u": u, "track": before, "codes": None, "buckets": []}
-    i, codes = found
-    alphabet = shown.alphabets[i]
+    alphabet, codes = coded
     levels = np.where(alphabet.buckets.level > 0, alphabet.buckets.representative, 0)
     rows = zip(alphabet.buckets.exponent, alphabet.buckets.sign, levels)
-    packed = _seen(codes, image, 0).astype("<u2").tobytes()
+    packed = _per_pixel(codes, grid, 0).astype("<u2").tobytes()
     return {
         "u": u,
         "track": before,
@@ -142,23 +147,25 @@ def _values(shown: ShownStep, tensor: str, image: Pixels) -> dict[str, Any]:
 
 
 def _captions(
-    shown: ShownStep, tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
+    record: StepRecord, tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
 ) -> dict[str, str]:
-    """What each map shows, of a tensor called so.
+    """A caption for each map.
 
-    written: after less before. missing: live less restored.
+    tensor: name and shape. written: the restored change of the track. missing: the live weights
+    minus the restored ones.
     """
-    moved, waiting = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
+    n_written, n_missing = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
     return {
-        "written": f"Coloured: {moved:,} of {plural(written.size, 'weight')} in {tensor}. What is "
-        f"left of δ {shown.left_out('stays')}.",
-        "missing": f"Coloured: {waiting:,} of {plural(missing.size, 'weight')} in {tensor} differ "
-        f"from the [[track]], left out or rounded. That {shown.left_out('stays')}.",
+        "written": f"Coloured: {n_written:,} of {plural(written.size, 'weight')} in {tensor}. "
+        f"What is left of δ {record.left_out_text('stays')}.",
+        "missing": f"Coloured: {n_missing:,} of {plural(missing.size, 'weight')} in {tensor} "
+        "differ from the [[track]], left out or rounded. That "
+        f"{record.left_out_text('stays')}.",
     }
 
 
 def drawable(arrays: Arrays) -> list[str]:
-    """The tensors that make a picture, the largest first; biases only if there is nothing else."""
+    """The names of tensors to draw, the largest first; biases only if there is nothing else."""
     names = [name for name, a in arrays.items() if a.ndim > 1] or list(arrays)
     return sorted(names, key=lambda name: -arrays[name].size)
 
@@ -166,13 +173,13 @@ def drawable(arrays: Arrays) -> list[str]:
 def pixels(shape: tuple[int, ...], side: int | None, changes: NDArray[np.float32]) -> Pixels:
     """Which weight of a tensor each pixel of its image shows.
 
-    A dense layer on images becomes one tile for each of its units, a convolution one for each pair
-    of channels, everything else a matrix; one that is long and thin is folded into bands.
+    A dense layer on images becomes one tile for each unit, a convolution one tile for each pair of
+    channels. Every other tensor becomes a matrix; a long, thin matrix is folded into bands.
 
     Args:
-        shape: of the tensor.
-        side: of the model's input images, in pixels; None if it has none.
-        changes: δ of the tensor. Where a pixel stands for a block of weights, it shows the one that
+        shape: Of the tensor.
+        side: Of the model's input images, in pixels; None if the input is no image.
+        changes: δ of the tensor. A pixel that stands for a block of weights shows the one that
             changes most.
     """
     index = np.arange(math.prod(shape)).reshape(shape)
@@ -187,23 +194,23 @@ def pixels(shape: tuple[int, ...], side: int | None, changes: NDArray[np.float32
 
 
 def _tiles(shape: tuple[int, ...], side: int | None) -> tuple[int, ...] | None:
-    """(units, side, side) of a dense layer on images of this side; None for any other tensor."""
+    """(units, side, side) for a dense layer on images of this side; None for any other tensor."""
     if side and len(shape) == 2 and shape[1] == side * side and shape[0] <= 64:
         return shape[0], side, side
     return None
 
 
 def _grid(tiles: NDArray[np.int64], across: int) -> Pixels:
-    """Tiles (n, h, w) side by side, so many in a row."""
+    """Tiles (n, h, w) side by side, ``across`` of them in a row."""
     n, h, w = tiles.shape
     down = -(-n // across)
-    if down > 3 * across:  # a tall one is easier to see on its side
+    if down > 3 * across:  # the place on the page is wide
         across, down = down, across
-    found = np.full((down * (h + 1) - 1, across * (w + 1) - 1), -1)
+    image = np.full((down * (h + 1) - 1, across * (w + 1) - 1), -1)
     for i, tile in enumerate(tiles):
         top, left = i // across * (h + 1), i % across * (w + 1)
-        found[top : top + h, left : left + w] = tile
-    return found
+        image[top : top + h, left : left + w] = tile
+    return image
 
 
 def _folded(image: Pixels) -> Pixels:
@@ -212,50 +219,50 @@ def _folded(image: Pixels) -> Pixels:
     bands = round(math.sqrt(HEIGHT * columns / (WIDTH * (rows + 1))))
     if bands < 2 or min(WIDTH / columns, HEIGHT / rows) >= LEGIBLE:
         return image
-    each = -(-columns // bands)
-    found = np.full((bands * (rows + 1) - 1, each), -1)
+    width = -(-columns // bands)
+    folded = np.full((bands * (rows + 1) - 1, width), -1)
     for i in range(bands):
-        band = image[:, i * each : (i + 1) * each]
-        found[i * (rows + 1) : i * (rows + 1) + rows, : band.shape[1]] = band
-    return found
+        band = image[:, i * width : (i + 1) * width]
+        folded[i * (rows + 1) : i * (rows + 1) + rows, : band.shape[1]] = band
+    return folded
 
 
 def _coarse(image: Pixels, changes: NDArray[np.float32]) -> Pixels:
-    """The image with at most MOST_PIXELS: of a block of weights the one that changes most."""
-    by = int(np.ceil(np.sqrt(image.size / MOST_PIXELS)))
-    if by <= 1:
+    """The image with at most MOST_PIXELS: each block of weights becomes its largest change."""
+    side = int(np.ceil(np.sqrt(image.size / MOST_PIXELS)))
+    if side <= 1:
         return image
-    rows, columns = (-(-n // by) for n in image.shape)
-    padded = np.full((rows * by, columns * by), -1)
+    rows, columns = (-(-n // side) for n in image.shape)
+    padded = np.full((rows * side, columns * side), -1)
     padded[: image.shape[0], : image.shape[1]] = image
-    blocks = padded.reshape(rows, by, columns, by).swapaxes(1, 2).reshape(rows, columns, -1)
-    far = np.where(blocks < 0, -1, np.abs(changes.reshape(-1))[blocks])
-    return np.take_along_axis(blocks, far.argmax(axis=2, keepdims=True), axis=2)[..., 0]
+    blocks = padded.reshape(rows, side, columns, side).swapaxes(1, 2).reshape(rows, columns, -1)
+    magnitudes = np.where(blocks < 0, -1, np.abs(changes.reshape(-1))[blocks])
+    return np.take_along_axis(blocks, magnitudes.argmax(axis=2, keepdims=True), axis=2)[..., 0]
 
 
-def _seen(array: NDArray[Any], image: Pixels, gap: float = np.nan) -> NDArray[Any]:
-    """The values of the pixels' weights; gap where a pixel has none."""
-    return np.where(image < 0, gap, array.reshape(-1)[image])
+def _per_pixel(array: NDArray[Any], grid: Pixels, gap: float = np.nan) -> NDArray[Any]:
+    """The value of each pixel's weight; ``gap`` between tiles."""
+    return np.where(grid < 0, gap, array.reshape(-1)[grid])
 
 
 def _packed(image: NDArray[np.floating], scale: float | None = None) -> str:
     """An image as base64 of two pixels a byte, each 4 bits in two's complement, the low half first.
 
-    LEVELS is the scale, or the largest value; GAP where there is none. Rounded away from 0: what is
-    not 0 can be seen.
+    Magnitudes are in LEVELS steps up to ``scale``, by default the largest. They are rounded away
+    from 0, so that every value that is not 0 is visible. NaN becomes GAP.
     """
     gaps = np.isnan(image)
     values = np.where(np.isfinite(image), image, 0)
-    top = scale or float(np.abs(values).max()) or 1.0
-    found = np.zeros(image.size + image.size % 2, np.uint8)
-    magnitudes = np.ceil(np.abs(values) / top * LEVELS).clip(0, LEVELS)
+    largest = scale or float(np.abs(values).max()) or 1.0
+    nibbles = np.zeros(image.size + image.size % 2, np.uint8)
+    magnitudes = np.ceil(np.abs(values) / largest * LEVELS).clip(0, LEVELS)
     levels = np.copysign(magnitudes, values).astype(np.int8)
     levels[gaps] = GAP
-    found[: image.size] = levels.reshape(-1).view(np.uint8) & 15
-    return base64.b64encode((found[::2] | found[1::2] << 4).tobytes()).decode()
+    nibbles[: image.size] = levels.reshape(-1).view(np.uint8) & 15
+    return base64.b64encode((nibbles[::2] | nibbles[1::2] << 4).tobytes()).decode()
 
 
-def _table(shown: ShownStep, live: Arrays, before: Arrays, after: Arrays) -> pd.DataFrame:
+def _table(record: StepRecord, live: Arrays, before: Arrays, after: Arrays) -> pd.DataFrame:
     names: Sequence[str] = list(live)
     return pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""How far each way to save restores the last of a visitor's own checkpoints: a bar each."""
+"""How exactly each way to save restores the last of a visitor's own checkpoints, as bars."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from lcviz.ui.charts import Panel, base_figure, plotted
 from lcviz.ui.race import STYLES
 
 HEIGHT = 320  # pixels
-_ROOM = 1.15  # of the longest bar, for the number right of it
+_AXIS_LENGTH = 1.15  # in longest bars: the number right of a bar needs space
 
 
-def distances_panel(found: LastState) -> Panel:
-    """A bar for each method: the distance of what it restored, in % of the way trained."""
-    every = found.restored
-    figure = base_figure("distance, % of the way trained", "", HEIGHT, l=128, t=12)
-    shares = [plotted(100 * one.distance, 4) for one in every]
+def distances_panel(last_state: LastState) -> Panel:
+    """A bar for each method: distance of the state it restored, in % of the distance trained."""
+    states = last_state.restored
+    figure = base_figure("distance, % of the distance trained", "", HEIGHT, l=128, t=12)
+    shares = [plotted(100 * state.distance, 4) for state in states]
     figure.add_trace(
         go.Bar(
             x=shares,
-            y=list(range(len(every))),
+            y=list(range(len(states))),
             orientation="h",
             width=0.6,
-            marker={"color": [STYLES[one.method.name][0] for one in every]},
+            marker={"color": [STYLES[state.method.name][0] for state in states]},
             hoverinfo="skip",
         )
     )
-    for row, (one, share) in enumerate(zip(every, shares)):
-        text = {"text": percent_text(one.distance), "font": {"size": 13}}
+    for row, (state, share) in enumerate(zip(states, shares)):
+        text = {"text": percent_text(state.distance), "font": {"size": 13}}
         figure.add_annotation(
             x=share or 0.0, y=row, xanchor="left", xshift=4, showarrow=False, **text
         )
-    most = max((share for share in shares if share is not None), default=0.0)
+    longest = max((share for share in shares if share is not None), default=0.0)
     names = [
-        f"{one.method.name}<br>{nbytes_text(one.nbytes)}, {percent_text(one.share)}"
-        for one in every
+        f"{state.method.name}<br>{nbytes_text(state.nbytes)}, {percent_text(state.share)}"
+        for state in states
     ]
-    figure.update_xaxes(range=[0, _ROOM * (most or 1.0)])
+    figure.update_xaxes(range=[0, _AXIS_LENGTH * (longest or 1.0)])
     figure.update_yaxes(
-        range=[len(every) - 0.5, -0.5],
-        tickvals=list(range(len(every))),
+        range=[len(states) - 0.5, -0.5],
+        tickvals=list(range(len(states))),
         ticktext=names,
         showgrid=False,
     )
     figure.update_layout(showlegend=False)
     return Panel(
-        f"From the restored weights to those of step {found.step:,}",
-        _sentence(found),
+        f"From the restored weights to those of step {last_state.step:,}",
+        _sentence(last_state),
         figure,
-        "Distance of what each method restores, in per cent of the way trained: a bar each.",
-        _table(found),
+        "A bar for each method: distance of the state it restores, in % of the distance trained.",
+        _table(last_state),
     )
 
 
-def _sentence(found: LastState) -> str:
+def _sentence(last_state: LastState) -> str:
     text = "‖restored − u‖ / ‖u − u₀‖ of the weights, with u the last state and u₀ the first."
-    if not found.by:
+    if not last_state.by:
         return text
-    told = enumerated([f"{one.method.name} {_lost(one)}" for one in found.restored])
-    return f"{text} By the loss of {found.by}, whose tensors these are, a crash costs {told}."
+    costs = enumerated([f"{state.method.name} {_lost(state)}" for state in last_state.restored])
+    return f"{text} Measured by the loss of {last_state.by}, a crash costs {costs}."
 
 
-def _lost(one: Restored) -> str:
-    return "all" if one.lost is None else f"{one.lost:.1f} steps"
+def _lost(state: Restored) -> str:
+    return "all" if state.lost is None else f"{state.lost:.1f} steps"
 
 
-def _table(found: LastState) -> pd.DataFrame:
+def _table(last_state: LastState) -> pd.DataFrame:
     rows = []
-    for one in found.restored:
+    for state in last_state.restored:
         row = {
-            "method": one.method.name,
-            "distance": percent_text(one.distance),
-            "checkpoint, bytes": f"{one.nbytes:,.0f}",
-            "of float32": percent_text(one.share),
+            "method": state.method.name,
+            "distance": percent_text(state.distance),
+            "checkpoint, bytes": f"{state.nbytes:,.0f}",
+            "of float32": percent_text(state.share),
         }
-        if one.loss is not None:
-            row |= {"loss": loss_text(one.loss, 4), "lost": _lost(one)}
+        if state.loss is not None:
+            row |= {"loss": loss_text(state.loss, 4), "lost": _lost(state)}
         rows.append(row)
     return pd.DataFrame(rows)

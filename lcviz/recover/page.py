@@ -1,4 +1,4 @@
-"""Recover: what a crash costs with each way to save, at equal bytes on disk, tried out live."""
+"""Recover: what a crash costs with each way to save, at equal bytes on disk, measured live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lcviz.server.jobs import FinishedPart, View
 from lcviz.server.runs import EXAMPLE
 from lcviz.text import plural
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.glossary import explained
 
 from . import page_last_state
@@ -28,7 +28,7 @@ from .timelines import Drill
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
-FAIL_AT, CAP = (10, 500), (10, 300)  # the least and the most
+FAIL_AT_LIMITS, CAP_LIMITS = (10, 500), (10, 300)  # smallest and largest choice
 SOURCES = {"trained": "a demo model", "own": "own files"}
 DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
 IN_URL = tuple(
@@ -44,8 +44,9 @@ METHODS = {
     "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
 NAMES = "LC is this codec; [[SCAR]] and [[TOPN]] save what changed most."
-Outcomes = tuple[Outcome, ...]
-Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
+Outcomes = tuple[Outcome, ...]  # of one seed, by method
+# The experiment, the number of seeds asked for, and the outcomes of the finished seeds.
+FinishedSeeds = tuple[CrashExperiment, int, list[Outcomes]]
 
 
 def page() -> None:
@@ -66,33 +67,36 @@ def page() -> None:
 
 
 def _trained() -> None:
-    """The experiment on a model that is trained for it."""
+    """The experiment on a demo model, trained for it on this server."""
     first = st.container(key="answer")
     experiment, seeds, wrong = DEFAULT, SEEDS, ""
     if (box := widgets.opened("Settings", "tune", "recover-settings", IN_URL)) is not None:
         with box:
             experiment, seeds, wrong = _settings()
-    asking = Asking("recover", experiment, seeds, experiment.fail)
+    job = PageJob("recover", experiment, seeds, experiment.fail)
 
     def answer(view: View[Outcomes], watching: bool) -> None:
-        shown = _own(asking, view) or _recorded()
-        told = "what a crash costs" if shown is None else headline(shown[2], shown[0].share)
-        st.title(f"Recover: {told}", anchor=False)
-        asking.controls(view, watching, _texts(asking, view, wrong))
-        if (asked := asking.elsewhere) is not None:
-            _elsewhere(asked)
-        if shown is not None:
-            _label(shown, recording=not view.found)
-            pictures(*shown)
+        finished = _from_server(job, view) or _recorded()
+        title = "what a crash costs"
+        if finished is not None:
+            experiment, _, by_seed = finished
+            title = headline(by_seed, experiment.share)
+        st.title(f"Recover: {title}", anchor=False)
+        job.controls(view, watching, _texts(job, view, wrong))
+        if (other := job.other_active_key) is not None:
+            _name_other_experiment(other)
+        if finished is not None:
+            _label(finished, recording=not view.finished_parts)
+            pictures(*finished)
 
     def more(view: View[Outcomes], _watching: bool) -> None:
-        shown = _own(asking, view) or _recorded(quiet=True)
-        if shown is not None:
-            details(shown[2])
+        finished = _from_server(job, view) or _recorded(quiet=True)
+        if finished is not None:
+            details(finished[2])
 
     with first:
-        asking.follow(answer)
-    asking.follow(more)
+        job.follow(answer)
+    job.follow(more)
     linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params.to_dict())
     box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
     if box is not None:
@@ -102,41 +106,41 @@ def _trained() -> None:
             timelines("recover", Drill(timed, 0, experiment.protocol.interval, coding))
 
 
-def _own(asking: Asking[Outcomes], view: View[Outcomes]) -> Shown | None:
-    """What this server has found."""
-    assert isinstance(asking.experiment, CrashExperiment), "nothing else is asked for on this page"
-    found = [one.value for one in view.found]
-    return (asking.experiment, asking.parts, found) if found else None
+def _from_server(job: PageJob[Outcomes], view: View[Outcomes]) -> FinishedSeeds | None:
+    """The seeds that this server has finished; None if there are none."""
+    assert isinstance(job.experiment, CrashExperiment), "this page asks for no other kind"
+    by_seed = [part.value for part in view.finished_parts]
+    return (job.experiment, job.parts, by_seed) if by_seed else None
 
 
-def _recorded(*, quiet: bool = False) -> Shown | None:
-    """The recording of the package. quiet: the page has already said what is wrong with it."""
+def _recorded(*, quiet: bool = False) -> FinishedSeeds | None:
+    """The package's recording; None if it cannot be read. quiet: do not show why."""
     try:
-        found = recorded()
+        recording = recorded()
     except RecordingError as exc:
         if not quiet:
             st.error(str(exc), icon=":material/broken_image:")
         return None
-    return found.experiment, len(found.by_seed), list(found.by_seed)
+    return recording.experiment, len(recording.by_seed), list(recording.by_seed)
 
 
-def _label(shown: Shown, *, recording: bool) -> None:
+def _label(finished: FinishedSeeds, *, recording: bool) -> None:
     """What the pictures show, and where a recording comes from."""
-    experiment, seeds, by_seed = shown
-    text, how = f"{conditions(experiment, seeds)}.", None
+    experiment, seeds, by_seed = finished
+    text, origin = f"{conditions(experiment, seeds)}.", None
     if recording:
         text = f":material/history: **Recorded** {recorded().day}: {text}"
-        how = f"`{COMMAND}`, with {recorded().versions}."
+        origin = f"`{COMMAND}`, with {recorded().versions}."
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
-    st.markdown(f":small[{text}]", help=how)
+    st.markdown(f":small[{text}]", help=origin)
     live = f" Saving less often costs more: Live saves every {EXAMPLE.interval}th iteration."
     names = NAMES + (live if experiment.protocol.interval < EXAMPLE.interval else "")
     st.markdown(explained(f":small[{names}]"))  # a caption's grey is too light for links
 
 
 def _settings() -> tuple[CrashExperiment, int, str]:
-    """The experiment, its seeds, and what is wrong with the settings, "" if nothing is."""
+    """The experiment, its number of seeds, and what is wrong with the settings ("" if nothing)."""
     grid = st.grid(3, min_column_width=260, key="recover-choices")
     with grid.cell():
         model = st.selectbox(
@@ -145,7 +149,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
             key="recover_model",
             bind="query-params",
             format_func=lambda name: MODELS[name].title,
-            help="On built-in data, plain SGD. A seed takes seconds; of AlexNet half a minute.",
+            help="On built-in data, plain SGD. A seed takes seconds, for AlexNet half a minute.",
         )
     with grid.cell():
         share = _share()
@@ -160,7 +164,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     with grid.cell():
         fail_at = widgets.checked_number(
             "Crash at iteration T",
-            *FAIL_AT,
+            *FAIL_AT_LIMITS,
             DEFAULT.protocol.fail_at,
             10,
             key="recover_fail_at",
@@ -179,17 +183,17 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     with grid.cell():
         cap = widgets.checked_number(
             "Give up after",
-            *CAP,
+            *CAP_LIMITS,
             DEFAULT.protocol.cap,
             10,
             key="recover_cap",
-            text="Iterations after T. What is not back by then costs all that were tried.",
+            text="Iterations after T. If the loss is not back by then, all of them count.",
         )
     protocol = Protocol(fail_at or Protocol.fail_at, interval, cap or Protocol.cap)
     st.caption(_last_checkpoint(protocol))
     _explanation()
-    wrong = "" if fail_at and cap else "Correct the settings first."
-    return CrashExperiment(model, share, protocol), seeds, wrong
+    problem = "" if fail_at and cap else "Correct the settings first."
+    return CrashExperiment(model, share, protocol), seeds, problem
 
 
 def _share() -> float:
@@ -198,7 +202,7 @@ def _share() -> float:
         {s: f"{100 * s:g} %" for s in SHARES},
         default=DEFAULT.share,
         key="recover_share",
-        help="Of a record on disk, its header included. “Full” takes all of it.",
+        help="Of a record on disk, header included. The method “full” has no limit.",
     )
 
 
@@ -215,14 +219,14 @@ def _timed_model() -> str:
 
 
 def _last_checkpoint(protocol: Protocol) -> str:
-    """How far before the crash it is, and how to see what an interval costs."""
+    """Where the last checkpoint is, and which crash shows the highest cost of the interval."""
     last, interval = protocol.fail_at // protocol.interval * protocol.interval, protocol.interval
     before = protocol.fail_at - last
     if before:
         return f"The last checkpoint: iteration {last}, {plural(before, 'iteration')} before."
     text = f"The last checkpoint: iteration {last}, just before the crash."
     if interval > 1:
-        text += f" The most that the interval costs: crash at {protocol.fail_at + interval - 1}."
+        text += f" To see the interval's highest cost, crash at {protocol.fail_at + interval - 1}."
     return text
 
 
@@ -232,25 +236,27 @@ def _explanation() -> None:
             "Protocol",
             width="content",
             help="One training is saved in five ways, crashes, and is restored from each. All go "
-            "on with the same batches. The price: iterations since the checkpoint, and those after "
-            "them until the loss on fixed held-out examples is back. It is counted on the "
-            "smoothed loss, the undisturbed one averaged over 11 iterations plus what the restored "
-            "training is above it; jumps that both make cancel.",
+            "on with the same batches. The price: the iterations since the checkpoint, plus those "
+            "until the loss on fixed held-out examples is back. That loss is smoothed: the loss of "
+            "the undisturbed training, averaged over 11 iterations, plus how far the restored one "
+            "is above it at each iteration. Jumps that both make cancel.",
         )
         for name, text in METHODS.items():
             st.markdown(f"**{name}**", width="content", help=text)
 
 
-def _texts(asking: Asking[Outcomes], view: View[Outcomes], wrong: str) -> ControlTexts:
-    seeds, done = asking.parts, len(view.found)
+def _texts(job: PageJob[Outcomes], view: View[Outcomes], wrong: str) -> ControlTexts:
+    seeds, done = job.parts, len(view.finished_parts)
     return ControlTexts(
         start="Run it here" if not done else f"Go on with seed {done}",
         icon=":material/bolt:",
         help="Trains, crashes and recovers once for every seed.",
-        stop_help="Seeds that are finished are kept.",
+        stop_help="Finished seeds are kept.",
         working=f"Seed {done}, the {_ordinal(done + 1)} of {seeds}: {100 * view.share:.0f} %.",
-        done=_age(view.found, own=asking.asked == asking.key) if done == seeds else "",
-        kept=f" {done} of {plural(seeds, 'seed')} finished and kept." if done else "",
+        done=_age(view.finished_parts, asked_here=job.newest_key == job.key)
+        if done == seeds
+        else "",
+        after_stop=f" {done} of {plural(seeds, 'seed')} finished and kept." if done else "",
         wrong=wrong,
     )
 
@@ -259,25 +265,25 @@ def _ordinal(n: int) -> str:
     return {1: "1st", 2: "2nd", 3: "3rd"}.get(n, f"{n}th")
 
 
-def _elsewhere(asked: tuple[Hashable, int]) -> None:
-    """Name an experiment that this session has asked for and does not show."""
-    experiment, seeds = asked
-    assert isinstance(experiment, CrashExperiment), "nothing else is asked for on this page"
-    p = experiment.protocol
+def _name_other_experiment(other: tuple[Hashable, int]) -> None:
+    """Name the experiment that this session runs without showing it."""
+    experiment, seeds = other
+    assert isinstance(experiment, CrashExperiment), "this page asks for no other kind"
+    protocol = experiment.protocol
     st.info(
         f"You started another experiment: {MODELS[experiment.model].title} at "
-        f"{100 * experiment.share:g} %, T = {p.fail_at}, saved every "
-        f"{plural(p.interval, 'iteration')}, {plural(seeds, 'seed')}. It stops within 20 seconds "
-        "if no page shows it. Choose its settings again to watch it.",
+        f"{100 * experiment.share:g} %, T = {protocol.fail_at}, saved every "
+        f"{plural(protocol.interval, 'iteration')}, {plural(seeds, 'seed')}. It stops within 20 "
+        "seconds if no page shows it. Choose its settings again to watch it.",
         icon=":material/swap_horiz:",
     )
 
 
-def _age(found: tuple[FinishedPart[Outcomes], ...], *, own: bool) -> str:
-    """When it was computed; and for a session that has not asked, that the result was kept."""
-    last = max(one.at for one in found)
+def _age(parts: tuple[FinishedPart[Outcomes], ...], *, asked_here: bool) -> str:
+    """When the parts were computed; for a session that did not ask, also why they are there."""
+    last = max(part.at for part in parts)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)
     text = f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC"
-    if own:
+    if asked_here:
         return f"{text}."
     return f"{text}, and kept: the same seeds give the same numbers."

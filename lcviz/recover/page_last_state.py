@@ -12,58 +12,60 @@ from lcviz.lab.tuner.replay import LEAST_STATES
 from lcviz.server.jobs import View
 from lcviz.text import percent_text, plain
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.own_files import opened_series
 
 from .last_state_figure import distances_panel
 from .page_rework import nothing_saved
 
 NO_LOSS = (
-    "Iterations need a loss: `python -m lcviz recovery --own PATH --loss FILE.py:FUNCTION` takes "
-    "one of yours."
+    "Iterations need a loss. To use your own: `python -m lcviz recovery --own PATH --loss "
+    "FILE.py:FUNCTION`."
 )
 
 
 def section(share: float) -> None:
-    """The whole section. share: of float32 that a checkpoint may take."""
-    own, wrong = opened_series("recover_own", LEAST_STATES)
+    """The whole section. share: size limit of a checkpoint, as a share of float32."""
+    files, wrong = opened_series("recover_own", LEAST_STATES)
 
     def work(_part: int, progress: Progress) -> LastState:
-        assert own is not None, "without files the button is off"
+        assert files is not None, "the button is off without files"
         methods = (Method("full"), *methods_at(share))
-        return crash_at_last(OpenedSeries(own), methods, progress)
+        return crash_at_last(OpenedSeries(files), methods, progress)
 
-    asked = ("last state", own.digest if own else "", share)
-    asking: Asking[LastState] = Asking("recover-own", asked, 1, work)
+    experiment = ("last state", files.digest if files else "", share)
+    job: PageJob[LastState] = PageJob("recover-own", experiment, 1, work)
 
     def answer(view: View[LastState], watching: bool) -> None:
-        found = view.found[0].value if view.found and not wrong else None
-        told = "what a crash costs" if found is None else headline(found, share)
-        st.title(f"Recover: {told}", anchor=False)
-        if own is not None and not wrong:
-            st.caption(f"{plain(own.describe())}. Each is saved; the crash comes after the last.")
-        asking.controls(view, watching, _texts(view, wrong))
-        if found is None:
+        last_state = view.finished_parts[0].value if view.finished_parts and not wrong else None
+        title = "what a crash costs" if last_state is None else headline(last_state, share)
+        st.title(f"Recover: {title}", anchor=False)
+        if files is not None and not wrong:
+            st.caption(f"{plain(files.describe())}. Each is saved; the crash comes after the last.")
+        job.controls(view, watching, _texts(view, wrong))
+        if last_state is None:
             return
-        if lost := nothing_saved(found.restored):
-            st.warning(lost, icon=":material/data_loss_prevention:")
+        if warning := nothing_saved(last_state.restored):
+            st.warning(warning, icon=":material/data_loss_prevention:")
         with st.container(border=True, key="recover-last-state"):
-            widgets.show(distances_panel(found), "last-state")
-            if not found.by:
+            widgets.show(distances_panel(last_state), "last-state")
+            if not last_state.by:
                 st.markdown(f":small[{NO_LOSS}]")
 
     with st.container(key="answer"):
-        asking.follow(answer)
+        job.follow(answer)
 
 
-def headline(found: LastState, share: float) -> str:
-    """What a crash costs at this share: ours first, then the baselines, the nearest first."""
-    _, *baselines, _, ours = found.restored
-    others = sorted(baselines, key=lambda one: one.distance)
-    told = [f"LC {percent_text(ours.distance)}"]
-    told += [f"{one.method.name} {percent_text(one.distance)}" for one in others]
+def headline(last_state: LastState, share: float) -> str:
+    """What a crash costs at this size limit: LC first, then the baselines, the nearest first."""
+    _, *baselines, _, ours = last_state.restored
+    baselines_by_distance = sorted(baselines, key=lambda state: state.distance)
+    costs = [f"LC {percent_text(ours.distance)}"]
+    costs += [
+        f"{state.method.name} {percent_text(state.distance)}" for state in baselines_by_distance
+    ]
     return (
-        f"a crash at step {found.step:,} costs {', '.join(told)} of the way trained, at "
+        f"a crash at step {last_state.step:,} costs {', '.join(costs)} of the distance trained, at "
         f"{100 * share:g} % of the bytes"
     )
 

@@ -1,4 +1,4 @@
-"""A recovery experiment: a sentence, the race back and its prices, and what was restored."""
+"""A recovery experiment: a headline, the race back and its prices, and the restored states."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from lcviz.ui.race import race_picture
 from .rework_figure import restored_table, rework_panel
 
 LOSSES = {"trend": "smoothed", "measured": "as measured"}
-NOTHING = 0.0005  # so close to 1, a distance is that of the beginning: nothing was saved
+NOTHING = 0.0005  # a distance closer than this to 1 is that of the first weights: nothing was saved
 
 
 def headline(by_seed: Sequence[tuple[Outcome, ...]], share: float) -> str:
-    """What a crash costs at this share: ours first, then the baselines, the nearest first."""
+    """What a crash costs at this size limit: LC first, then the baselines, the cheapest first."""
     _, *baselines, _, ours = costs(by_seed)
-    others = sorted(baselines, key=lambda c: c.rework.value)
-    told = [f"LC {_amount(ours)} {'iteration' if _amount(ours) == '1.0' else 'iterations'}"]
-    told += [f"{c.method.name} {_amount(c)}" for c in others]
-    return f"a crash costs {', '.join(told)}, at {100 * share:g} % of the bytes"
+    baselines_by_price = sorted(baselines, key=lambda c: c.rework.value)
+    prices = [f"LC {_amount(ours)} {'iteration' if _amount(ours) == '1.0' else 'iterations'}"]
+    prices += [f"{c.method.name} {_amount(c)}" for c in baselines_by_price]
+    return f"a crash costs {', '.join(prices)}, at {100 * share:g} % of the bytes"
 
 
 def conditions(experiment: CrashExperiment, seeds: int) -> str:
-    """What was done, in one line."""
-    p = experiment.protocol
-    every = "every iteration" if p.interval == 1 else f"every {p.interval} iterations"
+    """The experiment's settings in one line."""
+    protocol = experiment.protocol
+    interval = (
+        "every iteration" if protocol.interval == 1 else f"every {protocol.interval} iterations"
+    )
     return (
         f"{MODELS[experiment.model].title}, {100 * experiment.share:g} % of float32, saved "
-        f"{every}, crash after {p.fail_at}, {plural(seeds, 'seed')}"
+        f"{interval}, crash after {protocol.fail_at}, {plural(seeds, 'seed')}"
     )
 
 
@@ -44,20 +46,20 @@ def pictures(
 ) -> None:
     """The race back beside the prices of all seeds.
 
-    seeds: how many were asked for. by_seed: those that are finished, at least one.
+    seeds: number of seeds asked for. by_seed: outcomes of the finished ones, at least one.
     """
-    found = costs(by_seed)
-    if lost := nothing_saved(found):
-        st.warning(lost, icon=":material/data_loss_prevention:")
+    prices = costs(by_seed)
+    if warning := nothing_saved(prices):
+        st.warning(warning, icon=":material/data_loss_prevention:")
     grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
     with grid.cell():
         _race(experiment, seeds, by_seed)
     with grid.cell():
-        widgets.show(rework_panel(found), "rework")
+        widgets.show(rework_panel(prices), "rework")
 
 
 def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
-    """The state right after restoring, and what the paper reports."""
+    """The restored states before any further training, and what the paper reports."""
     box = widgets.opened("Right after restoring", "healing", "recover-restored")
     if box is not None:
         with box:
@@ -74,9 +76,9 @@ def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
             )
 
 
-def nothing_saved(found: Sequence[CrashCost | Outcome | Restored]) -> str:
-    """Which methods could save no change at all, and why; nothing if all could."""
-    names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
+def nothing_saved(outcomes: Sequence[CrashCost | Outcome | Restored]) -> str:
+    """Which methods could save no change at all, and why; "" if all saved some."""
+    names = [outcome.method.name for outcome in outcomes if abs(outcome.distance - 1) < NOTHING]
     if not names:
         return ""
     restart = "restarts" if len(names) == 1 else "restart"
@@ -103,12 +105,12 @@ def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outco
             LOSSES,
             default="trend",
             key="recover_loss",
-            help="Smoothed: jumps from batch to batch are averaged out. As measured: whole "
-            "iterations until the loss itself is back.",
+            help="Smoothed: jumps from batch to batch are averaged out. As measured: the loss "
+            "itself, so that its price is a whole number of iterations.",
         )
     with place:
         if seed >= len(by_seed):
             st.info(f"Seed {seed} is not finished yet.")
             return
-        drawn = race_picture(by_seed[seed], experiment.protocol.fail_at, smooth=losses == "trend")
-        picture.show(drawn, "race")
+        race = race_picture(by_seed[seed], experiment.protocol.fail_at, smooth=losses == "trend")
+        picture.show(race, "race")

@@ -1,4 +1,4 @@
-"""Where the time of saving goes: synchronous, asynchronous, merged; and a crash at any moment."""
+"""Where the time of saving goes: synchronous, asynchronous, merged; and a crash at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import percent_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 
 from .timelines import (
     ASYNCHRONOUS,
@@ -27,10 +27,10 @@ from .timelines import (
 from .timelines_figure import crash_table, ticks, timelines_panel, ways_table
 
 TITLE = "Where the time of saving goes"
-Measured = tuple[Timeline, ...]
+Measurement = tuple[Timeline, ...]
 MOST_MEASUREMENTS = 20  # of one drill
-EXPLAINED = {
-    SYNCHRONOUS: "`save` returns once the record is on disk: the training waits for all of it.",
+EXPLANATIONS = {
+    SYNCHRONOUS: "`save` returns once the record is on disk: the training waits until then.",
     ASYNCHRONOUS: "`asynchronous=True`: `save` returns once another process has a copy of the "
     "state. The next `save` waits for that process.",
     MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. The loop "
@@ -41,33 +41,34 @@ CRASHES = {"machine": "machine", "training": "training alone"}
 
 
 def timelines(place: str, drill: Drill) -> None:
-    """The whole section. place: of the page, in the URL and the keys of widgets."""
-    every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
+    """The whole section. place: the page's name in the URL and in the keys of widgets."""
+    interval = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         title = MODELS[drill.workload.model].title
-        what = f"{title} with its optimizer" if drill.whole else title
-        st.markdown(f"{what}: saved every {every}, in three ways", width="content")
-        for way, text in EXPLAINED.items():
+        training = f"{title} with its optimizer" if drill.whole else title
+        st.markdown(f"{training}: saved every {interval}, in three ways", width="content")
+        for way, text in EXPLANATIONS.items():
             st.markdown(f"**{way}**", width="content", help=text)
-    kept = _kept(drill)
-    number = min(max(kept, default=-1) + 1, MOST_MEASUREMENTS - 1)
-    asking = Asking(f"{place}-timelines", (drill, number), 1, drill.measure)
+    measurements = _measurements(drill)
+    number = min(max(measurements, default=-1) + 1, MOST_MEASUREMENTS - 1)
+    job = PageJob(f"{place}-timelines", (drill, number), 1, drill.measure)
 
-    def show(view: View[Measured], watching: bool) -> None:
-        asking.controls(view, watching, _texts(drill, view, again=bool(kept)))
-        if kept:
-            _measured(place, kept[max(kept)], "state" if drill.whole else "weights")
+    def show(view: View[Measurement], watching: bool) -> None:
+        job.controls(view, watching, _texts(drill, view, again=bool(measurements)))
+        if measurements:
+            newest = measurements[max(measurements)]
+            _show_measurement(place, newest, "state" if drill.whole else "weights")
 
-    asking.follow(show)
+    job.follow(show)
 
 
-def _kept(drill: Drill) -> dict[int, FinishedPart[Measured]]:
+def _measurements(drill: Drill) -> dict[int, FinishedPart[Measurement]]:
     """The measurements that this server still has, by number."""
-    looked = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
-    return {i: view.found[0] for i, view in looked if view.found}
+    views = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
+    return {i: view.finished_parts[0] for i, view in views if view.finished_parts}
 
 
-def _texts(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
+def _texts(drill: Drill, view: View[Measurement], *, again: bool) -> ControlTexts:
     way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
     return ControlTexts(
         start="Measure again" if again else "Measure it",
@@ -78,10 +79,10 @@ def _texts(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     )
 
 
-def _measured(place: str, measured: FinishedPart[Measured], what: str) -> None:
-    """One measurement, and a crash at any moment of it. what: that is saved."""
-    found = measured.value
-    end, step = ticks(max(line.end for line in found))
+def _show_measurement(place: str, measured: FinishedPart[Measurement], restored: str) -> None:
+    """One measurement, and a crash at any time of it. restored: what a restart loads, in words."""
+    lines = measured.value
+    end, step = ticks(max(line.end for line in lines))
     with st.container(
         horizontal=True, vertical_alignment="bottom", key=f"{place}-timelines-choices"
     ):
@@ -95,42 +96,42 @@ def _measured(place: str, measured: FinishedPart[Measured], what: str) -> None:
             bind="query-params",
             width=420,
             format="%g",
-            help="Counted, in each training, from the start of the first iteration shown.",
+            help="Since the first iteration shown began, in each of the trainings.",
         )
-        who = widgets.choice(
+        what_crashes = widgets.choice(
             "What crashes",
             CRASHES,
             default="machine",
             key=f"{place}_crashes",
             help="If the training alone dies, the background process still writes what it has.",
         )
-        shows = widgets.choice("Show", SHOWS, default="all", key=f"{place}_shows")
-    second, last = crash / 1e3, end / 1e3
-    window = (0.0, last)
-    if shows == "part":
-        begin = min(max(second - last / 12, 0.0), last - last / 6)
-        window = begin, begin + last / 6
-    machine = who == "machine"
-    st.table(crash_table(found, second, machine), hide_index=True)
-    widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
-    st.table(ways_table(found), hide_index=True)
-    st.markdown(_merged(found, what))
+        extent = widgets.choice("Show", SHOWS, default="all", key=f"{place}_shows")
+    second, last_second = crash / 1e3, end / 1e3
+    window = (0.0, last_second)
+    if extent == "part":
+        begin = min(max(second - last_second / 12, 0.0), last_second - last_second / 6)
+        window = begin, begin + last_second / 6
+    machine = what_crashes == "machine"
+    st.table(crash_table(lines, second, machine), hide_index=True)
+    widgets.show(timelines_panel(lines, second, machine, window), f"{place}-timelines")
+    st.table(ways_table(lines), hide_index=True)
+    st.markdown(_merging_text(lines, restored))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
         f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
-        help="*Measure again* shows how much they vary. Where the training's lane is empty, the "
-        "server did something else.",
+        help="*Measure again* shows how much they vary. Gaps in the training's lane: the server "
+        "did something else.",
     )
 
 
-def _merged(found: Sequence[Timeline], what: str) -> str:
-    """What merging saves on disk, and whether all restore the same. what: that is restored."""
-    plain, _, merged = found
+def _merging_text(lines: Sequence[Timeline], restored: str) -> str:
+    """What merging saves on disk, and whether all ways restore the same. restored: in words."""
+    plain, _, merged = lines
     saved = 1 - merged.nbytes / plain.nbytes
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
-    if len({line.track for line in found}) == 1:
-        return f"{text}All three restore the same {what} to the last bit."
+    if len({line.track for line in lines}) == 1:
+        return f"{text}All three restore the same {restored} to the last bit."
     return (
-        f"{text}The three do **not** restore the same {what}: the training was not repeated "
+        f"{text}The three do **not** restore the same {restored}: the training was not repeated "
         "exactly."
     )

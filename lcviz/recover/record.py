@@ -14,8 +14,8 @@ import torch
 from tqdm import tqdm
 
 import codec
-from codec.bench.command import machine
 from lcviz.lab.experiments.results_file import PACKAGES
+from lcviz.lab.machine import machine
 from lcviz.lab.recovery.recovery import Protocol
 from lcviz.lab.recovery.rework import CrashExperiment
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def record(experiment: CrashExperiment, seeds: int) -> Recording:
-    """Run so many seeds of an experiment."""
+    """Run an experiment for the seeds from 0 to seeds - 1."""
     torch.set_num_threads(1)  # the same sums every time
     by_seed = []
     for seed in range(seeds):
@@ -47,10 +47,10 @@ def record(experiment: CrashExperiment, seeds: int) -> Recording:
                 bar.update(done - bar.n)
 
             by_seed.append(experiment.fail(seed, tell))
-    here = machine(PACKAGES)
-    versions = {"lcviz": codec.__version__} | here["versions"]
-    on = {"cpu": here["cpu"], "versions": versions, "date": date.today().isoformat()}
-    return Recording(experiment, tuple(by_seed), on)
+    this_machine = machine(PACKAGES)
+    versions = {"lcviz": codec.__version__} | this_machine["versions"]
+    made_on = {"cpu": this_machine["cpu"], "versions": versions, "date": date.today().isoformat()}
+    return Recording(experiment, tuple(by_seed), made_on)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The recorded experiment that the Recover page opens with. `python -m lcviz.recover.record`
-writes it."""
+"""The recorded experiment that the Recover page opens with; `python -m lcviz.recover.record`
+writes it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from lcviz.lab.recovery.rework import CrashExperiment
 
 FILE = Path(__file__).parent / "recorded.json"
 COMMAND = "python -m lcviz.recover.record"
-_OF_A_SEED = ("undisturbed", "trend", "before", "trend_before")  # the same for every method
+_SHARED = ("undisturbed", "trend", "before", "trend_before")  # by all methods of a seed
 
 
 class RecordingError(Exception):
@@ -27,8 +28,8 @@ class RecordingError(Exception):
 class Recording:
     """A finished experiment.
 
-    by_seed: the outcomes of each seed, from 0 on, in the order of the experiment's methods. on: the
-    processor, the versions and the date.
+    by_seed: outcomes by seed, from 0 on, in the order of the experiment's methods. on: processor,
+    versions and date.
     """
 
     experiment: CrashExperiment
@@ -36,7 +37,7 @@ class Recording:
     on: Mapping[str, Any]
 
     def dump(self) -> str:
-        """As JSON, with a digest."""
+        """The recording as JSON, with a digest."""
         values = {
             "experiment": asdict(self.experiment),
             "on": dict(self.on),
@@ -51,13 +52,13 @@ class Recording:
 
     @property
     def versions(self) -> str:
-        """Of the packages that the numbers depend on."""
+        """Names and versions of the packages that the numbers depend on."""
         return ", ".join(f"{name} {version}" for name, version in self.on["versions"].items())
 
 
 @cache
 def recorded() -> Recording:
-    """The package's own. Raises RecordingError."""
+    """The package's recording. Raises RecordingError."""
     try:
         return load(FILE.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, RecordingError) as exc:
@@ -69,17 +70,18 @@ def recorded() -> Recording:
 
 
 def load(text: str) -> Recording:
-    """What `Recording.dump` has written. Raises RecordingError."""
+    """A recording from the text of `Recording.dump`. Raises RecordingError."""
     try:
         values = json.loads(text)
         digest = values.pop("sha256")
         if digest != _digest(values):
-            raise RecordingError("it was changed or damaged, its digest does not fit")
-        own = values["experiment"]
-        protocol = Protocol(**own.pop("protocol"))
-        experiment = CrashExperiment(**own, protocol=protocol)
+            raise RecordingError("it was changed or damaged: its digest does not match")
+        settings = values["experiment"]
+        protocol = Protocol(**settings.pop("protocol"))
+        experiment = CrashExperiment(**settings, protocol=protocol)
         by_seed = tuple(
-            tuple(_outcomes(experiment, seed, one)) for seed, one in enumerate(values["seeds"])
+            tuple(_outcomes(experiment, seed, of_seed))
+            for seed, of_seed in enumerate(values["seeds"])
         )
         return Recording(experiment, by_seed, values["on"])
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -87,27 +89,27 @@ def load(text: str) -> Recording:
 
 
 def _seed_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What all methods share, and of each method the rest."""
+    """The values that all methods share, once, and those of each method."""
     race = asdict(outcomes[0].race)
     methods = []
-    for o in outcomes:
-        own = {k: v for k, v in asdict(o).items() if k not in ("method", "seed", "race")}
-        methods.append({"name": o.method.name} | own | {"restored": o.race.restored})
-    return {name: race[name] for name in _OF_A_SEED} | {"methods": methods}
+    for outcome in outcomes:
+        fields = {k: v for k, v in asdict(outcome).items() if k not in ("method", "seed", "race")}
+        methods.append({"name": outcome.method.name} | fields | {"restored": outcome.race.restored})
+    return {name: race[name] for name in _SHARED} | {"methods": methods}
 
 
 def _outcomes(
     experiment: CrashExperiment, seed: int, values: Mapping[str, Any]
 ) -> Sequence[Outcome]:
-    shared = {name: tuple(values[name]) for name in _OF_A_SEED}
-    found = []
-    for method, own in zip(experiment.methods, values["methods"], strict=True):
-        own = dict(own)
-        if own.pop("name") != method.name:
+    shared = {name: tuple(values[name]) for name in _SHARED}
+    outcomes = []
+    for method, fields in zip(experiment.methods, values["methods"], strict=True):
+        fields = dict(fields)
+        if fields.pop("name") != method.name:
             raise RecordingError("its methods are not those of this version")
-        race = Race(restored=tuple(own.pop("restored")), **shared)
-        found.append(Outcome(method=method, seed=seed, race=race, **own))
-    return found
+        race = Race(restored=tuple(fields.pop("restored")), **shared)
+        outcomes.append(Outcome(method=method, seed=seed, race=race, **fields))
+    return outcomes
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The price of a crash with each way to save, by seed, and the state right after it."""
+"""The price of a crash with each way to save, by seed, and the states right after restoring."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from lcviz.ui.charts import GREY, Panel, base_figure
 from lcviz.ui.race import STYLES
 
 _CAPPED = "arrow-right"
-_SPREAD = 0.14  # of a row's height, over which the seeds of one method are set apart
-_LIFT = 0.3  # of a row's height, that they stand above the mean
+_SPREAD = 0.14  # of a row's height: the seeds of one method are spread over it
+_LIFT = 0.3  # of a row's height: the seeds stand this far above their mean
 _HEIGHT = 350  # pixels
-_ROOM = 1.4  # of the longest bar, for the number right of it
+_AXIS_LENGTH = 1.4  # in longest bars: the number right of a bar needs space
 
 
 def rework_panel(costs: Sequence[CrashCost]) -> Panel:
-    """A point for every seed, the mean with its 95 % interval. costs: one for each method."""
+    """A point for every seed, and the mean with its 95 % interval. costs: one for each method."""
     figure = base_figure("price of a crash (iterations)", "", _HEIGHT, l=128, t=12)
     for row, cost in enumerate(costs):
         figure.add_trace(_points(row, cost))
-    bounded = [_bounded(c) for c in costs]
-    halves = [c.rework.half if there else 0.0 for c, there in zip(costs, bounded)]
+    halves = [c.rework.half if _bounded(c) else 0.0 for c in costs]
     means = [c.rework.value for c in costs]
     figure.add_trace(
         go.Scatter(
@@ -49,10 +48,10 @@ def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     for row, (cost, half) in enumerate(zip(costs, halves)):
         end = cost.rework.value + half
         figure.add_annotation(x=end, y=row, text=_text(cost), xanchor="left", **_LABEL)
-    most = max(max([m + h, *(v for v, _ in c.each)]) for c, m, h in zip(costs, means, halves))
+    longest = max(max([m + h, *(v for v, _ in c.each)]) for c, m, h in zip(costs, means, halves))
     ends = [len(costs) - 0.5, -0.6]
     names = [f"{c.method.name}<br>{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
-    figure.update_xaxes(range=[-0.02 * (most or 1.0), _ROOM * (most or 1.0)])
+    figure.update_xaxes(range=[-0.02 * (longest or 1.0), _AXIS_LENGTH * (longest or 1.0)])
     figure.update_yaxes(
         range=ends, tickvals=list(range(len(costs))), ticktext=names, showgrid=False
     )
@@ -71,14 +70,14 @@ _LABEL = {"showarrow": False, "xshift": 8, "font": {"size": 13}}
 
 
 def _points(row: int, cost: CrashCost) -> go.Scatter:
-    """The seeds of one method, above its mean; those that were capped as arrows."""
+    """The seeds of one method, above its mean; capped ones are arrows."""
     colour, symbol, _ = STYLES[cost.method.name]
     n = len(cost.each)
-    apart = [_SPREAD * (i / (n - 1) - 0.5) if n > 1 else 0.0 for i in range(n)]
+    offsets = [_SPREAD * (i / (n - 1) - 0.5) if n > 1 else 0.0 for i in range(n)]
     return go.Scatter(
         name=cost.method.name,
         x=[round(value, 4) for value, _ in cost.each],
-        y=[round(row - _LIFT + off, 3) for off in apart],
+        y=[round(row - _LIFT + offset, 3) for offset in offsets],
         mode="markers",
         marker={
             "symbol": [_CAPPED if capped else symbol for _, capped in cost.each],
@@ -95,7 +94,7 @@ def _points(row: int, cost: CrashCost) -> go.Scatter:
 
 
 def _bounded(cost: CrashCost) -> bool:
-    """Whether there is an interval: of more than one seed, and of none that was capped."""
+    """Whether the mean has an interval: there are several seeds, and none was capped."""
     return math.isfinite(cost.rework.half) and not cost.capped
 
 
@@ -111,7 +110,7 @@ def _sentence(costs: Sequence[CrashCost]) -> str:
         "One seed: no interval yet." if n == 1 else f"{n} seeds; bars: 95 % intervals of the means."
     )
     if any(c.capped for c in costs):
-        text += " An arrow was not back at the cap: it costs that or more."
+        text += " Arrows: the loss was not back at the cap; the price is that or more."
     return text
 
 
@@ -133,7 +132,7 @@ def _table(costs: Sequence[CrashCost]) -> pd.DataFrame:
 
 
 def restored_table(costs: Sequence[CrashCost]) -> pd.DataFrame:
-    """Right after restoring: loss and distance, means over seeds; and what a save took."""
+    """Loss and distance right after restoring, and the time of a save: means over seeds."""
     return pd.DataFrame(
         [
             {

@@ -1,9 +1,9 @@
-"""What the training loop and the saver do at every moment, measured in three ways to save.
+"""What the training loop and the saver do over time, measured in three ways to save.
 
 The same training runs three times: saved synchronously, saved by a background process, and saved
-synchronously with deltas merged every few checkpoints. All times are of `time.perf_counter`, a
-clock that both processes share. A chain has one writer, so for merging the loop closes its
-Checkpointer, merges, and opens it again.
+synchronously with deltas merged every few checkpoints. All times are read from
+`time.perf_counter`, a clock that both processes share. A chain has one writer: to merge, the loop
+closes its Checkpointer, merges, and opens the chain again.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS = (
     "merges",
     "opens again",
 )
-SHOWN = 16  # checkpoints
+SHOWN = 16  # checkpoints of one timeline
 MERGED_AT_ONCE = 8  # deltas
 WARM_UP = 20  # iterations at least, before the clock starts
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that was done.
+    """One activity of the loop or the saver.
 
-    begin, end: seconds since the first iteration shown began. step: the iteration, or that of the
-    checkpoint; of a merge the newest.
+    step: the iteration; of saving, the checkpoint's step; of a merge, the newest step merged.
+    begin, end: seconds since the first iteration shown began.
     """
 
-    what: str
+    activity: str
     step: int
     begin: float
     end: float
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration."""
         return self.end - self.begin
 
 
@@ -61,19 +61,21 @@ class Span:
 class Timeline:
     """One training with one way to save.
 
-    first: the number of the first iteration shown. loop, saver: in the order of time; the saver is
-    the loop itself, unless saving is asynchronous. given, durable: (second, step): when the saver
-    had the whole state of a step, and when its record was on disk, name and all; rising, of every
-    checkpoint of the training. nbytes: of the chain after its base, the checkpoints that are not
-    shown included; so many records, the base not counted, and so many steps that restore. track:
-    digest of what the newest one restores.
+    first: number of the first iteration shown. loop, saver: what each does, in order of time; the
+    saver is the loop itself unless saving is asynchronous.
+
+    handed_over, durable: (second, step) of every checkpoint of the training, rising: when the saver
+    had the whole state of the step, and when its record was on disk under its final name.
+
+    nbytes, records: of the chain without its base, but with the checkpoints that are not shown.
+    steps: number of steps that restore. track: digest of the newest step's track.
     """
 
     way: str
     first: int
     loop: tuple[Span, ...]
     saver: tuple[Span, ...]
-    given: tuple[tuple[float, int], ...]
+    handed_over: tuple[tuple[float, int], ...]
     durable: tuple[tuple[float, int], ...]
     nbytes: int
     records: int
@@ -82,20 +84,20 @@ class Timeline:
 
     @property
     def end(self) -> float:
-        """When the last of it was finished."""
+        """When loop and saver had both finished."""
         return max(self.loop[-1].end, self.saver[-1].end)
 
-    def _of(self, what: str) -> list[Span]:
-        return [s for s in self.loop if s.what == what]
+    def _of(self, activity: str) -> list[Span]:
+        return [s for s in self.loop if s.activity == activity]
 
     @property
     def iteration(self) -> float:
-        """Seconds of an iteration, saving left out: the median."""
+        """Seconds of an iteration without saving: the median."""
         return median(s.seconds for s in self._of(TRAINS))
 
     @property
     def pauses(self) -> list[Span]:
-        """Of the loop, one for each checkpoint."""
+        """When the loop stands still: a span for each checkpoint."""
         return self._of(STANDS_STILL)
 
     @property
@@ -105,55 +107,58 @@ class Timeline:
 
     @property
     def still(self) -> float:
-        """Share of the loop's time that it stands still."""
+        """Share of its time that the loop stands still."""
         lost = sum(s.seconds for s in self.pauses)
         return lost / (lost + sum(s.seconds for s in self._of(TRAINS)))
 
     @property
     def delay(self) -> float:
         """Seconds from the end of an iteration until its checkpoint is on disk: the median."""
-        asked = {s.step: s.begin for s in self.pauses}
-        return median(at - asked[step] for at, step in self.durable if step in asked)
+        pause_begins = {s.step: s.begin for s in self.pauses}
+        return median(at - pause_begins[step] for at, step in self.durable if step in pause_begins)
 
     def iterated(self, second: float) -> int:
-        """How many iterations the training has finished by then."""
+        """Number of iterations that the training has finished at this second."""
         return self.first - 1 + sum(s.end <= second for s in self._of(TRAINS))
 
     def restored(self, second: float, machine: bool = True) -> int:
-        """The step that a crash leaves. machine: whether all of it crashes; if only the training
-        does, the background process still writes what it was given."""
-        known = self.durable if machine else self._kept_without_the_training()
-        return max(step for at, step in known if at <= second)
+        """The step that restores after a crash at this second.
+
+        machine: whether the whole machine crashes. If only the training does, the background
+        process still writes the state that it has.
+        """
+        restorable = self.durable if machine else self._outliving_the_training()
+        return max(step for at, step in restorable if at <= second)
 
     def lost(self, second: float, machine: bool = True) -> int:
         """Iterations that are not saved at this second."""
         return self.iterated(second) - self.restored(second, machine)
 
     def behind(self, machine: bool = True) -> list[tuple[float, int]]:
-        """Where `lost` changes, from 0 to the end, each with what it is from there on."""
-        known = self.durable if machine else self._kept_without_the_training()
-        # One pass: iterations are counted, and the newest checkpoint is the one that restores.
+        """Each second from 0 to the end at which `lost` changes, with its new value."""
+        restorable = self.durable if machine else self._outliving_the_training()
+        # One pass over both kinds of events: an iteration ends, or a checkpoint can be restored.
         done, saved = self.iterated(0.0), self.restored(0.0, machine)
         trained = [(s.end, 1, 0) for s in self._of(TRAINS) if s.end > 0]
-        events = sorted([*trained, *((at, 0, step) for at, step in known if at > 0)])
-        found = [(0.0, done - saved)]
+        events = sorted([*trained, *((at, 0, step) for at, step in restorable if at > 0)])
+        changes = [(0.0, done - saved)]
         for i, (second, more, step) in enumerate(events):
             done, saved = done + more, max(saved, step)
-            last = i + 1 == len(events) or events[i + 1][0] != second
-            if last and found[-1][1] != done - saved:
-                found.append((second, done - saved))
-        return found
+            last_at_this_second = i + 1 == len(events) or events[i + 1][0] != second
+            if last_at_this_second and changes[-1][1] != done - saved:
+                changes.append((second, done - saved))
+        return changes
 
-    def _kept_without_the_training(self) -> tuple[tuple[float, int], ...]:
-        return self.given if self.way == ASYNCHRONOUS else self.durable
+    def _outliving_the_training(self) -> tuple[tuple[float, int], ...]:
+        return self.handed_over if self.way == ASYNCHRONOUS else self.durable
 
 
 @dataclass(frozen=True)
 class Drill:
     """What determines a measurement, apart from the machine's load.
 
-    interval: iterations between checkpoints. whole: whether the state of an
-    Adam or AdamW is saved with the model.
+    interval: iterations between checkpoints. whole: whether the optimizer's state is saved with the
+    model.
     """
 
     workload: Workload
@@ -164,33 +169,42 @@ class Drill:
 
     @property
     def before(self) -> int:
-        """Iterations that are not shown: after them, too, deltas have just been merged."""
-        once = MERGED_AT_ONCE * self.interval
-        return math.ceil(WARM_UP / once) * once
+        """Number of iterations before those shown; deltas have just been merged after them, too."""
+        between_merges = MERGED_AT_ONCE * self.interval
+        return math.ceil(WARM_UP / between_merges) * between_merges
 
     @property
     def iterations(self) -> int:
-        """Of one training, those before included."""
+        """Number of iterations of one training, those before the ones shown included."""
         return self.before + SHOWN * self.interval
 
     def measure(self, _part: int, progress: Progress) -> tuple[Timeline, ...]:
-        """All three ways, once. progress: of iterations; what it raises ends it, and leaves neither
-        file nor process behind. Raises demo_models.DataError, codec.LccError."""
-        codec.warm_up()  # so that no save is timed with its compilation
-        n, found = self.iterations, []
+        """Train and save once in each of the three ways.
+
+        progress: called with the number of iterations done, and of all. An error that it raises
+        ends the measurement, and leaves neither file nor process behind.
+
+        Raises demo_models.DataError, codec.LccError.
+        """
+        codec.warm_up()  # no timed save should include compilation
+        iterations, lines = self.iterations, []
         for i, way in enumerate(WAYS):
             with tempfile.TemporaryDirectory() as folder:
                 run = _Run(self, way, Path(folder) / "run.lcc")
                 with closing(run.train()) as steps:
                     for done in steps:
-                        progress(i * n + done, len(WAYS) * n)
-                found.append(run.timeline())
-        return tuple(found)
+                        progress(i * iterations + done, len(WAYS) * iterations)
+                lines.append(run.timeline())
+        return tuple(lines)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """One call of save. merging: when it began, when it ended, when the chain was open again."""
+class _SaveCall:
+    """One call of save, in seconds of `time.perf_counter`.
+
+    at, returned: when it began and returned. merging: when merging began, when it ended, and when
+    the chain was open again; None if nothing was merged.
+    """
 
     step: int
     at: float
@@ -205,12 +219,12 @@ class _Asked:
 
     @property
     def durable(self) -> float:
-        """When the record was on disk, with its name."""
+        """When the record was on disk under its final name."""
         saved = self.saved
         return saved.began + sum(saved.stages[name] for name in ("encode", "check", "write"))
 
     def work(self, zero: float) -> Iterator[Span]:
-        """What the saver did, one after the other. zero: what is counted from."""
+        """What the saver did, in order. zero: the time that spans count from."""
         saved, stages = self.saved, self.saved.stages
         seconds = (
             stages["encode"],
@@ -219,9 +233,9 @@ class _Asked:
             saved.commit + stages["advance"],
         )
         end = saved.began - zero
-        for what, took in zip((ENCODES, CHECKS, WRITES, COMMITS), seconds, strict=True):
-            begin, end = end, end + took
-            yield Span(what, self.step, begin, end)
+        for activity, duration in zip((ENCODES, CHECKS, WRITES, COMMITS), seconds, strict=True):
+            begin, end = end, end + duration
+            yield Span(activity, self.step, begin, end)
         if self.merging:
             begin, end, opened = (at - zero for at in self.merging)
             yield Span(MERGES, self.step, begin, end)
@@ -234,30 +248,30 @@ class _Run:
     def __init__(self, drill: Drill, way: str, path: Path) -> None:
         self._drill, self._way, self._path = drill, way, path
         self._iterations: list[tuple[int, float, float]] = []
-        self._asked: list[_Asked] = []
+        self._save_calls: list[_SaveCall] = []
         self._checkpoints: codec.Checkpointer | None = None
 
     def train(self) -> Generator[int, None, None]:
-        """Yields how many iterations are done."""
-        d = self._drill
-        training = d.workload.training(d.seed)
-        if d.whole:
+        """Train and save; yields the number of iterations done before each one."""
+        drill = self._drill
+        training = drill.workload.training(drill.seed)
+        if drill.whole:
             training.begin_optimizer()
 
         def state() -> Mapping[str, Any]:
-            found = training.state()
-            return found if d.whole else found["model"]
+            parts = training.state()
+            return parts if drill.whole else parts["model"]
 
         try:
             self._open()
             self._save(0, state())
-            self._asked[0].saved.result()  # the process beside has started once it is told
-            for step in range(1, d.iterations + 1):
+            self._save_calls[0].saved.result()  # by now, the background process has started
+            for step in range(1, drill.iterations + 1):
                 yield step - 1
                 began = time.perf_counter()
                 training.iterate(step)
                 self._iterations.append((step, began, time.perf_counter()))
-                if step % d.interval == 0:
+                if step % drill.interval == 0:
                     self._save(step, state())
         finally:
             if self._checkpoints is not None:
@@ -284,10 +298,10 @@ class _Run:
             end = time.perf_counter()
             self._open()
             merging = begin, end, time.perf_counter()
-        self._asked.append(_Asked(step, at, returned, saved, merging))
+        self._save_calls.append(_SaveCall(step, at, returned, saved, merging))
 
     def timeline(self) -> Timeline:
-        """Of the iterations after the first few. Raises codec.LccError for a save that failed."""
+        """The timeline without the warm-up. Raises codec.LccError if a save failed."""
         first = self._drill.before + 1
         zero = next(began for step, began, _ in self._iterations if step == first)
         loop = [
@@ -295,20 +309,22 @@ class _Run:
             for step, began, ended in self._iterations
             if step >= first
         ]
-        asked = [one for one in self._asked if one.step >= first]
-        loop += [Span(STANDS_STILL, one.step, one.at - zero, one.ended - zero) for one in asked]
-        saver = [span for one in asked for span in one.work(zero)]
+        save_calls = [call for call in self._save_calls if call.step >= first]
+        loop += [
+            Span(STANDS_STILL, call.step, call.at - zero, call.ended - zero) for call in save_calls
+        ]
+        saver = [span for call in save_calls for span in call.work(zero)]
         chain = codec.Chain(self._path)
-        _, *others = chain.entries  # the base first
+        _, *deltas = chain.entries  # the base first
         return Timeline(
             self._way,
             first,
             tuple(sorted(loop, key=lambda s: s.begin)),
             tuple(saver),
-            tuple((one.returned - zero, one.step) for one in self._asked),
-            tuple((one.durable - zero, one.step) for one in self._asked),
-            sum(e.nbytes for e in others),
-            len(others),
+            tuple((call.returned - zero, call.step) for call in self._save_calls),
+            tuple((call.durable - zero, call.step) for call in self._save_calls),
+            sum(e.nbytes for e in deltas),
+            len(deltas),
             len(chain.steps),
             chain.at().record.track,
         )

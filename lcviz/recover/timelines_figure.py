@@ -1,4 +1,4 @@
-"""What loop and saver do at every moment in three ways to save, and what is not saved."""
+"""What loop and saver do over time in three ways to save, and how many iterations are not saved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .timelines import (
     Timeline,
 )
 
-_HIGH, _LOW = 0.62, 0.28  # of a lane: bars of two heights tell neighbours without their colours
+_HIGH, _LOW = 0.62, 0.28  # of a lane: neighbours differ in height, not only in colour
 _BARS = {
     TRAINS: (GREY, _LOW),
     STANDS_STILL: (VERMILION, _HIGH),
@@ -44,22 +44,22 @@ _BLOCK = _LANES + _APART + _STRIP + _GAP  # of one way
 
 
 def timelines_panel(
-    found: Sequence[Timeline], crash: float, machine: bool, window: tuple[float, float]
+    lines: Sequence[Timeline], crash: float, machine: bool, window: tuple[float, float]
 ) -> Panel:
-    """For each way a lane for the loop and one for the saver, and below what is not saved.
+    """For each way a lane of the loop and one of the saver, and below them the unsaved iterations.
 
-    crash: the second that is marked. machine: see `Timeline.restored`. window: seconds, shown.
+    crash: the second to mark. machine: see `Timeline.restored`. window: first and last second.
     """
-    there = [what for what in _BARS if any(_spans(line, what) for line in found)]
-    inside = len(found) * _BLOCK - _GAP
+    activities = [activity for activity in _BARS if any(_spans(line, activity) for line in lines)]
+    inside = len(lines) * _BLOCK - _GAP
     height = _TOP + inside + _BELOW
     name = "ms since the first iteration shown began"
     figure = base_figure(name, "", height, l=150, t=_TOP, b=_BELOW)
     below = figure.layout.yaxis.to_plotly_json() | {"fixedrange": True}
-    most = max(n for line in found for _, n in line.behind(machine))
-    end = max(line.end for line in found)
+    most_unsaved = max(unsaved for line in lines for _, unsaved in line.behind(machine))
+    end = max(line.end for line in lines)
     axes = {}
-    for i, line in enumerate(found):
+    for i, line in enumerate(lines):
         lanes, strip = f"y{2 * i + 1}", f"y{2 * i + 2}"
         top = inside - i * _BLOCK
         low = top - _LANES - _APART
@@ -72,57 +72,59 @@ def timelines_panel(
         }
         axes[f"yaxis{2 * i + 2}"] = below | {
             "domain": [max((low - _STRIP) / inside, 0), low / inside],
-            "range": [0, most],
-            "tickvals": [0, most],
+            "range": [0, most_unsaved],
+            "tickvals": [0, most_unsaved],
             "tickprefix": "not saved: ",
         }
-        for what in there:
-            first = next(other for other in found if _spans(other, what))
-            figure.add_trace(_bars(what, line, lanes, legend=line is first))
-        figure.add_trace(_lost(line, machine, end, strip, legend=i == 0))
+        for activity in activities:
+            first = next(other for other in lines if _spans(other, activity))
+            figure.add_trace(_bars(activity, line, lanes, legend=line is first))
+        figure.add_trace(_unsaved_line(line, machine, end, strip, legend=i == 0))
     axes["yaxis"] = axes.pop("yaxis1")
     figure.update_layout(axes, barmode="overlay", hovermode="closest")
-    figure.update_xaxes(anchor=f"y{2 * len(found)}", range=[1e3 * second for second in window])
+    figure.update_xaxes(anchor=f"y{2 * len(lines)}", range=[1e3 * second for second in window])
     mark = {"color": VERMILION, "dash": "dash", "width": 2}
     at = 1e3 * crash
     figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=mark)
     figure.add_annotation(text="crash", x=at, y=1, yref="paper", yanchor="bottom", showarrow=False)
     return Panel(
         "Training and saving by the millisecond, and what is not saved",
-        _sentence(found, machine),
+        _sentence(lines, machine),
         figure,
         "For each way to save, bars of what the training loop and the saver do over time, and "
         "below them a line of the iterations that are not saved.",
-        partial(_table, found),
+        partial(_table, lines),
     )
 
 
-def _spans(line: Timeline, what: str) -> list[Span]:
-    return [s for s in (*line.loop, *line.saver) if s.what == what]
+def _spans(line: Timeline, activity: str) -> list[Span]:
+    return [s for s in (*line.loop, *line.saver) if s.activity == activity]
 
 
-def _bars(what: str, line: Timeline, axis: str, *, legend: bool) -> go.Bar:
-    """Spans of one kind, in ms. axis: of its lanes. legend: whether it is named there."""
-    colour, width = _BARS[what]
-    spans = _spans(line, what)
-    noun = "iteration" if what == TRAINS else "step"
+def _bars(activity: str, line: Timeline, axis: str, *, legend: bool) -> go.Bar:
+    """Spans of one activity, in ms. axis: of the way's lanes. legend: whether the legend has it."""
+    colour, height = _BARS[activity]
+    spans = _spans(line, activity)
+    noun = "iteration" if activity == TRAINS else "step"
     return go.Bar(
-        name=what,
-        legendgroup=what,
+        name=activity,
+        legendgroup=activity,
         showlegend=legend,
         orientation="h",
         base=[round(1e3 * s.begin, 3) for s in spans],
         x=[round(1e3 * s.seconds, 3) for s in spans],
-        y=[0 if what in (TRAINS, STANDS_STILL) else 1] * len(spans),
+        y=[0 if activity in (TRAINS, STANDS_STILL) else 1] * len(spans),
         yaxis=axis,
-        width=width,
+        width=height,
         marker={"color": colour, "line": {"width": 0}},
-        customdata=[f"{what} {_ms(s.seconds)}, {noun} {s.step}" for s in spans],
+        customdata=[f"{activity} {_ms(s.seconds)}, {noun} {s.step}" for s in spans],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _lost(line: Timeline, machine: bool, end: float, axis: str, *, legend: bool) -> go.Scatter:
+def _unsaved_line(
+    line: Timeline, machine: bool, end: float, axis: str, *, legend: bool
+) -> go.Scatter:
     points = [*line.behind(machine), (end, line.lost(end, machine))]
     return go.Scatter(
         name=_LOST,
@@ -138,11 +140,12 @@ def _lost(line: Timeline, machine: bool, end: float, axis: str, *, legend: bool)
     )
 
 
-def _sentence(found: Sequence[Timeline], machine: bool) -> str:
-    worst = ", ".join(f"{line.way} {max(n for _, n in line.behind(machine))}" for line in found)
-    who = "machine" if machine else "training alone"
-    text = f"A crash of the {who} costs at most, in iterations since the checkpoint: {worst}."
-    merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in found]
+def _sentence(lines: Sequence[Timeline], machine: bool) -> str:
+    most_lost = [(line.way, max(lost for _, lost in line.behind(machine))) for line in lines]
+    worst = ", ".join(f"{way} {lost}" for way, lost in most_lost)
+    crashing = "machine" if machine else "training alone"
+    text = f"A crash of the {crashing} costs at most, in iterations since the checkpoint: {worst}."
+    merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in lines]
     if pauses := [s.seconds for line, steps in merged for s in line.pauses if s.step in steps]:
         text += f" Merging {MERGED_AT_ONCE} deltas stops the loop for {_ms(median(pauses))}."
     return text
@@ -159,40 +162,40 @@ def _share(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:,.0f} %"
 
 
-def _table(found: Sequence[Timeline]) -> pd.DataFrame:
+def _table(lines: Sequence[Timeline]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
                 "way": line.way,
-                "who": who,
-                "what": s.what,
+                "who": actor,
+                "what": s.activity,
                 "step": s.step,
                 "from, ms": round(1e3 * s.begin, 3),
                 "to, ms": round(1e3 * s.end, 3),
                 "took, ms": round(1e3 * s.seconds, 3),
             }
-            for line in found
-            for who, spans in (("training", line.loop), ("saver", line.saver))
+            for line in lines
+            for actor, spans in (("training", line.loop), ("saver", line.saver))
             for s in spans
         ]
     )
 
 
-def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
-    """What each way costs, a column for each: time in the loop, and bytes on disk."""
+def ways_table(lines: Sequence[Timeline]) -> pd.DataFrame:
+    """What each way costs in the loop's time and in bytes on disk: a column for each way."""
     table = {
         "measure": [
             "iteration",
             "pause for a checkpoint",
             "of an iteration",
-            "pauses, of all time",
+            "pauses, of the loop's time",
             "on disk after",
             "deltas, warm-up included",
             "records",
             "steps that restore",
         ]
     }
-    for line in found:
+    for line in lines:
         table[line.way] = [
             _ms(line.iteration),
             _ms(line.pause),
@@ -206,10 +209,10 @@ def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def crash_table(found: Sequence[Timeline], crash: float, machine: bool) -> pd.DataFrame:
-    """What a crash at this second leaves in each way."""
+def crash_table(lines: Sequence[Timeline], crash: float, machine: bool) -> pd.DataFrame:
+    """What loop and saver do at this second, and which step restores: a row for each way."""
     rows = []
-    for line in found:
+    for line in lines:
         done, restored = line.iterated(crash), line.restored(crash, machine)
         rows.append(
             {
@@ -225,15 +228,15 @@ def crash_table(found: Sequence[Timeline], crash: float, machine: bool) -> pd.Da
 
 
 def _doing(spans: Sequence[Span], second: float) -> str:
-    """What is under way."""
+    """The activity at this second, with its step."""
     for s in spans:
         if s.begin <= second < s.end:
-            return f"{s.what} ({s.step})"
+            return f"{s.activity} ({s.step})"
     return "is done" if second >= spans[-1].end else "waits"
 
 
 def ticks(end: float) -> tuple[float, float]:
-    """For a slider over so many seconds: its end in ms, and a step that is easy to read."""
-    most = 1e3 * end
-    step = next(s * 10.0**p for p in range(-1, 9) for s in (1, 2, 5) if most <= 500 * s * 10.0**p)
-    return round(math.ceil(most / step) * step, 1), step
+    """The end in ms of a slider over this many seconds, and a step that is easy to read."""
+    end_ms = 1e3 * end
+    step = next(s * 10.0**p for p in range(-1, 9) for s in (1, 2, 5) if end_ms <= 500 * s * 10.0**p)
+    return round(math.ceil(end_ms / step) * step, 1), step

@@ -1,4 +1,4 @@
-"""The buckets that a restored step has kept: their values, and what each of them moves."""
+"""The buckets of a restored step: how many values each has, and how far it moves the step."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lcviz.lab.step_tensors import StepFacts
 class KeptBucket:
     """One bucket of a step.
 
-    count: its values. moved: ‖the step with it − the step without it‖, as a share of ‖ũ − the base
-    before the step‖, over the tensors of both; None if the latter is 0.
+    count: number of its values. moved: ‖step − step without it‖ / ‖step − the base before it‖, over
+    the tensors that step and base share; None if the denominator is 0 or not finite.
     """
 
     exponent: int
@@ -31,8 +31,11 @@ class KeptBucket:
 
 @dataclass(frozen=True)
 class StepBuckets:
-    """step, base: the step and the base before it. zeros: values of the step that no bucket has.
-    n: all values with a code. buckets: by falling exponent, positive first."""
+    """All buckets of one step.
+
+    base: step of the base before it. zeros: number of values in no bucket. n: number of all coded
+    values. buckets: by falling exponent, positive first.
+    """
 
     step: int
     base: int
@@ -42,11 +45,11 @@ class StepBuckets:
 
 
 def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
-    """The buckets of a step that is no base. Raises what `Chain.replay` does."""
+    """Count the buckets of a step that is not a base. Raises what `Chain.replay` raises."""
     base = max(e.step for e in chain.entries if e.kind == "base" and e.step <= facts.step)
     *_, position = chain.replay(base)
-    before = position.track.layout.tensors
-    lossy = {t.name: t.shape for t in before if t.lossy}
+    base_tensors = position.track.layout.tensors
+    lossy = {t.name: t.shape for t in base_tensors if t.lossy}
     names = [n for n, a in facts.state.items() if a.shape == lossy.get(n)]
     trained = distance(facts.state, position.track.arrays, names)
     counts: dict[tuple[int, int], int] = defaultdict(int)
@@ -59,9 +62,9 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
             if not level:
                 zeros += count
             elif count:
-                f = fields(level)
-                counts[-f.exponent, f.sign] += count
-                energy[-f.exponent, f.sign] += count * level**2
+                parts = fields(level)
+                counts[-parts.exponent, parts.sign] += count
+                energy[-parts.exponent, parts.sign] += count * level**2
     buckets = (
         KeptBucket(-key[0], key[1], counts[key], _share(energy[key], trained))
         for key in sorted(counts)

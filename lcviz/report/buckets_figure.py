@@ -1,4 +1,4 @@
-"""Buckets of a step by sign: how many values each has, and what the step is without it."""
+"""Buckets of a step by sign: how many values each has, and how far the step moves without it."""
 
 from __future__ import annotations
 
@@ -14,86 +14,93 @@ from lcviz.ui.charts import SIGN_COLOURS, SIGN_NAMES, Panel, base_figure, plotte
 from .buckets import KeptBucket, StepBuckets
 
 HEIGHT = 280  # pixels
-LOWEST = -0.3  # decades: the bar of a single value still shows
-PATTERNS = ("", "/")  # of positive and negative bars: not by colour alone
+LOWEST = -0.3  # decades: below 0, so that the bar of a single value shows
+PATTERNS = ("", "/")  # positive and negative bars differ not only in colour
 
 
-def values_by_bucket(found: StepBuckets) -> Panel:
-    """How many values each bucket has. found: with one bucket at least."""
-    figure = _bars(found, "values (log scale)", lambda b: b.count, "%{y:,} values")
-    highest = max(b.count for b in found.buckets)
+def values_by_bucket(step_buckets: StepBuckets) -> Panel:
+    """A bar for each bucket: number of its values. step_buckets: with at least one bucket."""
+    figure = _bars(step_buckets, "values (log scale)", lambda b: b.count, "%{y:,} values")
+    highest = max(b.count for b in step_buckets.buckets)
     figure.update_yaxes(type="log", dtick=1, tickformat=",")
     figure.update_yaxes(range=[LOWEST, math.log10(highest) + 0.1])
-    most = max(found.buckets, key=lambda b: b.count)
+    fullest = max(step_buckets.buckets, key=lambda b: b.count)
+    name, zeros = exponent_text(fullest.exponent, fullest.sign), step_buckets.zeros / step_buckets.n
     sentence = (
-        f"{plural(len(found.buckets), 'bucket')} kept; {exponent_text(most.exponent, most.sign)} "
-        f"has most values, {most.count:,}. {percent_text(found.zeros / found.n)} of {found.n:,} "
-        "values are 0 here: unchanged or postponed."
+        f"{plural(len(step_buckets.buckets), 'bucket')} kept; {name} has most values, "
+        f"{fullest.count:,}. {percent_text(zeros)} of {step_buckets.n:,} values are 0 here: "
+        "unchanged or postponed."
     )
     return Panel(
-        f"Buckets of step {found.step}",
+        f"Buckets of step {step_buckets.step}",
         sentence,
         figure,
         "Values in each exponent bucket, by sign.",
-        _table(found),
+        _table(step_buckets),
     )
 
 
-def removed_bucket(found: StepBuckets) -> Panel:
-    """How far the restored step moves without one bucket. found: each has such a distance."""
+def removed_bucket(step_buckets: StepBuckets) -> Panel:
+    """A bar for each bucket: how far the restored step moves without it.
+
+    step_buckets: with at least one bucket, and with `moved` of all of them.
+    """
     text = "%{y:.3g} %"
     figure = _bars(
-        found, "moved, % of the distance trained", lambda b: _percent(b.moved or 0.0), text
+        step_buckets, "moved, % of the distance trained", lambda b: _percent(b.moved or 0.0), text
     )
     figure.update_yaxes(rangemode="tozero")
-    most = max(found.buckets, key=lambda b: b.moved or 0.0)
+    farthest = max(step_buckets.buckets, key=lambda b: b.moved or 0.0)
+    name, moved = exponent_text(farthest.exponent, farthest.sign), farthest.moved or 0.0
     sentence = (
-        f"Without {exponent_text(most.exponent, most.sign)} step {found.step} moves most: "
-        f"{percent_text(most.moved or 0.0)} of the distance from base {found.base}. A chain holds "
-        "neither the live weights nor the model: its loss, and buckets dropped before saving, are "
-        "not known here."
+        f"Without {name} step {step_buckets.step} moves most: {percent_text(moved)} of the "
+        f"distance from base {step_buckets.base}. A chain holds neither the live weights nor the "
+        "model: the loss, and the buckets dropped before saving, are not known here."
     )
     return Panel(
-        f"Removed bucket: step {found.step} without one of its buckets",
+        f"Removed bucket: step {step_buckets.step} without one of its buckets",
         sentence,
         figure,
         "Distance that the restored step moves without each bucket, by sign.",
-        _table(found),
+        _table(step_buckets),
     )
 
 
 def _bars(
-    found: StepBuckets, y: str, value: Callable[[KeptBucket], float | None], hover: str
+    step_buckets: StepBuckets,
+    axis_title: str,
+    height: Callable[[KeptBucket], float | None],
+    hover: str,
 ) -> go.Figure:
-    exponents = sorted({b.exponent for b in found.buckets})
-    figure = base_figure("bucket's exponent e", y, HEIGHT)
+    exponents = sorted({b.exponent for b in step_buckets.buckets})
+    figure = base_figure("bucket's exponent e", axis_title, HEIGHT)
     for sign, name in enumerate(SIGN_NAMES):
-        own = [b for b in found.buckets if b.sign == sign]
-        if own:
+        of_sign = [b for b in step_buckets.buckets if b.sign == sign]
+        if of_sign:
             figure.add_bar(
                 name=name,
-                x=[b.exponent for b in own],
-                y=[value(b) for b in own],
+                x=[b.exponent for b in of_sign],
+                y=[height(b) for b in of_sign],
                 marker={"color": SIGN_COLOURS[sign], "pattern": {"shape": PATTERNS[sign]}},
                 hovertemplate=hover,
             )
     figure.update_layout(bargap=0.3)
-    span = [exponents[0] - 0.6, exponents[-1] + 0.6]
-    wide = max(1, (exponents[-1] - exponents[0]) // 12)
-    return figure.update_xaxes(range=span, dtick=wide, tickformat="d")
+    limits = [exponents[0] - 0.6, exponents[-1] + 0.6]
+    tick_distance = max(1, (exponents[-1] - exponents[0]) // 12)
+    return figure.update_xaxes(range=limits, dtick=tick_distance, tickformat="d")
 
 
 def _percent(share: float) -> float | None:
     return plotted(100 * share)
 
 
-def _table(found: StepBuckets) -> pd.DataFrame:
+def _table(step_buckets: StepBuckets) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "bucket": [exponent_text(b.exponent, b.sign) for b in found.buckets],
-            "values": [b.count for b in found.buckets],
+            "bucket": [exponent_text(b.exponent, b.sign) for b in step_buckets.buckets],
+            "values": [b.count for b in step_buckets.buckets],
             "moved without it": [
-                "–" if b.moved is None else percent_text(b.moved) for b in found.buckets
+                "–" if b.moved is None else percent_text(b.moved) for b in step_buckets.buckets
             ],
         }
     )

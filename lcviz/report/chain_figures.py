@@ -33,7 +33,7 @@ from .records_figure import sizes_over_steps
 from .tensors_figure import tensor_bars
 from .verdict import verdict
 
-PARTS = 3  # of the work: reading, decoding, verifying
+PARTS = 3  # reading, decoding, verifying
 TITLE_HEIGHT = 40  # pixels that a figure's own title takes
 _SCOPES = {"model": "buckets over the whole model", "tensor": "buckets for each tensor"}
 
@@ -44,10 +44,10 @@ class ChainFigures(Mapping[str, go.Figure]):
 
     Attributes:
         name: Of the chain.
-        date: When its newest record was written; None if that is not known.
+        date: When its newest record was written; None if unknown.
         verdict: Which steps restore, and what to do, in a sentence or two.
         problems: What is wrong, in the codec's words; empty if all is well.
-        settings: What -> in words.
+        settings: What is said of the chain above the figures: name -> words.
         missing: Figures that cannot be drawn: name -> why.
         panels: Name -> figure, sentence and table.
     """
@@ -88,11 +88,11 @@ class ChainFigures(Mapping[str, go.Figure]):
         return shown_text(self.panels[name].sentence)
 
     def to_html(self) -> str:
-        """The report: one HTML file that loads nothing from elsewhere."""
+        """The report as one HTML file, which loads nothing from elsewhere."""
         return report_html(self)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the report in a frame of its own, which runs its scripts."""
+        """The report in a notebook, inside an iframe that runs its scripts."""
         frame = 'width="100%" height="720" style="border: 0"'
         return f'<iframe {frame} title="Report" srcdoc="{escape(self.to_html())}"></iframe>'
 
@@ -104,47 +104,48 @@ def figures_of(
 
     Args:
         source: Path or URL of a run.lcc directory or a .lcc.zip.
-        step: The one whose buckets, code words and tensors are drawn; the newest delta by default.
-        progress: Called with the work that is done, and all of it.
+        step: Step whose buckets, code words and tensors are drawn; by default the newest that
+            restores and is not a base.
+        progress: Called with the work done, and the whole.
 
     Raises:
         StepNotFoundError: No record holds that step.
         LccError: The chain cannot be opened. Damaged records are no error: they are shown.
     """
-    tell = progress or (lambda _done, _total: None)
+    report_progress = progress or (lambda _done, _total: None)
     chain, path = codec.Chain(source), Path(os.fspath(source))
     folder = path if path.is_dir() else None
     listed = list_records(chain, folder)
-    found = Catalogue()
-    for found in read_contents(chain, listed, Catalogue()):
-        part(tell, 0, PARTS)(len(found.records), max(len(listed), 1))
-    exponents, undecoded = _exponents(chain, found.records, part(tell, 1, PARTS))
-    report = chain.verify(part(tell, 2, PARTS))
-    summary = summarize(found.records)
+    catalogue = Catalogue()
+    for catalogue in read_contents(chain, listed, Catalogue()):
+        part(report_progress, 0, PARTS)(len(catalogue.records), max(len(listed), 1))
+    exponents, undecoded = _exponents(chain, catalogue.records, part(report_progress, 1, PARTS))
+    report = chain.verify(part(report_progress, 2, PARTS))
+    summary = summarize(catalogue.records)
     if step is not None and step not in summary.steps:
         raise StepNotFoundError(f"{chain.where}: no record holds step {step}")
-    panels, missing = {"sizes": sizes_over_steps(found.records)}, {}
-    if any(one.counts for one in exponents):
+    panels, missing = {"sizes": sizes_over_steps(catalogue.records)}, {}
+    if any(histogram.counts for histogram in exponents):
         panels["exponents"] = exponents_over_steps(exponents)
     else:
         missing["exponents over time"] = "No value changes in any step that can be decoded."
-    shown = _shown_step(found.records, report.steps) if step is None else step
-    if shown is None:
+    drawn_step = _step_to_draw(catalogue.records, report.steps) if step is None else step
+    if drawn_step is None:
         missing["buckets, code words, removed bucket"] = "No delta restores."
     else:
         try:
-            panels |= _of_step(chain, shown)
+            panels |= _panels_of_step(chain, drawn_step)
         except codec.LccError as exc:
-            missing["buckets"] = f"Step {shown} cannot be restored: {exc}."
+            missing["buckets"] = f"Step {drawn_step} cannot be restored: {exc}."
         if "buckets" not in panels and not missing:
-            missing["buckets"] = f"Step {shown} changes no value that is stored as a code."
+            missing["buckets"] = f"Step {drawn_step} changes no value that is stored as a code."
     if summary.steps:
         panels["integrity"] = steps_that_restore(set(report.steps), summary.steps)
     problems = tuple(dict.fromkeys([*summary.problems, *report.problems, *undecoded]))
     return ChainFigures(
         path.name,
         _date(path, chain),
-        verdict(found.records, summary, report.steps, not problems),
+        verdict(catalogue.records, summary, report.steps, not problems),
         problems,
         _settings(summary),
         missing,
@@ -153,40 +154,40 @@ def figures_of(
 
 
 def _exponents(
-    chain: codec.Chain, records: Sequence[RecordFacts], tell: Progress
+    chain: codec.Chain, records: Sequence[RecordFacts], progress: Progress
 ) -> tuple[list[StepExponents], list[str]]:
-    """Of all records that follow without a gap; and why some do not decode."""
+    """Histograms of all steps that can be reached, and why some records do not decode."""
     usable = [r for r in records if r.reached and not r.aside]
-    found: list[StepExponents] = []
+    histograms: list[StepExponents] = []
     undecoded = []
     for done, record in enumerate(usable, 1):
         try:
-            found += count_exponents(chain, record)
+            histograms += count_exponents(chain, record)
         except (codec.RecordError, codec.ChainError, PayloadError) as exc:
             undecoded.append(str(exc))
-        tell(done, len(usable))
-    return found, undecoded
+        progress(done, len(usable))
+    return histograms, undecoded
 
 
-def _shown_step(records: Sequence[RecordFacts], restored: Sequence[int]) -> int | None:
-    """The newest step that restores and is no base."""
+def _step_to_draw(records: Sequence[RecordFacts], restored: Sequence[int]) -> int | None:
+    """The newest step that restores and is not a base."""
     steps = {s for r in records if r.entry.kind != "base" for s in r.steps}
     return max(steps & set(restored), default=None)
 
 
-def _of_step(chain: codec.Chain, step: int) -> dict[str, Panel]:
+def _panels_of_step(chain: codec.Chain, step: int) -> dict[str, Panel]:
     """The panels of a step. Raises LccError if it does not restore."""
     facts = rebuild_step(chain, step)
     if not facts.groups:
         return {}
-    found = kept_buckets(chain, facts)
+    step_buckets = kept_buckets(chain, facts)
     panels: dict[str, Panel] = {}
-    if found.buckets:
-        panels["buckets"] = values_by_bucket(found)
+    if step_buckets.buckets:
+        panels["buckets"] = values_by_bucket(step_buckets)
     if (words := code_words(facts)) is not None:
         panels["code words"] = words
-    if all(b.moved is not None for b in found.buckets) and found.buckets:
-        panels["removed bucket"] = removed_bucket(found)
+    if all(b.moved is not None for b in step_buckets.buckets) and step_buckets.buckets:
+        panels["removed bucket"] = removed_bucket(step_buckets)
     return panels | {"tensors": tensor_bars(facts)}
 
 
@@ -209,29 +210,31 @@ def kinds_text(summary: Summary) -> str:
 
 
 def _settings(summary: Summary) -> dict[str, str]:
-    """The chain in words."""
+    """What is said of the chain above the figures: name -> words."""
     kinds = kinds_text(summary)
-    found = {
+    settings = {
         "Steps": f"{len(summary.steps):,}",
         "Records": f"{sum(summary.kinds.values()):,} ({kinds})",
         "On disk": nbytes_text(summary.nbytes),
     }
     if summary.times:
         full = nbytes_text(summary.full_nbytes)
-        found["Smaller"] = f"{summary.times:.1f} × than full float32 checkpoints, {full}"
+        settings["Smaller"] = f"{summary.times:.1f} × than full float32 checkpoints, {full}"
     if summary.step_nbytes and summary.share:
         share = percent_text(summary.share)
-        found["A step"] = f"{nbytes_text(summary.step_nbytes)}, {share} of float32"
+        settings["A step"] = f"{nbytes_text(summary.step_nbytes)}, {share} of float32"
     if summary.codings:
         coding = summary.codings[-1]
-        found["Kept"] = f"{kept_text(coding)}, {_SCOPES[coding.scope]}"
-        found["Coder"] = CODER_NAMES[coding.coder]
+        settings["Kept"] = f"{kept_text(coding)}, {_SCOPES[coding.scope]}"
+        settings["Coder"] = CODER_NAMES[coding.coder]
         if summary.behind is not None:
-            found["Behind"] = f"{percent_text(summary.behind)} of what was trained since the base"
-        if others := len(summary.codings) - 1:
-            found["Other settings before"] = f"{others:,}"
+            settings["Behind"] = (
+                f"{percent_text(summary.behind)} of what was trained since the base"
+            )
+        if other_settings := len(summary.codings) - 1:
+            settings["Other settings before"] = f"{other_settings:,}"
     if summary.moments:
-        found["Optimizer"] = summary.moments
+        settings["Optimizer"] = summary.moments
     if summary.tables:
-        found["Code tables reused"] = f"{summary.again:,} of {summary.tables:,}"
-    return found | {"Format": str(FORMAT)}
+        settings["Code tables reused"] = f"{summary.tables_reused:,} of {summary.tables:,}"
+    return settings | {"Format": str(FORMAT)}

@@ -1,4 +1,4 @@
-"""The code words of a step: which of them take its bits."""
+"""The code words of a step: how many of its bits each takes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MOST_WORDS = 16  # in the picture; the table has all
 
 
 def code_words(facts: StepFacts) -> Panel | None:
-    """The words of the step's largest payload; None if there are none."""
+    """A bar for each code word of the step's largest payload; None if it has no code words."""
     groups = [g for g in facts.groups if g.encoded.table and g.encoded.payload_bits]
     if not groups:
         return None
     group = max(groups, key=lambda g: g.encoded.payload_bits)
-    e = group.encoded
-    words = counted_words(e, codec.decode(e).codes)
+    encoded = group.encoded
+    words = counted_words(encoded, codec.decode(encoded).codes)
     meanings = [
         _meaning(w, None if w.code is None else meaning_of(group, w.code, facts.column))
         for w in words
     ]
-    total, drawn = e.payload_bits, words[:MOST_WORDS]
-    shares = [100 * w.nbits / total for w in drawn]
-    names = [f"{w.word}  {meaning}" for w, meaning in zip(drawn, meanings)]
-    counts = [w.count for w in drawn]
-    if left := words[MOST_WORDS:]:
-        names.append(plural(len(left), "more word"))
-        shares.append(100 * sum(w.nbits for w in left) / total)
-        counts.append(sum(w.count for w in left))
+    total, top_words = encoded.payload_bits, words[:MOST_WORDS]
+    shares = [100 * w.nbits / total for w in top_words]
+    names = [f"{w.word}  {meaning}" for w, meaning in zip(top_words, meanings)]
+    counts = [w.count for w in top_words]
+    if other_words := words[MOST_WORDS:]:
+        names.append(plural(len(other_words), "more word"))
+        shares.append(100 * sum(w.nbits for w in other_words) / total)
+        counts.append(sum(w.count for w in other_words))
     height = 26 * len(names) + 80
     figure = base_figure("share of the code words' bits, %", "", height, l=250, t=8)
     figure.add_bar(
@@ -43,8 +43,8 @@ def code_words(facts: StepFacts) -> Panel | None:
         customdata=list(zip(names, counts)),
         orientation="h",
         marker={
-            "color": [BLUE] * len(drawn) + [GREY] * (len(names) - len(drawn)),
-            "pattern": {"shape": [""] * len(drawn) + ["/"] * (len(names) - len(drawn))},
+            "color": [BLUE] * len(top_words) + [GREY] * (len(names) - len(top_words)),
+            "pattern": {"shape": [""] * len(top_words) + ["/"] * (len(names) - len(top_words))},
         },
         hovertemplate="%{customdata[0]}<br>%{x} %, %{customdata[1]:,} times<extra></extra>",
     )
@@ -70,17 +70,16 @@ def code_words(facts: StepFacts) -> Panel | None:
 
 
 def _sentence(group: Group, words: tuple[CountedWord, ...], n_tables: int) -> str:
-    e = group.encoded
-    first = words[0]
+    nbits, largest = group.encoded.payload_bits, words[0]
     text = (
         f"{plural(len(words), 'code word')} for {group.n:,} values: "
-        f"{nbytes_text(e.payload_bits / 8)}, {e.payload_bits / group.n:.3f} bits a value. "
-        f"{first.word} takes {percent_text(first.nbits / e.payload_bits)} of them. "
-        f"The code table is {'reused' if e.cached else 'new'}."
+        f"{nbytes_text(nbits / 8)}, {nbits / group.n:.3f} bits a value. {largest.word} takes "
+        f"{percent_text(largest.nbits / nbits)} of the bits. "
+        f"The code table is {'reused' if group.encoded.cached else 'new'}."
     )
     if n_tables > 1:
-        of = plain(group.tensors[0].name) if len(group.tensors) == 1 else "several tensors"
-        text += f" Of {n_tables} tables, the one with most bits: {of}."
+        where = plain(group.tensors[0].name) if len(group.tensors) == 1 else "several tensors"
+        text += f" Of {n_tables} tables, the one with most bits: {where}."
     return text
 
 

@@ -1,4 +1,4 @@
-"""How many values of each step got a level of which exponent, from decoded codes."""
+"""Histograms of each step's levels by exponent, counted from decoded codes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from lcviz.lab.records import RecordFacts
 
 @dataclass(frozen=True)
 class StepExponents:
-    """One step. counts: exponent -> values that got a level of it, of either sign; -127 stands for
-    subnormal levels. zeros: values that got none. n: all values with a code."""
+    """Histogram of one step's levels by exponent.
+
+    counts: exponent -> number of values whose level has it, with either sign; -127 stands for
+    subnormal levels. zeros: number of values with level 0. n: number of all coded values.
+    """
 
     step: int
     counts: Mapping[int, int]
@@ -27,9 +30,9 @@ class StepExponents:
 
 
 def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponents, ...]:
-    """The steps of one delta or merged record; none of a base.
+    """Histograms of the steps of a delta or merged record; none of a base.
 
-    Raises RecordError or PayloadError if the record does not decode, and what `Chain.read` does.
+    Raises RecordError or PayloadError if the record does not decode, and what `Chain.read` raises.
     """
     layout = facts.before.layout
     if layout is None or facts.entry.kind == "base":
@@ -37,31 +40,31 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
     record = chain.read(facts.entry)
     if record.kind == "delta":
         delta = delta_of(record, Track(layout, {}, {}, (), dict(facts.before.tables)))
-        return _counted(delta.groups, [record.step])
+        return _exponents_of_steps(delta.groups, [record.step])
     return tuple(
-        one
+        exponents
         for layer in merged_of(record, layout).layers
-        for one in _counted(layer.groups, [m.step for m in layer.moments])
+        for exponents in _exponents_of_steps(layer.groups, [m.step for m in layer.moments])
     )
 
 
-def _counted(groups: Sequence[Group], steps: list[int]) -> tuple[StepExponents, ...]:
-    """One for each of these steps, which are coded together."""
-    found: list[Counter[int]] = [Counter() for _ in steps]
+def _exponents_of_steps(groups: Sequence[Group], steps: list[int]) -> tuple[StepExponents, ...]:
+    """A histogram for each of these steps, which are coded together."""
+    counters: list[Counter[int]] = [Counter() for _ in steps]
     zeros = [0] * len(steps)
     n = sum(group.n for group in groups)
-    for i, of_step in enumerate(found):
+    for i, counter in enumerate(counters):
         column = i if len(steps) > 1 else None
         for _, codes, levels in (part for g in groups for part in by_levels(g, column)):
             counts = np.bincount(codes, minlength=levels.size)
             levels = np.ascontiguousarray(levels).reshape(-1)
             exponents = (levels.view(np.uint32) >> 23 & 0xFF).astype(np.int64) - BIAS
-            still = levels == 0
-            zeros[i] += int(counts[still].sum())
-            for exponent in np.unique(exponents[~still]).tolist():
-                here = (exponents == exponent) & ~still
-                of_step[exponent] += int(counts[here].sum())
+            is_zero = levels == 0
+            zeros[i] += int(counts[is_zero].sum())
+            for exponent in np.unique(exponents[~is_zero]).tolist():
+                with_exponent = (exponents == exponent) & ~is_zero
+                counter[exponent] += int(counts[with_exponent].sum())
     return tuple(
-        StepExponents(step, {e: c for e, c in sorted(of_step.items()) if c}, still, n)
-        for step, of_step, still in zip(steps, found, zeros)
+        StepExponents(step, {e: c for e, c in sorted(counter.items()) if c}, unchanged, n)
+        for step, counter, unchanged in zip(steps, counters, zeros)
     )

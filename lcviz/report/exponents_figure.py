@@ -1,4 +1,4 @@
-"""A heat map of how many values of each step got a level of each exponent."""
+"""A heat map: number of values by step and by exponent of their level."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .figure_parts import STEP, thinned
 
 MAX_COLUMNS = 300
 HEIGHT = 256  # pixels
-EMPTY = "rgba(128,128,128,0.25)"  # where no value is: grey on black and on white
+EMPTY = "rgba(128,128,128,0.25)"  # for no values: grey on black and on white
 
 
-def exponents_over_steps(steps: Sequence[StepExponents]) -> Panel:
-    """The heat map. steps: in rising order; at least one has a value that changed."""
-    present = {e for one in steps for e in one.counts}
+def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
+    """The heat map. histograms: by rising step; in at least one of them a value changed."""
+    present = {e for histogram in histograms for e in histogram.counts}
     low, high = min(present), max(present)
-    drawn = thinned(steps, MAX_COLUMNS)
+    columns = thinned(histograms, MAX_COLUMNS)
     exponents = range(low, high + 1)
-    counts = [[one.counts.get(e) for one in drawn] for e in exponents]
-    most = max(n for row in counts for n in row if n) if any(map(any, counts)) else 1
-    decades = max(1, math.ceil(math.log10(most)))
+    counts = [[histogram.counts.get(e) for histogram in columns] for e in exponents]
+    largest = max(n for row in counts for n in row if n) if any(map(any, counts)) else 1
+    decades = max(1, math.ceil(math.log10(largest)))
     figure = base_figure(STEP, "exponent of the level", HEIGHT, r=84, t=12)
     figure.add_heatmap(
-        x=[str(one.step) for one in drawn],
+        x=[str(histogram.step) for histogram in columns],
         y=list(exponents),
         z=[[n and round(math.log10(n), 3) for n in row] for row in counts],
         customdata=counts,
@@ -54,18 +54,22 @@ def exponents_over_steps(steps: Sequence[StepExponents]) -> Panel:
         },
     )
     figure.update_xaxes(type="category", showgrid=False, nticks=12, tickangle=0)
-    if round_steps := _round_steps([one.step for one in drawn]):
+    if round_steps := _round_steps([histogram.step for histogram in columns]):
         figure.update_xaxes(tickvals=round_steps)
     figure.update_yaxes(showgrid=False, range=[low - 0.5, high + 0.5], tickformat="d")
     figure.update_yaxes(dtick=max(1, len(exponents) // 12))
-    first, last = (percent_text(1 - s.zeros / max(s.n, 1)) for s in (steps[0], steps[-1]))
-    sentence = (
-        f"Values that change: {first} at step {steps[0].step}, {last} at step {steps[-1].step}. "
-        "Grey: none."
-    )
-    if len(drawn) < len(steps):
-        sentence += f" {len(drawn)} of {len(steps):,} steps are drawn, evenly chosen."
-    rows = [(one.step, minus(e), count) for one in steps for e, count in one.counts.items()]
+    changed = [
+        f"{percent_text(1 - histogram.zeros / max(histogram.n, 1))} at step {histogram.step}"
+        for histogram in (histograms[0], histograms[-1])
+    ]
+    sentence = f"Values that change: {', '.join(changed)}. Grey: none."
+    if len(columns) < len(histograms):
+        sentence += f" {len(columns)} of {len(histograms):,} steps are drawn, evenly chosen."
+    rows = [
+        (histogram.step, minus(exponent), count)
+        for histogram in histograms
+        for exponent, count in histogram.counts.items()
+    ]
     return Panel(
         "Exponents over time",
         sentence,
@@ -77,7 +81,7 @@ def exponents_over_steps(steps: Sequence[StepExponents]) -> Panel:
 
 def _round_steps(steps: Sequence[int]) -> list[str]:
     """At most 8 multiples of 1, 2 or 5 · 10ⁿ among the steps; none where there are fewer than 3."""
-    for every in (digit * 10**zeros for zeros in range(20) for digit in (1, 2, 5)):
-        if len(found := [str(step) for step in steps if step % every == 0]) <= 8:
-            return found if len(found) >= 3 else []
+    for interval in (digit * 10**zeros for zeros in range(20) for digit in (1, 2, 5)):
+        if len(multiples := [str(step) for step in steps if step % interval == 0]) <= 8:
+            return multiples if len(multiples) >= 3 else []
     return []

@@ -1,4 +1,4 @@
-"""The figures of a chain as one HTML file: Plotly is in it, and nothing comes from elsewhere."""
+"""The figures of a chain as one HTML file, which contains Plotly and loads nothing."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ dark.addEventListener("change", draw);
 
 
 def report_html(figures: ChainFigures) -> str:
-    """The file."""
+    """The report of a chain as one HTML file."""
     date = "Date unknown."
     if figures.date is not None:
         date = f"Newest record: {figures.date:%Y-%m-%d %H:%M} UTC."
-    drawn = {_id(name): _figure(panel) for name, panel in figures.panels.items()}
+    data_by_id = {_id(name): _figure(panel) for name, panel in figures.panels.items()}
     sections = [_section(name, panel) for name, panel in figures.panels.items()]
     sections += [_missing(name, why) for name, why in figures.missing.items()]
     settings = "".join(
-        f"<div><dt>{escape(what)}</dt><dd>{escape(value)}</dd></div>"
-        for what, value in figures.settings.items()
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in figures.settings.items()
     )
     return _PAGE.format(
         title=escape(f"Chain {figures.name}"),
@@ -101,7 +101,7 @@ def report_html(figures: ChainFigures) -> str:
         settings=settings,
         sections="\n".join(sections),
         # A "</" would end the script.
-        figures=json.dumps(drawn, allow_nan=False).replace("</", "<\\/"),
+        figures=json.dumps(data_by_id, allow_nan=False).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
         ink=INK,
         paper=PAPER,
@@ -110,7 +110,7 @@ def report_html(figures: ChainFigures) -> str:
 
 
 def shown_text(sentence: str) -> str:
-    """A sentence for Markdown as plain text."""
+    """A sentence of Markdown as plain text."""
     return re.sub(r"\\(.)", r"\1", sentence).replace("\u2060", "")
 
 

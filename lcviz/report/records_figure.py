@@ -14,7 +14,7 @@ from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_fi
 from .figure_parts import STEP, decades, step_range, thinned
 
 HEIGHT = 256  # pixels
-MAX_POINTS = 600  # of one kind: more than there are pixels would only slow every tick
+MAX_POINTS = 600  # of one kind: more points than pixels would only slow every tick
 LOST = "cannot be used"
 MARKS = {
     "base": (BLUE, "diamond"),
@@ -25,13 +25,13 @@ MARKS = {
 }
 
 
-def _mark(facts: RecordFacts) -> str:
-    """Which of MARKS a record has."""
-    if facts.problem or not facts.reached:
+def _mark(record: RecordFacts) -> str:
+    """The key of MARKS for a record."""
+    if record.problem or not record.reached:
         return LOST
-    if facts.entry.kind != "delta":
-        return facts.entry.kind
-    return "delta, new table" if facts.again < facts.tables else "delta, no new table"
+    if record.entry.kind != "delta":
+        return record.entry.kind
+    return "delta, new table" if record.tables_reused < record.tables else "delta, no new table"
 
 
 def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
@@ -44,11 +44,11 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
         if not marked:
             continue
         colour, symbol = MARKS[mark]
-        drawn = thinned(marked, MAX_POINTS)
+        points = thinned(marked, MAX_POINTS)
         figure.add_scatter(
             name=mark,
-            x=[f.entry.step for f in drawn],
-            y=[max(f.entry.nbytes, 1) for f in drawn],
+            x=[f.entry.step for f in points],
+            y=[max(f.entry.nbytes, 1) for f in points],
             mode="markers",
             marker={
                 "color": colour,
@@ -71,17 +71,20 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
 def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:
     texts = []
     deltas = sorted(
-        f.entry.nbytes for m, marked in by_mark.items() if m.startswith("delta") for f in marked
+        record.entry.nbytes
+        for mark, marked in by_mark.items()
+        if mark.startswith("delta")
+        for record in marked
     )
     if deltas:
         median = nbytes_text(deltas[(len(deltas) - 1) // 2])
         ends = f"{nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}"
         texts.append(f"Deltas: {ends}, median {median}.")
-    if needed := sum(f.tables for f in records):
-        again = sum(f.again for f in records)
-        texts.append(f"{again:,} of {plural(needed, 'code table')} reused.")
+    if needed := sum(record.tables for record in records):
+        reused = sum(record.tables_reused for record in records)
+        texts.append(f"{reused:,} of {plural(needed, 'code table')} reused.")
     if max(map(len, by_mark.values())) > MAX_POINTS:
-        texts.append(f"Of each kind {MAX_POINTS} are drawn, evenly chosen.")
+        texts.append(f"At most {MAX_POINTS} of each kind are drawn, evenly chosen.")
     return " ".join(texts) or f"{plural(len(records), 'record')} without deltas."
 
 
@@ -116,8 +119,8 @@ def _tables(f: RecordFacts) -> str:
     if not f.tables:
         return "" if f.levels is None else "none"
     if f.tables == 1:
-        return "reused" if f.again else "new"
-    return f"{f.tables - f.again} new, {f.again} reused"
+        return "reused" if f.tables_reused else "new"
+    return f"{f.tables - f.tables_reused} new, {f.tables_reused} reused"
 
 
 def _state(f: RecordFacts) -> str:

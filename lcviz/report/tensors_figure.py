@@ -38,7 +38,7 @@ def tensors_table(facts: StepFacts) -> pd.DataFrame:
         "maximum": lambda t: _rounded(t.high),
         "mean": lambda t: _rounded(t.mean),
         "standard deviation": lambda t: _rounded(t.std),
-        "not finite": lambda t: t.odd,
+        "not finite": lambda t: t.n_not_finite,
     }
     table = {name: list(map(value, facts.tensors)) for name, value in columns.items()}
     return pd.DataFrame(table).astype({"changed": "Int64"})
@@ -51,24 +51,24 @@ def _rounded(value: float | None) -> float | None:
 def tensor_bars(facts: StepFacts) -> Panel:
     """For each tensor, the largest first: the share of its values that changed, and its bits.
 
-    Tensors without codes in this record are left out. Raises ValueError if all are.
+    Tensors without codes in this record are left out. Raises ValueError if none has codes.
     """
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
-    shown = coded[:MAX_TENSORS]
-    per = "bits per parameter" if facts.together == 1 else "bits per parameter and step"
-    names = [label(t.name, NAME_LENGTH) for t in shown]
-    height = 18 * len(shown) + 80
+    largest = coded[:MAX_TENSORS]
+    bits_title = "bits per parameter" if facts.together == 1 else "bits per parameter and step"
+    names = [label(t.name, NAME_LENGTH) for t in largest]
+    height = 18 * len(largest) + 80
     figure = base_figure("values changed, %", "", height, l=190, t=8)
-    changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in shown]
-    bits = [None if t.bits is None else round(t.bits, 4) for t in shown]
+    changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
+    bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
-        (("values changed, %", BLUE, changed), (per, GREEN, bits)), 1
+        (("values changed, %", BLUE, changed), (bits_title, GREEN, bits)), 1
     ):
         figure.add_bar(
             name=name,
             x=values,
-            y=list(range(len(shown))),  # two names may look alike once shortened
-            customdata=[label(t.name) for t in shown],
+            y=list(range(len(largest))),  # two names may look alike once shortened
+            customdata=[label(t.name) for t in largest],
             orientation="h",
             marker={"color": colour},
             xaxis=f"x{i}",
@@ -76,7 +76,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
             hovertemplate=f"%{{customdata}}<br>%{{x}} {name}<extra></extra>",
         )
     ticks = {
-        "tickvals": list(range(len(shown))),
+        "tickvals": list(range(len(largest))),
         "ticktext": names,
         "showgrid": False,
         "ticklabelstandoff": 6,
@@ -88,8 +88,8 @@ def tensor_bars(facts: StepFacts) -> Panel:
         xaxis={"domain": [0, 0.46], "rangemode": "tozero"},
         xaxis2=figure.layout.xaxis.to_plotly_json()
         | {"domain": [0.54, 1], "anchor": "y2", "rangemode": "tozero"}
-        | {"title": {"text": per, "standoff": 8}},
-        yaxis=ticks | {"range": [len(shown) - 0.5, -0.5]},
+        | {"title": {"text": bits_title, "standoff": 8}},
+        yaxis=ticks | {"range": [len(largest) - 0.5, -0.5]},
         yaxis2={"matches": "y", "anchor": "x2", "showticklabels": False, "showgrid": False},
     )
     return Panel(
@@ -103,11 +103,11 @@ def tensor_bars(facts: StepFacts) -> Panel:
 
 def _sentence(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
     n, changed = sum(t.n for t in coded), sum(t.changed or 0 for t in coded)
-    most = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
+    most_changed = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
     text = f"{changed:,} of {n:,} lossy values change, {percent_text(changed / max(n, 1))}"
     if changed and len(coded) > 1:
-        share = percent_text((most.changed or 0) / most.n)
-        text += f"; most of all in {plain(most.name)}, {share}"
+        share = percent_text((most_changed.changed or 0) / most_changed.n)
+        text += f"; most of all in {plain(most_changed.name)}, {share}"
     text += "."
     if facts.together > 1:
         text += f" Its code words stand for {facts.together} steps at once; each step counts an "

@@ -13,9 +13,11 @@ MOST_RANGES = 6  # in a sentence
 MOST_NAMES = 3
 
 
-def ranges_text(steps: Collection[int], every: Sequence[int]) -> str:
-    """Steps in words, neighbours together: "0 to 8 and 20". every: of the chain, rising."""
-    runs = [list(run) for here, run in groupby(every, lambda step: step in steps) if here]
+def ranges_text(steps: Collection[int], all_steps: Sequence[int]) -> str:
+    """Steps in words, neighbours together: "0 to 8 and 20". all_steps: of the chain, rising."""
+    runs = [
+        list(run) for restores, run in groupby(all_steps, lambda step: step in steps) if restores
+    ]
     texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     return enumerated(_few(texts, MOST_RANGES))
 
@@ -26,39 +28,41 @@ def verdict(
     """Which steps restore, and what to do.
 
     Args:
-        records: Of the chain; summary: of these.
-        restored: The steps that restore.
+        records: Records of the chain.
+        summary: Summary of these records.
+        restored: Steps that restore.
         sound: Whether nothing at all is wrong.
     """
-    every = summary.steps
+    all_steps = summary.steps
     if sound:
-        return f"All of {plural(len(every), 'step')}, {ranges_text(every, every)}, restore."
-    lost = set(every) - set(restored)
+        ranges = ranges_text(all_steps, all_steps)
+        return f"All of {plural(len(all_steps), 'step')}, {ranges}, restore."
+    lost = set(all_steps) - set(restored)
     if not restored:
         return f"No step restores. {_repair(records)}."
-    good = "Step" if len(restored) == 1 else "Steps"
-    text = f"{good} {ranges_text(restored, every)} still restore{'s' * (len(restored) == 1)}"
+    subject = "Step" if len(restored) == 1 else "Steps"
+    text = f"{subject} {ranges_text(restored, all_steps)} still restore{'s' * (len(restored) == 1)}"
     if lost:
-        text += f"; {ranges_text(lost, every)} do{'es' * (len(lost) == 1)} not"
+        text += f"; {ranges_text(lost, all_steps)} do{'es' * (len(lost) == 1)} not"
     newest = max(restored)
     if newest == summary.newest:
         return (
-            f"{text}. The newest step is there: a training can go on. {_repair(records)} "
+            f"{text}. The newest step restores: a training can go on. {_repair(records)} "
             "to get the others back."
         )
     return f"{text}. {_repair(records)}, or go on from step {newest}: codec.rewind(path, {newest})."
 
 
 def _repair(records: Sequence[RecordFacts]) -> str:
-    """What would mend the chain."""
+    """What to do to repair the chain."""
     damaged = [f.entry.name for f in records if f.problem and f.digest is None]
     if damaged:
         return f"Put back a good copy of {enumerated(_few(damaged, MOST_NAMES))}"
-    if after := [f.entry.name for f in records if f.problem]:
-        return f"Put back the record before {after[0]}"
+    if misfits := [f.entry.name for f in records if f.problem]:
+        return f"Put back the record before {misfits[0]}"
     return "Get another copy of the chain"
 
 
 def _few(texts: list[str], most: int) -> list[str]:
-    """At most so many, the last of them saying how many more there are."""
+    """At most `most` texts; the last of them may say how many more there are."""
     return texts if len(texts) <= most else [*texts[: most - 1], f"{len(texts) - most + 1} more"]

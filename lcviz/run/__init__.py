@@ -3,9 +3,9 @@
 Read in this order:
     snapshot          settings, the statuses and their order, checkpoints, what watchers get
     run               the thread, its buttons, kill and restart
-    live_model        what is in memory only: optimizer, checkpointer, track
+    live_model        the part in memory only: optimizer, checkpointer, track
     whole_state       weights and moments of checkpoints that hold the optimizer's state
     saved_step        one save, and its delta taken apart
-    memory            what stays of older steps, in memory and on disk
+    memory            storage for older steps, in memory and on disk
     whole_run         all checkpoints so far, saved once more with another setting
 """

@@ -1,4 +1,4 @@
-"""The part of a run that is in memory only, and gone when the run is killed."""
+"""The part of a run that is only in memory: a kill loses it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .snapshot import RunSettings
 
 @dataclass
 class LiveModel:
-    """What trains and saves; the model itself is the task's.
+    """The objects that train and save. The model belongs to the task.
 
-    training: with the optimizer and its state. checkpointer: with the track. start: u₀, which
-    distances are measured from. saved, track: the model at the last save, and that of the track
-    after it. All three are name -> float32. whole: whether checkpoints hold the optimizer's state.
+    training: with the optimizer and its state. checkpointer: with the track. start: u₀, from which
+    distances are measured. saved, track: the model at the last save, and the track's model after
+    it. start, saved, track: name -> float32. whole: whether checkpoints hold the optimizer's state.
     """
 
     training: demo_models.Training
@@ -34,12 +34,12 @@ class LiveModel:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What a checkpoint saves now; its tensors are the live ones."""
+        """The state that a checkpoint would save now, with the live tensors."""
         return to_save(self.training.state(), self.whole)
 
 
-def begun(task: Task, settings: RunSettings, path: Path) -> LiveModel:
-    """A training at its start. Raises demo_models.DataError, codec.LccError."""
+def new_model(task: Task, settings: RunSettings, path: Path) -> LiveModel:
+    """A live model at the start of its training. Raises demo_models.DataError, codec.LccError."""
     training = _training(task, settings)
     if settings.optimizer_state:
         training.begin_optimizer()
@@ -47,11 +47,11 @@ def begun(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     return LiveModel(training, checkpointer, start, start, start, settings.optimizer_state)
 
 
-def restarted(task: Task, settings: RunSettings, path: Path) -> LiveModel:
-    """A training that goes on from the newest step of its chain, as in a new process.
+def restarted_model(task: Task, settings: RunSettings, path: Path) -> LiveModel:
+    """A live model that goes on from the newest step of its chain, as in a new process.
 
-    Model, track and u₀ are read from disk, and the optimizer's state if the chain holds it; else
-    it is reset. Raises codec.LccError, OSError.
+    Reads model, track and u₀ from disk, and the optimizer's state if the chain holds it; otherwise
+    the optimizer is reset. Raises codec.LccError, OSError.
     """
     start = to_load(codec.restore(path, 0), settings.optimizer_state)["model"]
     checkpointer = _checkpointer(settings, path, resume=True)
@@ -65,8 +65,8 @@ def restarted(task: Task, settings: RunSettings, path: Path) -> LiveModel:
         checkpointer.close()
         forget_model(task)
         raise
-    now, begun_at = arrays_of(task), copy_arrays(to_arrays(start, layout_of(start)))
-    return LiveModel(training, checkpointer, begun_at, now, now, settings.optimizer_state)
+    live, first = arrays_of(task), copy_arrays(to_arrays(start, layout_of(start)))
+    return LiveModel(training, checkpointer, first, live, live, settings.optimizer_state)
 
 
 def forget_model(task: Task) -> None:

@@ -1,4 +1,4 @@
-"""What a run keeps of its steps: the newest in memory, older ones on disk."""
+"""Storage for the steps of a run: the newest in memory, older ones on disk."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from typing import IO, Any, Generic, TypeVar
 
 from lcviz.lab.anatomy import Alphabet
 
-RECENT = 8  # steps read back that stay in memory: a page looks at one of them many times
+RECENT = 8  # steps that stay in memory after they are read: a page reads each many times
 T = TypeVar("T")
 
 
 class NewestSteps(Generic[T]):
-    """Values by step; the oldest are dropped when they take too much. Not thread-safe.
+    """Values by step; the oldest are dropped when all take too much. Not thread-safe.
 
-    budget, in_memory: bytes that all values may take together, and of these in memory; the others
-    are on disk, one file each. The newest one stays, and in memory, whatever it takes. A value that
-    cannot be written is dropped. folder: where a folder for the files is made; it goes with this
-    object.
+    budget: most bytes of all values. in_memory: most bytes of those in memory; the others are on
+    disk, one file each. The newest value always stays in memory, however large. A value that cannot
+    be written is dropped. folder: the parent of the folder for the files, which is deleted with
+    this object.
     """
 
     def __init__(self, budget: int, in_memory: int, folder: Path) -> None:
         self._budget, self._in_memory = budget, in_memory
-        self._nbytes: dict[int, int] = {}  # of every step that is kept, in order
+        self._nbytes: dict[int, int] = {}  # of all stored steps, in order
         self._values: dict[int, T] = {}  # of those in memory
         self._parent, self._folder = folder, ""
 
     def add(self, step: int, value: T, nbytes: int) -> None:
-        """Keep one more; nbytes: what it takes."""
+        """Store the value of a step. nbytes: its size."""
         self.drop(step)
         self._nbytes[step], self._values[step] = nbytes, value
         while sum(self._nbytes.values()) > self._budget and len(self._nbytes) > 1:
@@ -63,7 +63,7 @@ class NewestSteps(Generic[T]):
         return Path(self._folder, str(step))
 
     def drop(self, step: int) -> None:
-        """Drop a step, if it is there."""
+        """Drop a step, if it is stored."""
         if self._nbytes.pop(step, None) is not None:
             self._values.pop(step, None)
             if self._folder:
@@ -80,25 +80,25 @@ class NewestSteps(Generic[T]):
             return self._values.get(step)
         try:
             with self._file(step).open("rb") as file:
-                value: T = pickle.load(file)  # a file of our own: nobody else writes there
-        except OSError:  # somebody has cleaned up
+                value: T = pickle.load(file)  # only this object writes this file
+        except OSError:  # another program has deleted the file
             self.drop(step)
             return None
         return value
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The steps that are kept, in the order in which they came."""
+        """The stored steps, in the order in which they were added."""
         return tuple(self._nbytes)
 
     @property
     def steps_in_memory(self) -> tuple[int, ...]:
-        """Those that are not on disk."""
+        """The stored steps that are not on disk."""
         return tuple(self._values)
 
 
 class AlphabetsOnDisk:
-    """A file of alphabets; thread-safe. It has no name and goes with the last who reads it.
+    """A temporary file of alphabets, deleted with the last object that reads it. Thread-safe.
 
     folder: where the file is made.
     """
@@ -111,7 +111,7 @@ class AlphabetsOnDisk:
         self._recent: dict[int, tuple[Alphabet, ...]] = {}
 
     def put(self, alphabets: Sequence[Alphabet]) -> Sequence[Alphabet]:
-        """Write them; returns the same sequence, read back from the file on access.
+        """Write alphabets; returns the same sequence, read back from the file on access.
 
         Raises OSError; then nothing was written.
         """
@@ -127,12 +127,12 @@ class AlphabetsOnDisk:
         return _StoredAlphabets(self, offset, len(data), len(alphabets))
 
     def read(self, offset: int, nbytes: int) -> tuple[Alphabet, ...]:
-        """What was written at this offset of the file."""
+        """The alphabets that were written at this offset."""
         with self._lock:
             if offset not in self._recent:
-                assert self._file is not None, "there is a file once something was put"
+                assert self._file is not None, "the file exists after the first put"
                 self._file.seek(offset)
-                # The file is our own: nobody else can open it.
+                # The file has no name: only this object can open it.
                 self._recent[offset] = pickle.loads(zlib.decompress(self._file.read(nbytes)))
                 while len(self._recent) > RECENT:
                     del self._recent[next(iter(self._recent))]
@@ -140,7 +140,7 @@ class AlphabetsOnDisk:
 
 
 class _StoredAlphabets(Sequence[Alphabet]):
-    """n alphabets in the file, at an offset, in so many bytes."""
+    """n alphabets in the file: nbytes bytes at an offset."""
 
     __slots__ = ("_file", "_n", "_place")
 

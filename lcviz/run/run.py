@@ -1,7 +1,7 @@
 """One live training run: a thread that trains, saves through the codec, and measures.
 
-The thread owns the model; everybody else gets immutable snapshots. It trains only while somebody
-watches: pages call `Run.watch`, and a run that was not watched for WATCH_SECONDS pauses itself.
+The thread owns the model; all others get immutable snapshots. Pages call `Run.watch`; a run that
+nobody watched for WATCH_SECONDS pauses itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import demo_models
 from codec.inspect import Codes
 from demo_models import Task
 
-from .live_model import LiveModel, begun, forget_model, restarted
+from .live_model import LiveModel, forget_model, new_model, restarted_model
 from .memory import AlphabetsOnDisk, NewestSteps
 from .saved_step import save_step
 from .snapshot import (
@@ -42,7 +42,7 @@ from .snapshot import (
 WATCH_SECONDS = 20.0
 CODES_BUDGET = 16 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
 STATES_BUDGET = 64 * 2**20  # bytes of the states of the newest deltas
-IN_MEMORY = 1 / 16  # share of both; the others are on disk
+IN_MEMORY = 1 / 16  # share of both budgets that is in memory; the rest is on disk
 
 
 def _newest(budget: int, path: Path) -> NewestSteps[Any]:
@@ -52,8 +52,8 @@ def _newest(budget: int, path: Path) -> NewestSteps[Any]:
 class Run:
     """One training run with its chain on disk.
 
-    settings: see `RunSettings`. path: the chain directory, which must not exist yet; the run
-    owns it, and `close` deletes it. Raises RunError, demo_models.DataError or codec.LccError for
+    settings: see `RunSettings`. path: the chain directory, which must not exist yet; the run owns
+    it, and `close` deletes it. Raises RunError, demo_models.DataError or codec.LccError for
     settings that cannot be used.
     """
 
@@ -63,11 +63,11 @@ class Run:
         self.task: Task = demo_models.make_task(
             settings.model, settings.data, seed=settings.seed, folder=settings.folder
         )
-        self._live: LiveModel | None = begun(self.task, settings, path)  # None while KILLED
+        self._live: LiveModel | None = new_model(self.task, settings, path)  # None while KILLED
         self._condition = threading.Condition()
         self._status, self._message = Status.PAUSED, ""
         self._step_end = 0  # the iteration at which STEPPING ends
-        self._steering = threading.Lock()  # for what ends the thread or starts another
+        self._steering = threading.Lock()  # held while the thread is ended or another one started
         self._last_watched = time.monotonic()
         self._iteration = 0
         self._kills: list[Kill] = []
@@ -84,11 +84,11 @@ class Run:
     # What watchers call.
 
     def play(self) -> None:
-        """Train until told otherwise."""
+        """Train until the run is paused or finished."""
         self._become(Status.PLAYING, watched=True)
 
     def pause(self) -> None:
-        """Stop after the iteration under way."""
+        """Pause after the current iteration."""
         self._become(Status.PAUSING, watched=True)
 
     def step(self) -> None:
@@ -99,41 +99,41 @@ class Run:
                 self._step_end = (self._iteration // interval + 1) * interval
 
     def set_speed(self, rate: float | None) -> None:
-        """Train at most so many iterations a second; None: as fast as it goes."""
+        """Limit the iterations per second; None for no limit."""
         with self._condition:
             self._speed = rate
             self._condition.notify_all()
 
     @property
     def speed(self) -> float | None:
-        """Most iterations a second; None for no limit."""
+        """Limit of iterations per second; None for no limit."""
         return self._speed
 
     def watch(self) -> None:
-        """Say that somebody watches."""
+        """Note that a page watches the run."""
         with self._condition:
             self._last_watched = time.monotonic()
 
     def seconds_unwatched(self) -> float:
-        """Seconds since somebody last watched."""
+        """Seconds since the last `watch`."""
         with self._condition:
             return time.monotonic() - self._last_watched
 
     def states(self, step: int | None = None) -> States | None:
-        """The two states of a saved step's delta; without a step, the newest one's.
+        """The two states of a saved step's delta; step None: the newest step.
 
-        None if they are no longer kept: the newest STATES_BUDGET bytes are, and at least one step.
+        None if they were dropped: the newest STATES_BUDGET bytes stay, and at least one step.
         """
         with self._condition:
             return self._states.get(self._checkpoints[-1].step if step is None else step)
 
-    def steps_held(self) -> tuple[int, ...]:
+    def steps_with_states(self) -> tuple[int, ...]:
         """The steps that `states` has, rising."""
         with self._condition:
             return self._states.steps
 
     def codes(self, step: int) -> list[Codes] | None:
-        """The exponent stage's codes of a saved step, by alphabet; None if no longer kept."""
+        """The exponent stage's codes of a saved step, by alphabet; None if they were dropped."""
         with self._condition:
             return self._codes.get(step)
 
@@ -158,25 +158,25 @@ class Run:
             return self.snapshot()
 
     def kill(self) -> None:
-        """Crash after the iteration under way, with its save if it has one.
+        """Crash after the current iteration and its save, if it has one.
 
-        The thread ends and what is in memory only is gone; the chain on disk and what was shown
-        stay. Does nothing for a run that is dead already. Raises RunError if there is no delta
-        yet, or the run has failed or is closed.
+        The thread ends and all that is only in memory is lost; the chain on disk and the snapshots
+        stay. Does nothing for a run that is dead already. Raises RunError if there is no delta yet,
+        or the run has failed or is closed.
         """
-        if self._status in DEAD:  # also one that is being restored, which another tab asked for
+        if self._status in DEAD:  # also while another tab has it restored
             return
         with self._steering:
             with self._condition:
                 if self._status in DEAD:
                     return
                 if len(self._checkpoints) < 2 and Status.DYING in NEXT[self._status]:
-                    raise RunError("Nothing but the base is saved yet: go to the next checkpoint.")
+                    raise RunError("Only the base is saved yet: go to the next checkpoint.")
                 if not self._become(Status.DYING):
-                    raise RunError("This run is over already: there is nothing left to kill.")
+                    raise RunError("This run is over already: it cannot be killed.")
             self._thread.join()
             with self._condition:
-                if self._status == Status.DYING:  # it may have failed meanwhile, or be closed
+                if self._status == Status.DYING:  # it may have failed or been closed meanwhile
                     model = self.task.model.state_dict()
                     self._kills.append(self.snapshot().killed(model, self._loss_seconds))
                     forget_model(self.task)
@@ -186,28 +186,28 @@ class Run:
     def go_on(self) -> None:
         """Restart a killed run from the newest step of its chain, paused.
 
-        The longer the chain, the longer this takes. Raises RunError if the run is not killed, or
-        if its chain cannot be read; then it stays killed, and its message says why.
+        A longer chain takes longer. Raises RunError if the run is not killed, or if its chain
+        cannot be read; then it stays killed, and its message says why.
         """
         if not self._become(Status.RESTORING):
-            raise RunError("Only a run that was killed goes on from its checkpoint.")
+            raise RunError("This run was not killed: it cannot go on from a checkpoint.")
         self._restore(Status.PAUSED)
 
-    def go_on_beside(self, patience: float = 0.0) -> None:
+    def go_on_in_background(self, patience: float = 0.0) -> None:
         """`go_on` and `play` in the background; if that fails, the run's message says why.
 
-        Returns once that is done, or after `patience` seconds. Does nothing for a run that is not
-        killed, or is RESTORING already.
+        Returns when that is done, or after `patience` seconds. Does nothing unless the run is
+        KILLED.
         """
         with self._condition:
             if self._become(Status.RESTORING):
                 threading.Thread(
-                    target=self._restore_beside, name=f"restore-{self.id}", daemon=True
+                    target=self._restore_in_background, name=f"restore-{self.id}", daemon=True
                 ).start()
             self._condition.wait_for(lambda: self._status != Status.RESTORING, patience)
 
     def stop(self) -> None:
-        """Ask the thread to end after the iteration under way; `close` waits for that."""
+        """Make the thread end after the current iteration, without waiting for it."""
         self._become(Status.CLOSED)
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class Run:
             self._states.keep(1)
 
     def _become(self, status: Status, message: str = "", *, watched: bool = False) -> bool:
-        """Change the status if NEXT allows it; else nothing changes, and the answer is False."""
+        """Change the status and return True if NEXT allows it; else return False."""
         with self._condition:
             if status not in NEXT[self._status]:
                 return False
@@ -236,12 +236,12 @@ class Run:
 
     # Restoring.
 
-    def _restore_beside(self) -> None:
+    def _restore_in_background(self) -> None:
         with contextlib.suppress(RunError):  # its text is the run's message
             self._restore(Status.PLAYING)
 
     def _restore(self, then: Status) -> None:
-        """Load the newest step and start the thread; the run is KILLED again if that fails."""
+        """Load the newest step and start the thread; if that fails, the run is KILLED again."""
         with self._steering:
             try:
                 live = self._loaded()
@@ -256,7 +256,7 @@ class Run:
 
     def _loaded(self) -> LiveModel:
         try:
-            live = restarted(self.task, self.settings, self.path)
+            live = restarted_model(self.task, self.settings, self.path)
         except (codec.LccError, OSError) as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
         newest = self._checkpoints[-1].step
@@ -265,7 +265,7 @@ class Run:
             forget_model(self.task)
             raise RunError(
                 f"The record of step {newest} on disk is damaged: this run cannot go on. "
-                "Export what is left of its chain, then Reset."
+                "Export the rest of its chain, then Reset."
             )
         return live
 
@@ -280,8 +280,8 @@ class Run:
         return thread
 
     def _work(self, live: LiveModel) -> None:
-        # One thread a run: the models are too small to gain from more, the other core is
-        # free for the page, and sums come out the same every time.
+        # One thread a run: the models are too small to gain from more, the other core is free for
+        # the page, and sums come out the same every time.
         torch.set_num_threads(1)
         try:
             while self._may_iterate(live):
@@ -294,41 +294,41 @@ class Run:
             self._become(
                 Status.FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores."
             )
-        except Exception as exc:  # shown on the page: a thread has nobody else to tell
+        except Exception as exc:  # only the page can show it: no caller waits for this thread
             self._become(Status.FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise
         finally:
             live.checkpointer.close()
 
     def _may_iterate(self, live: LiveModel) -> bool:
-        """Wait for work; False when the run is over. At rest the newest losses are known."""
+        """Wait until the run may train; False if it is over. Measures the newest losses first."""
         while True:
             with self._condition:
-                if self._rest() is None:
+                if self._status_at_rest() is None:
                     return self._status in TRAINING
             self._measure_losses(live)
             with self._condition:
-                rest = self._rest()  # once more: much may have happened meanwhile
-                if rest is None:
+                at_rest = self._status_at_rest()  # again: the status may have changed meanwhile
+                if at_rest is None:
                     continue
-                self._become(*rest)
+                self._become(*at_rest)
                 if self._status == Status.FINISHED:
                     return False
                 self._condition.wait()
 
     def _idle(self, started: float) -> None:
-        """Wait as long as the speed asks for after an iteration that began at `started`."""
+        """Wait after an iteration that began at `started`, to keep to the speed limit."""
         waited = time.monotonic()
         with self._condition:
             while self._speed and self._status == Status.PLAYING:
-                left = started + 1 / self._speed - time.monotonic()
-                if left <= 0:
+                seconds_left = started + 1 / self._speed - time.monotonic()
+                if seconds_left <= 0:
                     break
-                self._condition.wait(left)
+                self._condition.wait(seconds_left)
             self._idle_seconds += time.monotonic() - waited
 
-    def _rest(self) -> tuple[Status, str] | None:
-        """The status and message to rest with; None for a run that trains on, or ends."""
+    def _status_at_rest(self) -> tuple[Status, str] | None:
+        """The status and message to rest with; None if the run trains on, or ends."""
         if self._status not in (*TRAINING, Status.PAUSED):
             return None
         if self._iteration >= self.settings.stop_after:
@@ -377,22 +377,22 @@ class Run:
             self._measure_losses(live)
 
     def _move_to_disk(self) -> None:
-        """Move the alphabets of steps whose states are no longer in memory to disk."""
-        checkpoints = self._checkpoints  # this thread alone changes them
+        """Move alphabets to disk, those of steps whose states are no longer in memory."""
+        checkpoints = self._checkpoints  # only this thread changes them
         in_memory = self._states.steps_in_memory[0]
         while checkpoints[self._n_on_disk].step < in_memory:  # the newest stays there
             older = checkpoints[self._n_on_disk]
             if older.alphabets:
                 try:
                     stored = replace(older, alphabets=self._alphabets.put(older.alphabets))
-                except OSError:  # the disk is full: it stays in memory until the next try
+                except OSError:  # the disk is full: they stay in memory until the next try
                     return
                 with self._condition:
                     checkpoints[self._n_on_disk] = stored
             self._n_on_disk += 1
 
     def _measure_losses(self, live: LiveModel) -> None:
-        """Measure the newest checkpoint on the probe, unless that is done."""
+        """Measure the newest checkpoint on the probe, unless that is done already."""
         newest = self._checkpoints[-1]
         if newest.measured:
             return

@@ -1,4 +1,4 @@
-"""One save of a run, and the parts of its delta, taken while it is in memory."""
+"""One save of a run, and its delta taken apart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SavedStep:
     """A checkpoint whose losses are not measured yet.
 
     states: the two states of its delta. track: the weights that a restart would load now, name ->
-    float32; the checkpointer's own arrays. codes: of the exponent stage, by alphabet.
+    float32; these are the checkpointer's arrays. codes: of the exponent stage, by alphabet.
     """
 
     checkpoint: Checkpoint
@@ -45,7 +45,7 @@ def save_step(
     saved = checkpointer.save(iteration, model.state)
     started = time.perf_counter()
     tracker = checkpointer.tracker
-    assert tracker is not None, "a save makes one"
+    assert tracker is not None, "a save makes a tracker"
     track = weights_of(tracker.state)
     alphabets: tuple[Alphabet, ...] = ()
     codes: list[Codes] = []
@@ -78,14 +78,14 @@ def save_step(
         train_seconds=train_seconds,
         codec_seconds=saved.seconds,
         measure_seconds=time.perf_counter() - started + prepared,
-        # From all values instead of the tracker's own sums: exports are compared with it.
+        # Computed from all values, not taken from the tracker's sums: exports are compared with it.
         track=Track.of(tracker.track.layout, tracker.state).digest,
     )
     return SavedStep(checkpoint, states, track, codes)
 
 
 def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
-    """What a save will encode of the weights: live - track of each lossy one, name -> float32."""
+    """The deltas that a save will encode: live - track of the lossy weights, name -> float32."""
     if tracker is None:
         return {}
     lossy = [t.name for t in tracker.track.layout.tensors if t.lossy and is_weight(t.name)]
@@ -93,7 +93,7 @@ def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
 
 
 def _states(model: LiveModel, step: int, live: Arrays, tracker: Tracker | None) -> States:
-    """Both states of the delta that a save will make, copied. live: the weights."""
+    """Copies of both states of the delta that a save will make. live: the weights."""
     if tracker is None:
         return States(step, {}, live)
     before = copy_arrays(tracker.state)

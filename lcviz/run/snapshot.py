@@ -36,7 +36,7 @@ class Status(StrEnum):
 
 (PAUSED, PLAYING, STEPPING, PAUSING, FINISHED, FAILED, DYING, KILLED, RESTORING, CLOSED) = Status
 TRAINING = (PLAYING, STEPPING, PAUSING)
-BUSY = (PLAYING, RESTORING)  # of a snapshot: it changes while nobody does anything
+BUSY = (PLAYING, RESTORING)  # statuses of a snapshot that will change by itself
 DEAD = (KILLED, RESTORING)  # the model is not in memory
 _FROM_TRAINING = (*TRAINING, PAUSED, FINISHED, FAILED, DYING, CLOSED)
 NEXT: dict[Status, tuple[Status, ...]] = {  # every change of status that a run may make
@@ -52,19 +52,18 @@ NEXT: dict[Status, tuple[Status, ...]] = {  # every change of status that a run 
 
 
 class RunError(Exception):
-    """Something a run cannot do; the message is a sentence for the person at the screen."""
+    """A run cannot do something; the message is a sentence for the page."""
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Everything that determines a run: the same settings give the same bytes of chain.
+    """Everything that determines a run: the same settings give a chain of the same bytes.
 
-    folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:
-    iterations between checkpoints. stop_after: iterations until the run finishes by itself.
-    optimizer_state: whether checkpoints hold the optimizer's state beside the weights, with its
-    moments as lossy as the codec makes them; for Adam and AdamW.
-    loss_share: the share of the run's time that measuring losses on held-out examples may take;
-    None measures at every checkpoint. It changes no byte.
+    folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval: iterations
+    between checkpoints. stop_after: iterations until the run finishes. optimizer_state: whether
+    checkpoints also hold the optimizer's state, with the codec's default for moments; for Adam and
+    AdamW only. loss_share: the share of the run's time that measuring losses on held-out examples
+    may take; None measures at every checkpoint. It does not change the chain.
     """
 
     model: str = "logistic-regression"
@@ -84,28 +83,28 @@ class RunSettings:
     @property
     def workload(self) -> Workload:
         """What is trained."""
-        own = {each.name for each in fields(self)}
-        shared = (each.name for each in fields(Workload) if each.name in own)
-        return Workload(**{name: getattr(self, name) for name in shared})
+        own_names = {f.name for f in fields(self)}
+        names = own_names & {f.name for f in fields(Workload)}
+        return Workload(**{name: getattr(self, name) for name in names})
 
     def check(self) -> None:
-        """Raise RunError, which says what to change, for numbers that no run can use."""
+        """Raise RunError, which says what to change, for settings that no run can use."""
         if self.interval < 1 or self.stop_after < 1:
-            raise RunError("Checkpoint interval and number of iterations are at least 1.")
+            raise RunError("Checkpoint interval and number of iterations must be at least 1.")
         if self.interval > self.stop_after:
             raise RunError(
                 f"With a checkpoint every {self.interval} iterations and {self.stop_after} "
                 "iterations in all, nothing would be saved: lower the interval."
             )
         if self.optimizer_state and self.optimizer not in WITH_MOMENTS:
-            raise RunError("Only Adam and AdamW keep moments to save: save the weights alone.")
+            raise RunError("Only Adam and AdamW have moments to save: save the weights alone.")
 
 
 @dataclass(frozen=True)
 class Moment:
     """One of Adam's moments in a record.
 
-    kind: "m", the mean of the gradients, or "v", that of their squares. parameter: its name. n:
+    kind: "m", the mean of the gradients, or "v", the mean of their squares. parameter: its name. n:
     elements. nbytes: of its code words, table and levels.
     """
 
@@ -116,27 +115,27 @@ class Moment:
 
 
 def nbytes_by_kind(moments: Sequence[Moment]) -> dict[str, int]:
-    """Bytes of "m" and of "v" in a record; {} where it holds none."""
+    """Bytes of "m" and of "v" in a record; {} if it holds none."""
     kinds = sorted({moment.kind for moment in moments})
     return {kind: sum(m.nbytes for m in moments if m.kind == kind) for kind in kinds}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One saved step and what was measured with it.
+    """One saved step and its measurements.
 
-    nbytes, full_nbytes: bytes of the record, and of the same state in float32.
-    stream_nbytes: of nbytes, the payload, tables, levels and exact tensors.
-    exact_nbytes: of nbytes, what is stored exactly, with its header entries: outside a budget.
+    nbytes, full_nbytes: of the record, and of the same state in float32.
+    stream_nbytes: the part of nbytes for payload, tables, levels and exact tensors.
+    exact_nbytes: the part for what is stored exactly, with its header entries; outside a budget.
+    moment_nbytes: the part for the moments; outside a budget.
     lossy_nbytes: of the lossy tensors in float32, without the moments.
-    weights_full_nbytes: of the weights in float32. moments: of an optimizer that is saved.
-    moment_nbytes: of nbytes, theirs, outside a budget.
+    weights_full_nbytes: of the weights in float32. moments: of the optimizer, if it is saved.
     train_loss: of the iteration's batch.
-    live_loss, restored_loss: on the probe, of the live model and of the track; None where there
-    was no time to measure them. live_metric, restored_metric: beside them, see `Task.probe_metric`.
-    distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator.
-    alphabets: those of older steps are read from disk on access. tables: of the alphabets.
-    train_, codec_, measure_seconds: since the checkpoint before.
+    live_loss, restored_loss: on the probe, of the live model and of the track; None if there was no
+    time to measure them. live_metric, restored_metric: measured with them, see `Task.probe_metric`.
+    distance: ||track - u_t|| / ||u_t - u_0||. moved: its denominator.
+    alphabets: for older steps read from disk on access. tables: the alphabets' code tables.
+    train_seconds, codec_seconds, measure_seconds: since the checkpoint before.
     track: xxh3-128 of the track.
     """
 
@@ -173,10 +172,10 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class WholeStates:
-    """The two states of a delta as the codec gets them, where the optimizer's is among them.
+    """The two states of a delta as the codec gets them, with the optimizer's state.
 
-    layout: of both. before, live: name -> array; the weights' are those of `States`. values: before
-    and live, what is no tensor.
+    layout: of both states. before, live: name -> array; they share the weights with `States`.
+    values: before and live, the values that are not tensors.
     """
 
     layout: Layout
@@ -189,8 +188,8 @@ class WholeStates:
 class States:
     """The two states of a delta: the track before it, and the model that was saved.
 
-    Arrays that never change again: name -> float32. before is empty for a base. whole: with the
-    optimizer's, if it is saved; None for a base.
+    before, live: name -> float32, arrays that never change; before is empty for a base. whole: both
+    states with the optimizer's, if it is saved; None for a base.
     """
 
     step: int
@@ -200,22 +199,23 @@ class States:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that both take in memory."""
-        both = (self.whole.before, self.whole.live) if self.whole else (self.before, self.live)
-        return sum(a.nbytes for arrays in both for a in arrays.values())
+        """Bytes that both states take in memory."""
+        states = self.whole or self
+        pair = states.before, states.live
+        return sum(a.nbytes for arrays in pair for a in arrays.values())
 
 
 @dataclass(frozen=True)
 class Kill:
     """A crash that a visitor asked for.
 
-    iteration: T, the last that was trained. step: the newest on disk. died_as: fingerprint of the
-    model at T. pace: how fast the run was.
+    iteration: T, the last that was trained. step: the newest on disk. last_fingerprint: of the
+    model at T. pace: the run's pace.
     """
 
     iteration: int
     step: int
-    died_as: str
+    last_fingerprint: str
     pace: Pace
 
     @property
@@ -226,11 +226,11 @@ class Kill:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment.
+    """A run at one time.
 
-    message: a sentence where the status needs one. checkpoints: the base first. train_seconds,
-    wall_seconds: sums over the run, without pauses. kills: the run went on after each, except for
-    the last one while it is DEAD.
+    message: a sentence that explains the status, or "". checkpoints: the base first. train_seconds,
+    wall_seconds: sums over the run, without pauses. kills: all; the run has gone on after each,
+    except after the last one while it is DEAD.
     """
 
     status: Status
@@ -252,7 +252,7 @@ class Snapshot:
 
     @property
     def trained(self) -> int:
-        """Iterations, with those that were lost and trained again."""
+        """Iterations that were trained, those that were lost and repeated included."""
         return self.iteration + sum(kill.lost for kill in self._survived)
 
     @property
@@ -290,8 +290,8 @@ class Snapshot:
         return next(c for c in reversed(self.checkpoints) if c.step <= max(step, 0))
 
     def killed(self, model: Mapping[str, Any], loss_seconds: float) -> Kill:
-        """A kill at this moment. model: its state_dict. loss_seconds: of all losses measured."""
-        probed = 2 * len(self.measured) - 1  # two states each, but one for the base
+        """A kill now. model: its state_dict. loss_seconds: of measuring all losses so far."""
+        probed = 2 * len(self.measured) - 1  # losses: two for each checkpoint, one for the base
         pace = Pace(
             self.train_seconds / self.trained,
             loss_seconds / probed,
@@ -301,7 +301,7 @@ class Snapshot:
 
 
 def describe_divergence(checkpoints: Sequence[Checkpoint], iteration: int, loss: float) -> str:
-    """That the loss became NaN or infinite, and which steps are still good."""
+    """The message after the loss became NaN or infinite: it says which steps are still good."""
     good = [c.step for c in checkpoints if c.measured and math.isfinite(c.restored_loss or 0.0)]
     return (
         f"Training diverged: the loss became {loss} at iteration {iteration}. Every checkpoint "

@@ -1,8 +1,8 @@
 """A whole run saved once more: what every checkpoint so far would be with another setting.
 
-One other setting at one step changes little. Used from the beginning, it decides what a restart
-would load: each delta begins where the one before it has led. The states that the run recorded go
-through the codec again, without a disk; no training is repeated.
+Another setting at one step changes little. Used from the beginning, it decides what a restart would
+load, because each delta starts from the track that the one before it led to. The recorded states of
+the run go through the codec again, without a disk; no training is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .run import Run
 from .snapshot import RunError, States, WholeStates
 from .whole_state import delta_of_weights, is_weight, own_name, weights_of
 
-STATES_BUDGET = 8 * 2**20  # bytes of the states that one replay keeps
+STATES_BUDGET = 8 * 2**20  # bytes of states that one replay stores
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Trial:
 
     Attributes:
         coding: The codec's settings.
-        most: Buckets of each alphabet that are kept, whatever the bits; None for all that the
-            coding keeps.
-        carries: Whether what a checkpoint leaves out stays in the next δ, as in the paper. If not,
-            each δ is the change since the last checkpoint, and what is left out is lost.
+        most_buckets: Number of buckets that are kept of each alphabet, whatever the bits; None for
+            all that the coding keeps.
+        carries: Whether the part of δ that a checkpoint leaves out stays in the next δ, as in the
+            paper. If not, each δ is the change since the last checkpoint, and that part is lost.
     """
 
     coding: Coding
-    most: int | None = None
+    most_buckets: int | None = None
     carries: bool = True
 
 
@@ -50,8 +50,8 @@ class RetriedStep:
     Attributes:
         step: Its number.
         nbytes: Of its record.
-        loss, metric: Of the restored model on the probe, see `Task.probe_metric`; None where they
-            were not measured.
+        loss, metric: Of the restored model on the probe, see `Task.probe_metric`; None if not
+            measured.
     """
 
     step: int
@@ -65,8 +65,8 @@ class RetriedDelta:
     """The delta of a checkpoint that is saved once more.
 
     Attributes:
-        states: The track before it, and what it was made of: the model that was saved or, if the
-            trial carries nothing over, the track plus what was trained since the last checkpoint.
+        states: The track before it, and the state that it encodes: the model that was saved or, if
+            the trial carries nothing over, the track plus the change since the last checkpoint.
         delta: As it would be written, before any cut.
         nbytes: Of its record, before any cut.
     """
@@ -80,16 +80,16 @@ class Replay:
     """The checkpoints of a run, saved once more one after another. Thread-safe.
 
     Args:
-        run: Whose states are saved.
-        trial: How.
+        run: The run whose states are saved.
+        trial: How they are saved.
 
     Attributes:
-        trial: As given.
-        wanted: A step whose delta is kept whatever it takes; -1 for none.
+        trial: The trial.
+        pinned_step: A step whose delta is never dropped; -1 for none.
     """
 
     def __init__(self, run: Run, trial: Trial) -> None:
-        self.trial, self.wanted = trial, -1
+        self.trial, self.pinned_step = trial, -1
         self._run = run
         self._lock = threading.Lock()
         self._done: list[int] = []
@@ -100,14 +100,14 @@ class Replay:
     def steps(self) -> list[int]:
         """The run's steps that are done or can be saved, rising.
 
-        If the run no longer keeps the states of its first steps, the others begin at its own track.
+        If the run has dropped the states of its first steps, the others begin at its own track.
         """
         with self._lock:
             last = self._done[-1] if self._done else 0
-            return [*self._done, *(step for step in self._run.steps_held() if step > last)]
+            return [*self._done, *(step for step in self._run.steps_with_states() if step > last)]
 
     def delta(self, step: int) -> RetriedDelta | None:
-        """A step's delta; None if it is not done yet, or is no longer kept."""
+        """A step's delta; None if the step is not done yet, or its delta was dropped."""
         with self._lock:
             return self._deltas.get(step)
 
@@ -116,16 +116,16 @@ class Replay:
 
         Args:
             step: Its number.
-            measured: Whether its loss is wanted.
+            measured: Whether to measure its loss.
 
         Raises:
             codec.LccError: The setting cannot save it.
-            RunError: The run no longer keeps its states, or the step is done already.
+            RunError: The run has dropped its states, or the step is done already.
         """
-        held = self._run.states(step)
-        if held is None or not held.before:
+        states = self._run.states(step)
+        if states is None or not states.before:
             raise RunError(f"The weights of step {step} are no longer kept.")
-        whole = held.whole or WholeStates(layout_of(held.before), held.before, held.live)
+        whole = states.whole or WholeStates(layout_of(states.before), states.before, states.live)
         with self._lock:
             if self._done and step <= self._done[-1]:
                 raise RunError(f"Step {step} is done already.")
@@ -148,25 +148,25 @@ class Replay:
         dry.commit(delta)
         self._last = whole.live
         self._done.append(step)
-        if self.trial.most is None:
+        if self.trial.most_buckets is None:
             return nbytes
         weights = delta_of_weights(delta)
         alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
         if any(a.uniform for a in alphabets):
             return nbytes
-        left = cut(alphabets, codes, self.trial.most, self.trial.coding.coder)
-        kept = [np.arange(len(a.buckets)) < k for a, k in zip(alphabets, left.kept)]
+        remaining = cut(alphabets, codes, self.trial.most_buckets, self.trial.coding.coder)
+        masks = [np.arange(len(a.buckets)) < k for a, k in zip(alphabets, remaining.bucket_counts)]
         base = states.live | {name: states.before[name] for a in alphabets for name in a.names}
-        weights_after = rebuilt(base, alphabets, codes, kept)
+        weights_after = rebuilt(base, alphabets, codes, masks)
         after = {
             name: weights_after[own_name(name)] if is_weight(name) else array
             for name, array in dry.track.items()
         }
         self._dry = DryRun(self.trial.coding, whole.layout, after, whole.values[1])
-        return nbytes - sum(a.nbytes for a in alphabets) + left.nbytes
+        return nbytes - sum(a.nbytes for a in alphabets) + remaining.nbytes
 
     def _since_last(self, whole: WholeStates, track: Arrays) -> Arrays:
-        """The track plus what was trained since the last checkpoint; exact tensors as they are."""
+        """The track plus the change since the last checkpoint; exact tensors as they are."""
         lossy = {t.name for t in whole.layout.tensors if t.lossy}
         return {
             name: track[name] + (array - self._last[name]) if name in lossy else array
@@ -176,14 +176,14 @@ class Replay:
     def _keep(self, step: int, delta: RetriedDelta) -> None:
         self._deltas[step] = delta
         total = sum(d.states.nbytes for d in self._deltas.values())
-        for old in [s for s in self._deltas if s not in (step, self.wanted)]:
+        for old in [s for s in self._deltas if s not in (step, self.pinned_step)]:
             if total <= STATES_BUDGET:
                 break
             total -= self._deltas.pop(old).states.nbytes
 
 
 def _states(step: int, whole: WholeStates) -> States:
-    """As a run keeps them."""
+    """The states as a run stores them."""
     before, live = weights_of(whole.before), weights_of(whole.live)
     has_more = len(before) < len(whole.before)
     return States(step, before, live, whole if has_more else None)

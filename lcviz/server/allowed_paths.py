@@ -12,8 +12,8 @@ from pathlib import Path
 
 from codec.errors import SourceError
 
-FOLDERS = "LCVIZ_FOLDERS"  # in the environment: as in PATH, one after another
-_OWN = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine reaches
+FOLDERS = "LCVIZ_FOLDERS"  # an environment variable: folders, separated as in PATH
+_LOCAL = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine reaches
 
 
 def check_within(paths: Sequence[Path], address: str | None, folders: str) -> None:
@@ -25,10 +25,10 @@ def check_within(paths: Sequence[Path], address: str | None, folders: str) -> No
         folders: The value of FOLDERS; if there is one, nothing else is opened.
 
     Raises:
-        SourceError: Which path is not allowed, and what to do instead.
+        SourceError: A path is not allowed; says which one, and what to do instead.
     """
     if not folders:
-        if address in _OWN:
+        if address in _LOCAL:
             return
         raise SourceError(
             "This server can be reached from other machines, so it opens no paths. Upload the "

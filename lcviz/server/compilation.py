@@ -1,4 +1,4 @@
-"""Compiles the codec's kernels in a process of its own, which this server starts once."""
+"""Compiles the codec's kernels in a separate process, which this server starts once."""
 
 from __future__ import annotations
 

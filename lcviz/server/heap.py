@@ -1,7 +1,7 @@
 """Gives freed memory back to the system.
 
-glibc keeps what a thread has freed between pieces still in use: after minutes of training, drawing
-and closing runs, a server takes half as much again as it uses.
+glibc keeps freed memory that lies between pieces still in use: after minutes of training, drawing
+and closing runs, a server takes 1.5 times the memory that it uses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVERY_SECONDS = 60.0
 
 @cache
 def give_back_regularly() -> None:
-    """`give_back` every minute from now on, in a thread of its own: one for the process."""
+    """Call `give_back` every minute from now on, in a thread that the process starts once."""
     threading.Thread(target=_regularly, name="give-back", daemon=True).start()
 
 

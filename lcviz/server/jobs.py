@@ -44,7 +44,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 @dataclass(frozen=True)
 class FinishedPart(Generic[T]):
-    """A result, and when it was finished. at: seconds since the epoch."""
+    """What a part gave. at: when it was finished, in seconds since the epoch."""
 
     value: T
     at: float
@@ -55,14 +55,14 @@ class View(Generic[T]):
     """A job as it is now.
 
     status: IDLE if nobody has asked for it. message: a sentence if it was stopped, the reason if it
-    failed. found: the finished parts, from the first on. share: of the part under way, 0 to 1.
-    so_far: what that part has reported. ahead: jobs that come before it. watchers: who wants it,
-    with the one who looks.
+    failed. finished_parts: in order, from the first part on. share: of the part under way, 0 to 1.
+    so_far: what that part has reported. ahead: how many jobs come before it. watchers: how many
+    sessions want it.
     """
 
     status: str
     message: str
-    found: tuple[FinishedPart[T], ...]
+    finished_parts: tuple[FinishedPart[T], ...]
     share: float = 0.0
     so_far: Any = None
     ahead: int = 0
@@ -73,7 +73,7 @@ class View(Generic[T]):
 class _QueuedJob:
     key: tuple[Hashable, int]
     work: Callable[[int, Report], Any]
-    seen: dict[str, float] = field(default_factory=dict)  # who -> when, monotonic
+    watchers: dict[str, float] = field(default_factory=dict)  # -> time of the last look, monotonic
     share: float = 0.0
     so_far: Any = None
 
@@ -84,21 +84,21 @@ class Jobs(Generic[T]):
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._line: list[_QueuedJob] = []  # the first is being done
-        self._kept: dict[Hashable, list[FinishedPart[T]]] = {}  # the newest last
-        self._ended: dict[tuple[Hashable, int], tuple[str, str]] = {}  # status, message
+        self._finished: dict[Hashable, list[FinishedPart[T]]] = {}  # the newest last
+        self._ends: dict[tuple[Hashable, int], tuple[str, str]] = {}  # status, message
         self._thread: threading.Thread | None = None
         atexit.register(self.close)
 
-    # What watchers call. who: an id of the session.
+    # What watchers call. watcher: the id of a session.
 
-    def ask(self, experiment: Hashable, parts: int, work: Work[T], who: str) -> None:
-        """Get the missing ones of parts 0 to parts - 1 done; `who` leaves every other job.
+    def ask(self, experiment: Hashable, parts: int, work: Work[T], watcher: str) -> None:
+        """Put a job in line for those of the parts 0 to parts - 1 that are not finished.
 
         Args:
             experiment: Whatever determines the results of the parts.
             parts: How many of them.
             work: Does one part.
-            who: Watches the job from now on.
+            watcher: Watches this job from now on, and leaves every other one.
 
         Raises:
             CrowdedError: The line is full; nothing has changed.
@@ -107,55 +107,55 @@ class Jobs(Generic[T]):
         with self._condition:
             self._sweep()
             job = next((j for j in self._line if j.key == key), None)
-            if job is None and len(self._kept.get(experiment, ())) < parts:
-                # A visitor who asks for something else leaves room for it.
-                given_up = any(set(j.seen) == {who} for j in self._line[1:])
-                if len(self._line) - given_up > MAX_WAITING:
+            if job is None and len(self._finished.get(experiment, ())) < parts:
+                # This job takes the place of one that the watcher alone was waiting for.
+                replaced = any(set(j.watchers) == {watcher} for j in self._line[1:])
+                if len(self._line) - replaced > MAX_WAITING:
                     raise CrowdedError(
                         "The line of waiting experiments is full: this server's limit is "
                         f"{MAX_WAITING}. Try again in a minute or two."
                     )
                 job = _QueuedJob(key, work)
                 self._line.append(job)
-                self._ended.pop(key, None)
+                self._ends.pop(key, None)
             if job is not None:
-                job.seen[who] = time.monotonic()
-            self._leave(who, job)
+                job.watchers[watcher] = time.monotonic()
+            self._leave(watcher, job)
             if self._line and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
                 self._thread.start()
 
-    def look(self, experiment: Hashable, parts: int, who: str | None = None) -> View[T]:
-        """The job as it is; ``who`` watches it, if given, which keeps it going."""
+    def look(self, experiment: Hashable, parts: int, watcher: str | None = None) -> View[T]:
+        """The job as it is now. A watcher keeps it going."""
         key = experiment, parts
         with self._condition:
             self._sweep()
-            found = tuple(self._kept.get(experiment, ())[:parts])
-            if len(found) == parts:
-                return View(DONE, "", found)
+            finished = tuple(self._finished.get(experiment, ())[:parts])
+            if len(finished) == parts:
+                return View(DONE, "", finished)
             for ahead, job in enumerate(self._line):
                 if job.key == key:
-                    if who is not None:
-                        job.seen[who] = time.monotonic()
-                    if not job.seen:
+                    if watcher is not None:
+                        job.watchers[watcher] = time.monotonic()
+                    if not job.watchers:
                         break  # it is about to stop
-                    status = WAITING if ahead else WORKING
-                    return View(status, "", found, job.share, job.so_far, ahead, len(job.seen))
-            status, message = self._ended.get(key, (IDLE, ""))
-            return View(status, message, found)
+                    status, watchers = WAITING if ahead else WORKING, len(job.watchers)
+                    return View(status, "", finished, job.share, job.so_far, ahead, watchers)
+            status, message = self._ends.get(key, (IDLE, ""))
+            return View(status, message, finished)
 
-    def leave(self, who: str) -> None:
-        """Want no job any more; what nobody else wants stops."""
+    def leave(self, watcher: str) -> None:
+        """Let a watcher leave all jobs. A job without watchers stops."""
         with self._condition:
-            self._leave(who)
+            self._leave(watcher)
 
     def forget(self, experiment: Hashable) -> None:
-        """Drop its finished parts: nobody can ask for it any more.
+        """Drop the finished parts of an experiment that nobody can ask for any more.
 
         A finalizer may call this at any time, also in the thread that holds the lock.
         """
         with self._condition:
-            self._kept.pop(experiment, None)
+            self._finished.pop(experiment, None)
 
     def wait(self, experiment: Hashable, parts: int, timeout: float) -> View[T]:
         """Block until the job has left the line, or the timeout in seconds is over."""
@@ -168,7 +168,7 @@ class Jobs(Generic[T]):
         """Stop all jobs; returns when the part under way has ended."""
         with self._condition:
             for job in self._line:
-                job.seen.clear()
+                job.watchers.clear()
             self._sweep()
             thread = self._thread
         if thread is not None:
@@ -176,30 +176,30 @@ class Jobs(Generic[T]):
 
     # With the lock held.
 
-    def _leave(self, who: str, but: _QueuedJob | None = None) -> None:
+    def _leave(self, watcher: str, but: _QueuedJob | None = None) -> None:
         for job in self._line:
             if job is not but:
-                job.seen.pop(who, None)
+                job.watchers.pop(watcher, None)
         self._sweep()
 
     def _sweep(self) -> None:
-        """Forget who has not looked for long, and drop from the line what nobody wants."""
+        """Drop watchers who have not looked for long, and waiting jobs without watchers."""
         now = time.monotonic()
         for i, job in reversed(list(enumerate(self._line))):
-            left = not job.seen
-            job.seen = {who: at for who, at in job.seen.items() if now - at < WATCH_SECONDS}
-            if not job.seen and job.key not in self._ended:
-                why = "Stopped." if left else "Stopped, because no page was watching."
-                self._ended[job.key] = STOPPED, why
-            elif job.seen and i == 0:
-                self._ended.pop(job.key, None)  # somebody came back in time
-            if not job.seen and i:
+            all_left = not job.watchers
+            job.watchers = {w: at for w, at in job.watchers.items() if now - at < WATCH_SECONDS}
+            if not job.watchers and job.key not in self._ends:
+                why = "Stopped." if all_left else "Stopped, because no page was watching."
+                self._ends[job.key] = STOPPED, why
+            elif job.watchers and i == 0:
+                self._ends.pop(job.key, None)  # somebody came back in time
+            if not job.watchers and i:
                 self._drop(job)
 
     def _drop(self, job: _QueuedJob) -> None:
         self._line.remove(job)
-        while len(self._ended) > MAX_KEPT:
-            del self._ended[next(iter(self._ended))]
+        while len(self._ends) > MAX_KEPT:
+            del self._ends[next(iter(self._ends))]
         self._condition.notify_all()
 
     # What the thread does.
@@ -217,12 +217,12 @@ class Jobs(Generic[T]):
                 self._do(job)
             except _Stopped:
                 stopped = True  # `_sweep` has said why
-            except Exception as exc:  # the next one in line must not suffer
+            except Exception as exc:  # the jobs behind it must go on
                 failure = _reason(exc)
             with self._condition:
                 if failure:
-                    self._ended[job.key] = FAILED, failure
-                if not (stopped and job.seen):  # else somebody came back in the last moment
+                    self._ends[job.key] = FAILED, failure
+                if not (stopped and job.watchers):  # else somebody came back at the last moment
                     self._drop(job)
 
     def _do(self, job: _QueuedJob) -> None:
@@ -231,27 +231,27 @@ class Jobs(Generic[T]):
         def report(done: int, total: int, so_far: Any = None, /) -> None:
             with self._condition:
                 self._sweep()
-                if not job.seen:
+                if not job.watchers:
                     raise _Stopped
                 job.share, job.so_far = done / total, so_far
 
         while True:
             with self._condition:
-                part = len(self._kept.get(experiment, ()))
+                part = len(self._finished.get(experiment, ()))
             if part >= parts:
                 return
             report(0, 1)
             value = job.work(part, report)
             with self._condition:
-                self._kept.setdefault(experiment, []).append(FinishedPart(value, time.time()))
-                while len(self._kept) > MAX_KEPT:
-                    self._kept.pop(next(iter(self._kept)), None)
+                self._finished.setdefault(experiment, []).append(FinishedPart(value, time.time()))
+                while len(self._finished) > MAX_KEPT:
+                    self._finished.pop(next(iter(self._finished)), None)
                 job.share, job.so_far = 0.0, None
                 self._condition.notify_all()
 
 
 def _reason(exc: Exception) -> str:
-    """Why a job failed. A path of the server is not shown."""
+    """Why a job failed; never shows a path of the server."""
     if isinstance(exc, MemoryError):
         return "this machine does not have enough memory for it."
     if isinstance(exc, (demo_models.DataError, codec.LccError)):

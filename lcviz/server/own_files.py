@@ -1,8 +1,8 @@
 """A visitor's own checkpoints: files or a chain, checked one by one and put in order.
 
-Files that cannot be used are refused, each with a sentence; the others are taken. A .pt is read by
-a separate process (lcviz.server.unpickle). All that it holds is kept in the visitor's place, as
-.safetensors.
+Files that cannot be used are refused, each with a sentence; the others are opened. A separate
+process (lcviz.server.unpickle) reads each .pt and writes all that it holds into the visitor's
+folder, as .safetensors.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from lcviz.server.unpickle import METADATA
 from lcviz.text import nbytes_text, plural
 
 MOST_FILES = 200
-MOST_EACH = 2**30  # bytes of a file on this machine; lcviz.ui.own_files has that for uploads
+MOST_EACH = 2**30  # bytes of a file on this machine; lcviz.ui.own_files has the limit of uploads
 MOST_NAME = 255  # characters of a file's name: the last ones, with its number and suffix
 ARCHIVE = ".zip"
-_OPENED = "opened.lcc.zip"  # in a visitor's place: a chain
-Named = Sequence[tuple[str, Path]]  # the visitor's name of a file, and where it is
+_OPENED = "opened.lcc.zip"  # the archive of a chain in a visitor's folder
+NamedFiles = Sequence[tuple[str, Path]]  # the visitor's name of a file, and where it is
 Tell = Callable[[int, int, str], None]  # files done, files in all, name of the next
 
 
@@ -64,10 +64,10 @@ Tell = Callable[[int, int, str], None]  # files done, files in all, name of the 
 class OwnFile:
     """One checkpoint.
 
-    source: the file as it came; nbytes and sha256 belong to it. converted: the .safetensors to
+    source: the file as it came, to which nbytes and sha256 belong. converted: the .safetensors to
     read, which may be the source itself. tensors: name -> (dtype, shape). parts: outermost key ->
-    bytes of the tensors below it; {} of a flat state. left_out: outermost keys that no chain can
-    hold, with the reason. step: its step.
+    bytes of the tensors below it; {} for a flat state. left_out: outermost key that no chain can
+    hold -> the reason.
     """
 
     name: str
@@ -90,26 +90,27 @@ class OwnFile:
         if is_source and hashlib.sha256(data).hexdigest() != self.sha256:
             raise SourceError(f"{self.name}: has changed since it was opened; open it again")
         try:
-            found = load(data)
+            state = load(data)
         except (SafetensorError, RuntimeError, TypeError, KeyError, ValueError) as exc:
             raise SourceError(f"{self.name}: cannot be read as tensors: {short(exc)}") from exc
         if not is_source:
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
             structure, values, names = json.loads(header["__metadata__"][METADATA])
-            parts = Parts(structure, {name: found[name] for name in names}, tuple(values))
-            found = unflatten(parts)
-        if all(map(is_tensor, found.values())):  # the same order from each kind of file
-            return {name: found[name] for name in sorted(found, key=str)}
-        return found
+            parts = Parts(structure, {name: state[name] for name in names}, tuple(values))
+            state = unflatten(parts)
+        if all(map(is_tensor, state.values())):  # the same order from each kind of file
+            return {name: state[name] for name in sorted(state, key=str)}
+        return state
 
 
 @dataclass(frozen=True, eq=False)
 class OwnFiles:
     """What a visitor has opened: files, or a chain. Compared by identity.
 
-    place: its folder, which lives as long as this object. files: by rising step. order: how that
-    order was found, a sentence. refused: why other files were not taken, sentences. odd: which
-    files are unlike the rest, sentences. archive: of a chain, its .lcc.zip; files is empty then.
+    place: its folder, which lives as long as this object. files: by rising step. order: a sentence
+    about how they were ordered. refused: a sentence for each file that was not opened. odd:
+    sentences about files that are unlike the others. archive: the .lcc.zip of a chain; then there
+    are no files.
     """
 
     place: VisitorFolder
@@ -130,30 +131,30 @@ class OwnFiles:
     def digest(self) -> str:
         """SHA-256 of all that is opened: the same for the same steps and bytes."""
         files = [self.archive] if self.archive else self.files
-        told = " ".join(f"{file.step} {file.sha256}" for file in files)
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = " ".join(f"{file.step} {file.sha256}" for file in files)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
-    def every(self) -> int | None:
-        """From one step to the next; None where that changes. Raises codec.ChainError."""
-        apart = {later - step for step, later in pairwise(self.steps)}
-        return apart.pop() if len(apart) == 1 else None
+    def spacing(self) -> int | None:
+        """The difference from step to step; None if it varies. Raises codec.ChainError."""
+        differences = {later - step for step, later in pairwise(self.steps)}
+        return differences.pop() if len(differences) == 1 else None
 
     def describe(self) -> str:
-        """As "60 files, steps 5–300 every 5, 14.8 MB". There is one step at least.
+        """As "60 files, steps 5–300 every 5, 14.8 MB". Needs at least one step.
 
         Raises codec.ChainError.
         """
         n = len(self.steps)
-        what = f"A chain of {plural(n, 'step')}" if self.archive else plural(n, "file")
-        spaced = "unevenly spaced" if self.every is None else f"every {self.every:,}"
+        kind = f"A chain of {plural(n, 'step')}" if self.archive else plural(n, "file")
+        spacing = "unevenly spaced" if self.spacing is None else f"every {self.spacing:,}"
         nbytes = sum(file.nbytes for file in ([self.archive] if self.archive else self.files))
-        where = f"steps {self.steps[0]:,}–{self.steps[-1]:,} {spaced}"
-        return f"{what}, {where}, {nbytes_text(nbytes)}"
+        steps = f"steps {self.steps[0]:,}–{self.steps[-1]:,} {spacing}"
+        return f"{kind}, {steps}, {nbytes_text(nbytes)}"
 
     @property
     def parts(self) -> dict[str, int]:
-        """Outermost keys of the files, each with the bytes of tensors below it in all of them."""
+        """Outermost keys of the files -> bytes of the tensors below them, over all files."""
         total: Counter[str] = Counter()
         for file in self.files:
             total.update(file.parts)
@@ -178,7 +179,7 @@ class OwnFiles:
 
 
 def list_files(path: Path) -> list[tuple[str, Path]]:
-    """The files that a path stands for: itself, or those in a folder; a chain's folder is one.
+    """The files that a path stands for: those in a folder, else the file or the chain itself.
 
     Raises SourceError.
     """
@@ -190,32 +191,32 @@ def list_files(path: Path) -> list[tuple[str, Path]]:
         raise SourceError(f"{path}: cannot be listed: {exc}") from exc
     if any(entry_of(p.name, 0) for p in inside):
         return [(path.name, path)]
-    found = [(p.name, p) for p in inside if p.suffix.lower() in SUFFIXES]
-    if not found:
+    files = [(p.name, p) for p in inside if p.suffix.lower() in SUFFIXES]
+    if not files:
         raise SourceError(f"{path}: holds neither {', '.join(SUFFIXES)} files nor records")
-    return found
+    return files
 
 
-def open_files(named: Named, place: VisitorFolder, tell: Tell) -> OwnFiles:
-    """Check every file and convert what is no .safetensors.
+def open_files(named: NamedFiles, place: VisitorFolder, tell: Tell) -> OwnFiles:
+    """Check every file, and convert those that are not .safetensors.
 
     Args:
         named: the visitor's name of each file, and its path.
-        place: where uploads lie, and where converted files are written.
+        place: the visitor's folder, which may hold uploads, and to which converted files go.
         tell: called often; if it raises, only uploads stay behind.
 
     Raises:
-        SourceError: too many files, or a chain among others.
-        FullError: the place has no room.
+        SourceError: too many files, or a chain among other files.
+        FullError: the disk space for visitors' files is used up.
     """
     if len(named) > MOST_FILES:
         raise SourceError(f"These are {len(named)} files; up to {MOST_FILES} can be opened at once")
-    chains = [one for one in named if one[0].lower().endswith(ARCHIVE) or one[1].is_dir()]
+    chains = [name for name, path in named if name.lower().endswith(ARCHIVE) or path.is_dir()]
     if chains and len(named) > 1:
-        raise SourceError(f"{_shown(chains[0][0])}: is a chain; open it alone, or the others")
-    named = [(_shown(name), path) for name, path in named]
+        raise SourceError(f"{_display_name(chains[0])}: is a chain; open it alone, or the others")
+    named = [(_display_name(name), path) for name, path in named]
     names = Counter(name for name, _ in named)
-    taken: list[OwnFile] = []
+    checkpoints: list[OwnFile] = []
     refused: list[str] = []
     with closing(Reader()) as reader:
         for i, (name, path) in enumerate(named):
@@ -226,25 +227,25 @@ def open_files(named: Named, place: VisitorFolder, tell: Tell) -> OwnFiles:
                 if chains:
                     return _open_chain(name, path, place)
                 waiting = partial(tell, i, len(named), name)
-                taken.append(_open_file(name, path, place, reader, waiting))
+                checkpoints.append(_open_file(name, path, place, reader, waiting))
             except FullError:
                 raise
             except (SourceError, codec.ChainError, codec.RecordError, MemoryError, OSError) as exc:
                 refused.append(_sentence(name, exc))
-                # An upload of no use. A damaged chain has one: Inspect shows what is left of it.
+                # The upload is useless, unless it is a chain: Inspect shows which steps restore.
                 if path.parent == place.path and not chains:
                     place.remove(path)
     try:
-        files, order = in_order(taken)
+        files, order = in_order(checkpoints)
     except SourceError as exc:
         return OwnFiles(place, refused=(*refused, f"{exc}."))
     return OwnFiles(place, files, order, tuple(refused), (*_parts_of_one(files), *_odd(files)))
 
 
-def _shown(name: str) -> str:
-    """A file's name as it is shown and ordered by; it never becomes a path."""
+def _display_name(name: str) -> str:
+    """A file's name for pages and for sorting; it never becomes a path."""
     last = PurePosixPath(name.replace("\\", "/")).name or "unnamed"
-    # Names on a disk may be no Unicode, and a page can show nothing else.
+    # Names on a disk may be invalid Unicode, which pages cannot show.
     return last.encode("utf-8", "backslashreplace").decode()[-MOST_NAME:]
 
 
@@ -253,23 +254,23 @@ def _sentence(name: str, exc: Exception) -> str:
         return f"{name}: does not fit into this machine's memory."
     if isinstance(exc, OSError):
         return f"{name}: cannot be read: {exc.strerror or exc}."
-    what = "" if isinstance(exc, SourceError) else "is no chain: "
-    return f"{name}: {what}{str(exc).rstrip('.')}."
+    problem = "" if isinstance(exc, SourceError) else "is not a valid chain: "
+    return f"{name}: {problem}{str(exc).rstrip('.')}."
 
 
-def _regular(path: Path) -> int:
-    """Bytes of a regular file. Raises SourceError for anything else, and if it is too large."""
+def _regular_nbytes(path: Path) -> int:
+    """The bytes of a regular file. Raises SourceError for other paths, empty and large files."""
     try:
         status = os.stat(path)
     except (OSError, ValueError) as exc:
         raise SourceError("file not found, or not readable") from exc
     if not stat.S_ISREG(status.st_mode):
-        raise SourceError("is no file")
+        raise SourceError("is not a regular file")
     if not status.st_size:
         raise SourceError("the file is empty")
     if status.st_size > MOST_EACH:
         raise SourceError(
-            f"has {nbytes_text(status.st_size)}; the most is {nbytes_text(MOST_EACH)}"
+            f"is {nbytes_text(status.st_size)}; the limit is {nbytes_text(MOST_EACH)}"
         )
     return status.st_size
 
@@ -277,12 +278,12 @@ def _regular(path: Path) -> int:
 def _open_file(
     name: str, path: Path, place: VisitorFolder, reader: Reader, waiting: Callable[[], None]
 ) -> OwnFile:
-    """One checkpoint. Raises SourceError without the name, FullError."""
-    nbytes = _regular(path)
+    """Open one checkpoint. Raises SourceError, without the file's name, and FullError."""
+    nbytes = _regular_nbytes(path)
     suffix = Path(name).suffix.lower()
     if suffix not in SUFFIXES:
         raise SourceError(
-            f"is no checkpoint; open files of {', '.join(SUFFIXES)}, or one chain, {CHAIN}"
+            f"is not a checkpoint; open files of {', '.join(SUFFIXES)}, or one chain, {CHAIN}"
         )
     digest = _sha256(path)
     if suffix not in TORCH:
@@ -290,9 +291,9 @@ def _open_file(
     with path.open("rb") as file:
         check_torch_zip(file, nbytes)
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
-    place.remove(target)  # of an attempt that was given up
-    most = 2 * nbytes + MAX_JSON  # bytes of the target at most: its tensors and its header
-    place.take(most)
+    place.remove(target)  # an interrupted attempt may have left it
+    most_nbytes = 2 * nbytes + MAX_JSON  # of the target: its tensors and its header
+    place.take(most_nbytes)
     try:
         answer = reader.convert(path, target, waiting)
         if "error" in answer:
@@ -302,14 +303,14 @@ def _open_file(
         tensors = _tensors(target)
     except BaseException:
         target.unlink(missing_ok=True)
-        place.take(-most)
+        place.take(-most_nbytes)
         raise
-    place.take(target.stat().st_size - most)
+    place.take(target.stat().st_size - most_nbytes)
     return OwnFile(name, nbytes, digest, path, target, tensors, answer["parts"], answer["left_out"])
 
 
 def _sha256(path: Path) -> str:
-    """Of a file. Raises OSError."""
+    """The SHA-256 of a file, in hex. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -320,28 +321,27 @@ def _tensors(path: Path) -> Tensors:
     Raises SourceError, also for what the safetensors library would refuse later; OSError.
     """
     with path.open("rb") as file:
-        found = tensors_of(file, os.fstat(file.fileno()).st_size)
+        tensors = tensors_of(file, os.fstat(file.fileno()).st_size)
     try:
         with safe_open(path, "numpy"):
             pass
     except SafetensorError as exc:
-        raise SourceError(f"has a header that is none: {short(exc)}") from exc
-    return found
+        raise SourceError(f"has an invalid header: {short(exc)}") from exc
+    return tensors
 
 
 def chain_file(path: Path, place: VisitorFolder) -> Path:
-    """The archive of a chain: the file, or the one in a zip of Export, which is put into the place.
+    """The archive of a chain: the file itself, or one extracted into the place from Export's zip.
 
-    Of a zip that is in the place already, only that is left. Raises SourceError, FullError,
-    OSError.
+    A zip that is in the place itself is deleted then. Raises SourceError, FullError, OSError.
     """
-    nbytes = _regular(path)
+    nbytes = _regular_nbytes(path)
     with path.open("rb") as file:
         inside = chain_inside(file, nbytes)
         if inside is None:
             return path
         target = place.path / _OPENED
-        with _taken(place, target, inside.file_size), target.open("wb") as copy:
+        with _reserved(place, target, inside.file_size), target.open("wb") as copy:
             extract(file, inside, copy)
     if path.parent == place.path:
         place.remove(path)
@@ -349,8 +349,8 @@ def chain_file(path: Path, place: VisitorFolder) -> Path:
 
 
 @contextmanager
-def _taken(place: VisitorFolder, target: Path, nbytes: int) -> Iterator[None]:
-    """Room for a file in the place, given back if it cannot be written. Raises FullError."""
+def _reserved(place: VisitorFolder, target: Path, nbytes: int) -> Iterator[None]:
+    """Reserve bytes for a file in the place; freed if it cannot be written. Raises FullError."""
     place.take(nbytes)
     try:
         yield
@@ -361,19 +361,22 @@ def _taken(place: VisitorFolder, target: Path, nbytes: int) -> Iterator[None]:
 
 
 def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
-    """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
+    """Open a chain as an archive in the place.
+
+    Raises SourceError, FullError, ChainError, OSError.
+    """
     target = place.path / _OPENED
     if path.is_dir():
         chain = codec.Chain(path)
-        with _taken(place, target, chain.nbytes):
+        with _reserved(place, target, chain.nbytes):
             chain.pack(target)
     else:
-        found = chain_file(path, place)
-        if found.parent == place.path:
-            target = found
+        source = chain_file(path, place)
+        if source.parent == place.path:
+            target = source
         else:
-            with _taken(place, target, found.stat().st_size):
-                shutil.copyfile(found, target)
+            with _reserved(place, target, source.stat().st_size):
+                shutil.copyfile(source, target)
     try:
         with target.open("rb") as file:
             codec.Chain(file)
@@ -381,13 +384,13 @@ def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
         if target != path:
             place.remove(target)
         raise
-    shown = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
-    archive = OwnFile(shown, target.stat().st_size, _sha256(target), target, target, {})
+    archive_name = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
+    archive = OwnFile(archive_name, target.stat().st_size, _sha256(target), target, target, {})
     return OwnFiles(place, archive=archive)
 
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
-    """Files by the steps in their names, else by name; and which of the two, a sentence.
+    """Files by the steps in their names, else by name, and a sentence about which it was.
 
     Raises SourceError for a step that is too large.
     """
@@ -395,15 +398,15 @@ def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
     names = [Path(name) for name in by_name]
     order = "Ordered by the last number that all names share, which is taken for the step."
     try:
-        found = file_steps.steps_of_files(names)
+        steps = file_steps.steps_of_files(names)
     except SettingsError as exc:
-        found = list(enumerate(names))
+        steps = list(enumerate(names))
         order = f"Ordered by name, and counted from 0: {exc}."
-    if any(step > MAX_STEP for step, _ in found):
+    if any(step > MAX_STEP for step, _ in steps):
         raise SourceError(
-            f"A number in the name is too large for a step: {found[-1][1]}; rename it"
+            f"A number in the name is too large for a step: {steps[-1][1]}; rename it"
         )
-    ordered = tuple(replace(by_name[str(path)], step=step) for step, path in found)
+    ordered = tuple(replace(by_name[str(path)], step=step) for step, path in steps)
     return ordered, order if len(ordered) > 1 else ""
 
 
@@ -423,23 +426,24 @@ def _odd(files: Sequence[OwnFile]) -> list[str]:
     if len(files) < 2:
         return []
     kinds = Counter(tuple(sorted(file.tensors.items())) for file in files)
-    ((most, n),) = kinds.most_common(1)
-    usual, found = dict(most), []
+    ((most_common, n),) = kinds.most_common(1)
+    usual, sentences = dict(most_common), []
     for file in files:
-        own = file.tensors
+        tensors = file.tensors
+        both = usual.keys() & tensors.keys()
         differences = {
-            "it lacks": usual.keys() - own.keys(),
-            "it also has": own.keys() - usual.keys(),
-            "of another shape or dtype are": {k for k in usual.keys() & own if usual[k] != own[k]},
+            "it lacks": usual.keys() - both,
+            "it also has": tensors.keys() - both,
+            "of another shape or dtype are": {k for k in both if usual[k] != tensors[k]},
         }
         parts = [
-            f"{what} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
-            for what, names in differences.items()
+            f"{verb} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
+            for verb, names in differences.items()
             if names
         ]
         if parts:
-            found.append(
+            sentences.append(
                 f"{file.name} has other tensors than {plural(n, 'other')}: {'; '.join(parts)}. "
                 "A base is written there."
             )
-    return found
+    return sentences

@@ -17,7 +17,7 @@ START_SECONDS = 120.0  # to import torch on a busy machine
 SECONDS = 20.0  # for a file, and more for a large one:
 SECONDS_A_BYTE = 1 / 10e6
 LOOK_SECONDS = 0.2
-AT_ONCE = 2  # files of this server that are read at a time: each may take several times its size
+AT_ONCE = 2  # files that this server reads at a time: each may take several times its size
 # -I isolates the process from the user's paths and variables, so it needs this project's path.
 _PROGRAM = (
     f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r}); "
@@ -33,7 +33,9 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
 
     def convert(self, source: Path, target: Path, look: Callable[[], None]) -> dict[str, Any]:
-        """The process's answer, see unpickle; an "error" too if the process has to be ended.
+        """Convert a file; returns the answer of the process, see unpickle.
+
+        The answer is an "error" also if the process had to be ended.
 
         Args:
             source: The .pt file.
@@ -68,7 +70,7 @@ class Reader:
             _TURNS.release()
         if answer is None:
             self.close()
-            return {"error": "takes much more time or memory than its size is worth"}
+            return {"error": "takes far more time or memory than a file of its size needs"}
         return answer
 
     def close(self) -> None:
@@ -79,7 +81,7 @@ class Reader:
             self._process = None
 
     def _answer(self, seconds: float, look: Callable[[], None]) -> dict[str, Any] | None:
-        """A line of the process; None if it has ended, or wrote none in so many seconds."""
+        """The next line of the process; None if it has ended, or writes none within `seconds`."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor, line = self._process.stdout.fileno(), b""
@@ -87,10 +89,10 @@ class Reader:
         while time.monotonic() < deadline:
             look()
             if select.select([descriptor], [], [], LOOK_SECONDS)[0]:
-                read = os.read(descriptor, 65536)
-                if not read:
+                piece = os.read(descriptor, 65536)
+                if not piece:
                     return None
-                line += read
+                line += piece
                 if line.endswith(b"\n"):
                     answer: dict[str, Any] = json.loads(line)
                     return answer

@@ -1,7 +1,7 @@
-"""Disk space for visitors' files: one limit for all of them together, freed with its owner.
+"""Disk space for visitors' files, with one limit for all of them together.
 
-A visitor's folder counts its bytes. It is deleted once nobody holds its object, at the latest when
-the server ends.
+A visitor's folder counts its bytes. It is deleted with its object, at the latest when the server
+ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_PLACES = 40  # folders
 
 
 class FullError(OSError):
-    """There is no room; the message is a sentence for the person at the screen."""
+    """The disk space is used up; the message is a sentence for the person at the screen."""
 
 
 class Shelf:
@@ -34,24 +34,24 @@ class Shelf:
         # A finalizer may run in the middle of anything, in the thread that holds the lock too.
         self._lock = threading.RLock()
         self._numbers = itertools.count()
-        self._taken: dict[int, int] = {}
+        self._nbytes: dict[int, int] = {}  # by a folder's number
 
     @property
     def nbytes(self) -> int:
         """Bytes in all folders."""
         with self._lock:
-            return sum(self._taken.values())
+            return sum(self._nbytes.values())
 
     def place(self) -> VisitorFolder:
         """An empty folder. Raises FullError."""
         with self._lock:
-            if len(self._taken) >= self.most_places:
+            if len(self._nbytes) >= self.most_places:
                 raise FullError(
                     f"This server already keeps {self.most_places} series and chains of visitors, "
                     "its limit. Close what you do not need, or come back when somebody has left."
                 )
             number = next(self._numbers)
-            self._taken[number] = 0
+            self._nbytes[number] = 0
         path = self._root / str(number)
         path.mkdir()
         return VisitorFolder(self, number, path)
@@ -64,13 +64,13 @@ class Shelf:
                     f"and {nbytes_text(nbytes)} more do not fit in. Close what you do not need, or "
                     "come back later."
                 )
-            if number in self._taken:
-                self._taken[number] += nbytes
+            if number in self._nbytes:
+                self._nbytes[number] += nbytes
 
     def _forget(self, number: int, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         with self._lock:
-            self._taken.pop(number, None)
+            self._nbytes.pop(number, None)
 
 
 class VisitorFolder:
@@ -81,7 +81,7 @@ class VisitorFolder:
         self.close = weakref.finalize(self, shelf._forget, number, path)
 
     def take(self, nbytes: int) -> None:
-        """Count so many bytes before they are written; a negative number: after a removal.
+        """Count bytes before they are written; a negative number counts bytes that were removed.
 
         Raises FullError; then nothing may be written.
         """

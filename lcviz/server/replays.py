@@ -1,4 +1,4 @@
-"""What visitors try on whole runs: replays in the background, of which the newest try wins."""
+"""Replays of whole runs that visitors try out in the background, each visitor one at a time."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ KEPT = 6  # replays of a server: visitors try things side by side
 
 
 @dataclass(frozen=True)
-class Retried:
-    """A whole run under another setting, as far as it is.
+class RetriedRun:
+    """A whole run under another setting, as far as it is done.
 
     Attributes:
         replay: Has the deltas.
-        found: The steps that are done, rising.
-        n: How many there will be.
+        steps: The steps that are done, rising.
+        n: How many steps there will be.
         problem: Why it cannot go on; "" if it can.
     """
 
     replay: Replay
-    found: tuple[RetriedStep, ...]
+    steps: tuple[RetriedStep, ...]
     n: int
     problem: str
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come until the run saves again."""
-        return bool(self.problem) or len(self.found) == self.n
+        return bool(self.problem) or len(self.steps) == self.n
 
     @property
     def losses(self) -> dict[int, float]:
-        """Step -> loss of what a restart would load, where it was measured."""
-        return {step.step: step.loss for step in self.found if step.loss is not None}
+        """Step -> loss of what a restart would load, for the steps where it was measured."""
+        return {step.step: step.loss for step in self.steps if step.loss is not None}
 
     def at(self, step: int) -> RetriedStep | None:
-        """A step, once it is done."""
-        return next((done for done in self.found if done.step == step), None)
+        """The step of this number; None if it is not done yet."""
+        return next((done for done in self.steps if done.step == step), None)
 
 
 class Replays:
-    """The replays of a server; thread-safe. A visitor who tries something else leaves the last."""
+    """The replays of a server; thread-safe. A visitor who begins another one leaves the last."""
 
     def __init__(self) -> None:
         self._jobs: Jobs[RetriedStep] = Jobs()
-        # Each has a number of its own: one that made room may still be at work.
+        # A number for each, not its key: a dropped replay of the same key may still be at work.
         self._replays: OrderedDict[Hashable, tuple[int, Replay]] = OrderedDict()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
-    def look(self, run: Run, trial: Trial, step: int, who: str, patience: float) -> Retried:
+    def look(self, run: Run, trial: Trial, step: int, watcher: str, patience: float) -> RetriedRun:
         """Begin or go on with a replay, and wait a moment for it.
 
         Args:
-            run: Whose states are saved once more.
-            trial: How.
-            step: Whose delta is wanted most.
-            who: The session.
-            patience: Seconds to wait for the end.
+            run: The run whose states are saved once more.
+            trial: How they are saved.
+            step: The step whose delta the visitor looks at.
+            watcher: The id of the session.
+            patience: The most seconds to wait for the end.
 
         Raises:
             CrowdedError: Too many visitors try something at the same time.
@@ -80,7 +80,7 @@ class Replays:
             number, replay = self._replays[key]
             while len(self._replays) > KEPT:
                 self._jobs.forget(self._replays.popitem(last=False)[1][0])
-        replay.wanted = step
+        replay.pinned_step = step
         steps = replay.steps()
         stride = -(-len(steps) // MEASURED)
 
@@ -88,13 +88,13 @@ class Replays:
             measured = (len(steps) - 1 - part) % stride == 0 or steps[part] == step
             return replay.save(steps[part], measured=measured)
 
-        view = self._jobs.look(number, len(steps), who)
-        if view.status != FAILED and len(view.found) < len(steps):
-            self._jobs.ask(number, len(steps), work, who)
+        view = self._jobs.look(number, len(steps), watcher)
+        if view.status != FAILED and len(view.finished_parts) < len(steps):
+            self._jobs.ask(number, len(steps), work, watcher)
             view = self._jobs.wait(number, len(steps), patience)
-        found = tuple(part.value for part in view.found)
-        return Retried(replay, found, len(steps), view.message if view.status == FAILED else "")
+        done = tuple(part.value for part in view.finished_parts)
+        return RetriedRun(replay, done, len(steps), view.message if view.status == FAILED else "")
 
     def close(self) -> None:
-        """Stop all of them."""
+        """Stop all replays."""
         self._jobs.close()

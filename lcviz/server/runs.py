@@ -1,4 +1,4 @@
-"""All runs of this server: made, found by an id that nobody can guess, limited and cleaned up."""
+"""All runs of this server, each with an id that nobody can guess; limited and cleaned up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import compilation, heap
 from .temp_folders import TempFolder
 
 MAX_RUNS = 12  # each may hold a model, 5 MB of codes and states, and 80 MB of them on disk
-IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room is needed
+IDLE_SECONDS = 300.0  # then a run at rest that no page shows may be closed for a new one
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
@@ -38,7 +38,7 @@ class Runs:
         self._runs: dict[str, Run] = {}
         self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
-        self._creating = threading.Lock()  # another one: making a run can take seconds
+        self._creating = threading.Lock()  # apart from _lock: making a run can take seconds
         self._making_example = threading.Lock()
         self._prepared = threading.Event()
         atexit.register(self.close_all)
@@ -55,7 +55,7 @@ class Runs:
         heap.give_back_regularly()
 
     def prepared(self, timeout: float = 0.0) -> bool:
-        """True once the example is there, or `example` raises; waits `timeout` seconds."""
+        """True once the example is there, or has failed; waits up to `timeout` seconds."""
         return self._prepared.wait(timeout)
 
     def _prepare(self) -> None:
@@ -77,7 +77,7 @@ class Runs:
             # If several tabs reset one run at once, only the first gets its place.
             old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
             if old is None or self.get(old.id) is not old:
-                self._make_room()
+                self._close_an_idle_run()
             run = self._new(secrets.token_urlsafe(12), settings)
             if old is not None:
                 with self._lock:
@@ -96,19 +96,19 @@ class Runs:
         return hmac.digest(self._secret, run.id.encode(), "sha256").hex()[:32]
 
     def opened_by(self, run: Run, keys: Iterable[str]) -> bool:
-        """Whether one of the keys opens the run's controls; the example is nobody's."""
-        own = self.key(run).encode()
-        opened = [hmac.compare_digest(own, key.encode()) for key in keys]
-        return any(opened) and run.id != EXAMPLE_ID
+        """Whether one of the keys opens the run's controls; none opens those of the example."""
+        secret = self.key(run).encode()
+        matches = [hmac.compare_digest(secret, key.encode()) for key in keys]
+        return any(matches) and run.id != EXAMPLE_ID
 
     def steered(self, run: Run, keys: Iterable[str]) -> Run:
-        """The run, for whoever may steer it. Raises RunError for everybody else."""
+        """The run, to steer it. Raises RunError unless one of the keys opens its controls."""
         if not self.opened_by(run, keys):
             raise RunError("You are watching this run. Only who began it can steer it.")
         return run
 
     def example(self) -> Run:
-        """The finished short run that every page starts with; trained on first use."""
+        """The finished short run that every page starts with; trained at the first call."""
         with self._making_example:
             run = self.get(EXAMPLE_ID)
             if run is None:
@@ -156,8 +156,8 @@ class Runs:
             run.close()
         shutil.rmtree(self._folder.path, ignore_errors=True)
 
-    def _make_room(self) -> None:
-        """Close the longest unwatched idle run if the server is full."""
+    def _close_an_idle_run(self) -> None:
+        """Close the longest unwatched idle run if the server is full. Raises RunError."""
         with self._lock:
             runs = [r for r in self._runs.values() if r.id != EXAMPLE_ID]
         if len(runs) < MAX_RUNS:

@@ -1,4 +1,4 @@
-"""Folders that live as long as their server; those of a killed server are removed by the next.
+"""Folders that live as long as their server; the next server removes those of a killed one.
 
 They hold visitors' files and runs. A folder is locked by the process that made it, and the system
 drops the lock with the process.
@@ -16,22 +16,22 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-if sys.platform != "win32":  # no such locks there: only its owner removes a folder
+if sys.platform != "win32":  # Windows has no such locks: there only its owner removes a folder
     import fcntl
 
 PREFIX = "lcviz-scratch-"
-FRESH_SECONDS = 60.0  # a younger one may have been made just now, and not be locked yet
+FRESH_SECONDS = 60.0  # a younger folder may have been made just now, and not be locked yet
 
 
 class TempFolder:
     """An empty folder, ``path``; deleted with this object, at the latest with the process.
 
-    what: a part of its name. Raises OSError.
+    name: a part of the folder's name. Raises OSError.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, name: str) -> None:
         remove_abandoned()
-        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{what}-"))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
         self.close = weakref.finalize(self, _end, _locked(self.path), self.path)
 
 
@@ -41,9 +41,9 @@ def remove_abandoned() -> None:
         return
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # another process holds it, or is deleting it
-            about = path.lstat()
-            fresh = time.time() - about.st_mtime < FRESH_SECONDS
-            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not fresh:
+            status = path.lstat()
+            fresh = time.time() - status.st_mtime < FRESH_SECONDS
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not fresh:
                 _end(_locked(path), path)
 
 

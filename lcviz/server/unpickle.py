@@ -5,11 +5,11 @@ of memory or time. This process has a memory limit, and its parent ends it after
 
 It writes {} once it is ready. Then it reads one JSON object a line, {"source": …, "target": …},
 and writes one: {"parts": {…}, "left_out": {…}} or {"error": "a sentence that does not name the
-file"}. "parts" has the bytes of the tensors below each outermost key, {} of a flat state.
-"left_out" has each outermost key that no chain can hold, with the reason.
+file"}. "parts" maps each outermost key to the bytes of the tensors below it; it is {} for a flat
+state. "left_out" maps each outermost key that no chain can hold to the reason.
 
-The target has the tensors by their names in the tree, and in its metadata, as JSON, the structure
-and the values of `codec.inspect.Parts` and the tensors' names in their order.
+The target has the tensors by their names in the tree. Its metadata has, as JSON, the structure and
+the values of `codec.inspect.Parts`, and the tensors' names in their order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 from codec.errors import InputError
 from codec.inspect import Parts, flatten, is_tensor, leaves
 
-METADATA = "state"  # the key under which the structure stands
+METADATA = "state"  # the key of this JSON in the metadata
 RESERVED = "__metadata__"  # not a tensor in a .safetensors file
 MOST_KEYS = 100_000
 MOST_PARTS = 50  # outermost keys to choose from; with more there is no choice
 MOST_NAME = 1000  # characters of a tensor's name
 MOST_TEXT = 8 * 2**20  # characters of structure, values and names: half of what a header may have
 MOST_LEFT_OUT = 100  # outermost keys, all of which the receipt names
-TIES = 2  # tensors may take so many times the file, which stores one with two names once
+TIES = 2  # times the file that tensors may take: it stores a tensor with two names once
 MEMORY = 6  # times the file: as read, as copied, as written
 SPARE = 512 * 2**20  # bytes of memory beyond that
 
@@ -49,14 +49,14 @@ def main() -> None:
     at_rest = _address_space()
     print("{}", flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
-            nbytes = os.stat(asked["source"]).st_size
+            nbytes = os.stat(request["source"]).st_size
             _limit(at_rest + MEMORY * nbytes + SPARE)
-            parts, answer = read(torch, asked["source"], nbytes)
+            parts, answer = read(torch, request["source"], nbytes)
             copies = {n: t.detach().contiguous().clone() for n, t in parts.tensors.items()}
             packed = [parts.structure, parts.values, list(parts.tensors)]
-            save_file(copies, asked["target"], {METADATA: json.dumps(packed)})
+            save_file(copies, request["target"], {METADATA: json.dumps(packed)})
         except Refused as exc:
             answer = {"error": str(exc)}
         except MemoryError:
@@ -70,7 +70,7 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[Parts, dict[str, Any]]:
     """Everything in a file that a chain can hold, and the answer to the parent process."""
     state = torch.load(source, map_location="cpu", weights_only=True)
     if not isinstance(state, Mapping):
-        raise Refused(f"holds a {type(state).__name__}, where weights have names")
+        raise Refused(f"holds a {type(state).__name__}, not a mapping of names to tensors")
     if len(state) > MOST_KEYS:
         raise Refused("has more than 100,000 keys")
     nested = any(isinstance(value, Mapping | list | tuple) for value in state.values())
@@ -88,8 +88,8 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[Parts, dict[str, Any]]:
         raise Refused("holds too much besides tensors, numbers, texts, mappings, lists and tuples")
     parts = _flattened(torch, state)
     if not parts.tensors:
-        others = ", ".join(sorted(below)[:5])
-        raise Refused(f"holds no tensors{f', but {others}' if others else ''}"[:300])
+        keys = ", ".join(sorted(below)[:5])
+        raise Refused(f"holds no tensors{f', but {keys}' if keys else ''}"[:300])
     if _tensor_nbytes(parts) > TIES * nbytes:  # one value may stand for many
         raise Refused("holds tensors that take more than twice as many bytes as the file")
     if len(parts.structure) + sum(map(len, (*parts.values, *parts.tensors))) > MOST_TEXT:
@@ -117,29 +117,29 @@ def _tensor_nbytes(parts: Parts) -> int:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be written to a file: a pickle's texts may have lone surrogates."""
+    """Whether a text can be written to a file: a pickle's texts may have lone surrogates."""
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _printable(value: Any) -> Any:
-    """The same with lone surrogates escaped."""
+    """The value with lone surrogates in its texts escaped."""
     if isinstance(value, dict):
-        return {_printable(key): _printable(own) for key, own in value.items()}
+        return {_printable(key): _printable(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_printable(own) for own in value]
+        return [_printable(member) for member in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _reason(exc: Exception) -> str:
     """What is wrong, in one line, without torch's advice on how to load it anyway."""
-    refused = re.search(r"nsupported (?:global: )?GLOBAL ([\w.]+)", str(exc))
-    if refused:
+    function = re.search(r"nsupported (?:global: )?GLOBAL ([\w.]+)", str(exc))
+    if function:
         return (
-            f"it asks to run {refused[1][:80]}, and no code of a file is run here; save only the "
+            f"it asks to run {function[1][:80]}, and no code of a file is run here; save only the "
             "weights: torch.save(model.state_dict(), …)"
         )
-    found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
-    return found[found.re.groups].strip().rstrip(".")[:200] if found else type(exc).__name__
+    line = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
+    return line[line.re.groups].strip().rstrip(".")[:200] if line else type(exc).__name__
 
 
 def _address_space() -> int:

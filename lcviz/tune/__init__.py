@@ -6,8 +6,8 @@ draws:
     page            the page and its two sections
     page_recommend  many settings tried out on a training (in lab/tuner), and one chosen: answer
                     chooses, recommend_figure draws
-    page_sweep      what settings are tried out on
-    recorded        the answer until this server has its own
+    page_sweep      the controls that choose the training or files to try settings out on
+    recorded        a recorded answer, shown until this server has its own
     page_compare    A, B and every setting on the newest checkpoint of the run on Live: compare
                     computes, compare_figure draws
 """

@@ -1,4 +1,4 @@
-"""The recommendation in bits, and what comes closer with as many bytes."""
+"""The recommended setting in bits, and a closer one that writes no more bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lcviz.text import kept_text, percent_text, plural
 
 @dataclass(frozen=True)
 class Answer:
-    """What is recommended.
+    """The recommended setting, and a closer one.
 
-    tuned: its recommended setting keeps bits, if one of those meets the limit. closer: a budget,
+    tuned: its recommended setting keeps bits, if one with bits meets the limit. closer: a budget,
     distance or tolerance that meets the limit too, writes no more bytes and loses less; None
-    if nothing does.
+    if no setting does.
     """
 
     tuned: Tuned
@@ -48,46 +48,47 @@ def answer(
     candidates: Sequence[Candidate],
     target: str,
     most: float,
-    tried: Sequence[Setting] | None = None,
+    candidate_settings: Sequence[Setting] | None = None,
 ) -> Answer:
     """The best setting in bits, and a closer one. Arguments and errors are those of `choose`."""
-    every = choose(candidates, target, most, tried)
+    of_all = choose(candidates, target, most, candidate_settings)
     in_bits = [c for c in candidates if c.setting.coding.by_bits]
-    found = choose(in_bits, target, most) if in_bits else every
-    best = found.recommended
+    of_bits = choose(in_bits, target, most) if in_bits else of_all
+    best = of_bits.recommended
     if best is None or not best.setting.coding.by_bits:
-        return Answer(every)
+        return Answer(of_all)
     closer = [
         c
         for c in candidates
         if not c.setting.coding.by_bits
         and c.rate <= best.rate
         and c.meets(target, most)
-        and _lost(c, target) < _lost(best, target)
+        and _loss(c, target) < _loss(best, target)
     ]
-    tuned = replace(every, recommended=best, because=f"In bits: {found.because}{every.left_out}")
-    return Answer(tuned, min(closer, key=lambda c: _lost(c, target), default=None))
+    because = f"In bits: {of_bits.because}{of_all.left_out}"
+    tuned = replace(of_all, recommended=best, because=because)
+    return Answer(tuned, min(closer, key=lambda c: _loss(c, target), default=None))
 
 
 def described(candidate: Candidate, verb: str = "") -> str:
     """As "x = 3 bits meets the limit: 1.5 % of float32, a crash costs at most 0.5 iterations".
 
-    verb: with the blank before it.
+    verb: a verb phrase, with the blank before it.
     """
     setting = candidate.setting
-    kept = kept_text(setting.coding)
+    name = kept_text(setting.coding)
     if setting.coding.bits is not None:
-        kept = f"x = {kept}"
-    every = f" every {setting.interval}" if setting.interval > 1 else ""
-    lost = f"distance at most {percent_text(candidate.distance_bound)}"
-    if (n := candidate.rework_bound) is not None:
-        lost = "a crash costs more than was trained"
-        if math.isfinite(n):
-            lost = f"a crash costs at most {n:.1f} iterations"
-    return f"{kept}{every}{verb}: {100 * candidate.share:.2g} % of float32, {lost}"
+        name = f"x = {name}"
+    interval = f" every {setting.interval}" if setting.interval > 1 else ""
+    loss = f"distance at most {percent_text(candidate.distance_bound)}"
+    if (iterations := candidate.rework_bound) is not None:
+        loss = "a crash costs more than was trained"
+        if math.isfinite(iterations):
+            loss = f"a crash costs at most {iterations:.1f} iterations"
+    return f"{name}{interval}{verb}: {100 * candidate.share:.2g} % of float32, {loss}"
 
 
-def _lost(candidate: Candidate, target: str) -> float:
-    """What is compared: rework where it is known and distance was not asked for."""
-    known = candidate.rework_bound
-    return candidate.distance_bound if known is None or target == "distance" else known
+def _loss(candidate: Candidate, target: str) -> float:
+    """What a crash loses: distance if that is the target or rework is not known, else rework."""
+    rework = candidate.rework_bound
+    return candidate.distance_bound if rework is None or target == "distance" else rework

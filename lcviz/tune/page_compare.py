@@ -16,7 +16,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
 from lcviz.text import loss_text, nbytes_text
 from lcviz.ui import session, widgets
-from lcviz.ui.coding_form import chosen, coding_form
+from lcviz.ui.coding_form import coding_form, widget_values
 from lcviz.ui.glossary import explained
 from lcviz.ui.polling import polled
 from lcviz.ui.settings import describe
@@ -144,7 +144,7 @@ def _clicked() -> None:
     for point in st.session_state[widgets.panel_key(_PANEL)].selection.points:
         coding = picked(point["curve_number"], point["point_index"], all_settings())
         if coding is not None:
-            for name, value in chosen(coding).items():
+            for name, value in widget_values(coding).items():
                 st.session_state[f"tune_b_{name}"] = value
 
 

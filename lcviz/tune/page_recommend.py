@@ -16,11 +16,11 @@ from lcviz.server.jobs import View
 from lcviz.text import CODER_NAMES, kept_text
 from lcviz.ui import navigation, session, widgets
 from lcviz.ui.coding_form import SCOPES
-from lcviz.ui.experiment import Asking, ControlTexts
+from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.live_settings import checkpoint_parameters, own_training
 
 from .answer import Answer, answer, described
-from .page_sweep import Asked, asked
+from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
@@ -49,62 +49,62 @@ Candidates = tuple[Candidate, ...]
 
 def section() -> None:
     """The whole section."""
-    found = asked()
-    sweep = found.sweep
-    if sweep.run is not None and found.run is None:  # a new server prepares its example
+    request = sweep_controls()
+    sweep = request.sweep
+    if sweep.run is not None and request.run is None:  # a new server prepares its example
         with st.container(key="answer"):
-            _recorded(found)
+            _recorded(request)
         if not session.all_runs().prepared():
             session.rerun_with_example()
         return
-    asking = Asking(
+    job = PageJob(
         f"tune-{'run' if sweep.run else 'asked'}",
         sweep.key,
         1,
         lambda _, progress: sweep.try_out(progress),
     )
     if sweep.run is not None:
-        asking.begin()
+        job.begin()
 
     def dashboard(view: View[Candidates], watching: bool) -> None:
-        if view.found and not found.wrong:
-            _answer(found, view.found[0].value)
+        if view.finished_parts and not request.wrong:
+            _answer(request, view.finished_parts[0].value)
             return
-        recording = sweep == SWEEP and not found.wrong
+        recording = sweep == SWEEP and not request.wrong
         if not recording:
             st.title(f"Tune: {QUESTION}", anchor=False)
-            st.caption(found.about if not found.wrong else "")
-        asking.controls(view, watching, _texts(found, view), bar=not recording)
+            st.caption(request.about if not request.wrong else "")
+        job.controls(view, watching, _texts(request, view), bar=not recording)
         if recording:
-            _recorded(found)
+            _recorded(request)
 
     with st.container(key="answer"):
-        asking.follow(dashboard)
+        job.follow(dashboard)
 
 
-def _recorded(found: Asked) -> None:
-    """The answer for the example, as it was recorded."""
+def _recorded(request: SweepRequest) -> None:
+    """The recorded answer for the example."""
     st.markdown(":material/history: **Recorded** with `python -m lcviz.record`.")
-    _answer(found, recorded())
+    _answer(request, recorded())
 
 
 def recommended(candidates: Candidates) -> Answer:
-    """The answer before a visitor asks for anything else."""
+    """The answer for the default target and limit."""
     return answer(candidates, "rework", LIMITS["rework"][3])
 
 
-def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
-    n = len(found.sweep.tried)
+def _texts(request: SweepRequest, view: View[Candidates]) -> ControlTexts:
+    n = len(request.sweep.candidate_settings)
     return ControlTexts(
         start=f"Try {n} settings out",
         icon=":material/tune:",
         working=f"Trying {n} settings out: {100 * view.share:.0f} %",
-        wrong=found.wrong,
+        wrong=request.wrong,
     )
 
 
 def changes(setting: Setting, run: RunSettings) -> str:
-    """What of a run's checkpoints the setting changes."""
+    """A sentence about what the setting changes in a run's checkpoints."""
     new, old = setting.coding, run.coding
     pairs = (
         (kept_text(old), kept_text(new)),
@@ -112,35 +112,42 @@ def changes(setting: Setting, run: RunSettings) -> str:
         (CODER_NAMES[old.coder], CODER_NAMES[new.coder]),
         (f"saved every {run.interval}", f"saved every {setting.interval}"),
     )
-    told = [f"{before} → {after}" for before, after in pairs if before != after]
-    return f"Changes: {'; '.join(told)}." if told else "Live has this setting already."
+    differences = [f"{before} → {after}" for before, after in pairs if before != after]
+    if not differences:
+        return "Live has this setting already."
+    return f"Changes: {'; '.join(differences)}."
 
 
-def _answer(found: Asked, candidates: Candidates) -> None:
-    knows_loss, sweep = candidates[0].rework is not None, found.sweep
+def _answer(request: SweepRequest, candidates: Candidates) -> None:
+    knows_loss, sweep = candidates[0].rework is not None, request.sweep
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        answered, target, sound = _chosen(candidates, sweep.tried)
-        tuned = answered.tuned
+        best, target, valid = _answer_to_target(candidates, sweep.candidate_settings)
+        tuned = best.tuned
         if tuned.recommended:
-            _use(found, tuned.recommended, answered.closer)
-        elif sound:
+            _use(request, tuned.recommended, best.closer)
+        elif valid:
             st.warning(tuned.because, icon=":material/search_off:")
-    told = answered.headline if sound else QUESTION
-    why = tuned.because if sound and tuned.recommended else None
-    title.title(f"Tune: {told}", anchor=False, help=why)
-    notes = f"{tuned.left_out}{answered.basis}"
-    title.caption(f"{found.about}{'.' * bool(notes)}{notes}", help=MEASURED)
+    headline = best.headline if valid else QUESTION
+    why = tuned.because if valid and tuned.recommended else None
+    title.title(f"Tune: {headline}", anchor=False, help=why)
+    notes = f"{tuned.left_out}{best.basis}"
+    title.caption(f"{request.about}{'.' * bool(notes)}{notes}", help=MEASURED)
     measure = "rework" if knows_loss and target != "distance" else "distance"
     with right:
-        panel = frontier_panel(tuned, measure, sweep.unit, answered.closer)
+        panel = frontier_panel(tuned, measure, sweep.unit, best.closer)
         widgets.show(panel, "frontier")
     widgets.tables_toggle()
 
 
-def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Answer, str, bool]:
-    """The answer to what the visitor wants, which target that is, and whether its limit is one."""
+def _answer_to_target(
+    candidates: Candidates, candidate_settings: Sequence[Setting]
+) -> tuple[Answer, str, bool]:
+    """The controls for a target and its limit.
+
+    Returns the answer, the target, and whether the limit is valid.
+    """
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
     target = widgets.choice(
@@ -148,36 +155,36 @@ def _chosen(candidates: Candidates, tried: Sequence[Setting]) -> tuple[Answer, s
         targets,
         default=next(iter(targets)),
         key=f"tune_want_{knows_loss}",
-        help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
-        "training can tell. Of the bits x that keep it, those with the fewest bytes are "
+        help="Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one "
+        "training can tell. Of the bits x that keep the limit, those with the fewest bytes are "
         "recommended; of those that fit into a size, the one that loses least.",
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit
-        without = answer(candidates, target, LIMITS[target][3], tried).tuned
-        return Answer(replace(without, recommended=None, most=math.nan)), target, False
-    return answer(candidates, target, most, tried), target, True
+        tuned = answer(candidates, target, LIMITS[target][3], candidate_settings).tuned
+        return Answer(replace(tuned, recommended=None, most=math.nan)), target, False
+    return answer(candidates, target, most, candidate_settings), target, True
 
 
-def _use(found: Asked, best: Candidate, closer: Candidate | None) -> None:
-    """Links that open Live with each of them, and the lines for another training."""
-    _live_link(found, best, "Use it on Live")
-    setting = found.in_steps(best.setting)
-    if found.run is not None:
-        st.markdown(f":small[{changes(setting, found.run.settings)}]")
+def _use(request: SweepRequest, best: Candidate, closer: Candidate | None) -> None:
+    """Links that open Live with these settings, and the code for another training."""
+    _live_link(request, best, "Use it on Live")
+    setting = request.in_steps(best.setting)
+    if request.run is not None:
+        st.markdown(f":small[{changes(setting, request.run.settings)}]")
     if closer is not None:
         st.markdown(f"And with no more bytes, closer: **{described(closer)}**.")
-        _live_link(found, closer, f"Use the {closer.setting.coding.target} on Live")
+        _live_link(request, closer, f"Use the {closer.setting.coding.target} on Live")
     own_training(setting)
 
 
-def _live_link(found: Asked, candidate: Candidate, label: str) -> None:
+def _live_link(request: SweepRequest, candidate: Candidate, label: str) -> None:
     st.page_link(
         navigation.page("live"),
         label=label,
         icon=":material/monitoring:",
-        help="With the training that it was found for." if found.training else None,
-        query_params=found.training | checkpoint_parameters(found.in_steps(candidate.setting)),
+        help="With the training that it was found for." if request.training else None,
+        query_params=request.training | checkpoint_parameters(request.in_steps(candidate.setting)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What settings are tried out on: the run on Live, another model, or a visitor's own files."""
+"""The controls that choose what settings are tried out on: a run, a model, or own files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own fil
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a visitor asks for.
+class SweepRequest:
+    """The sweep that a visitor asks for.
 
-    run: on Live, which the recommendation is compared with; None while a new server prepares the
-    example. files: of the visitor's own, if it is about those. wrong: why nothing can be tried
-    out, if so.
+    run: on Live, with which the recommendation is compared; None while a new server prepares the
+    example. files: the visitor's own, if settings are tried out on them. wrong: why nothing can be
+    tried out; "" if it can.
     """
 
     sweep: Sweep
@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def about(self) -> str:
-        """In a few words."""
+        """What settings are tried out on, in a few words."""
         if self.files is not None:
             return plain(self.files.describe())
         if self.sweep.run is not None:
@@ -52,13 +52,13 @@ class Asked:
 
     def in_steps(self, setting: Setting) -> Setting:
         """The setting with its interval counted in steps of the files, not in files."""
-        every = self.files.every if self.files is not None else None
-        return replace(setting, interval=setting.interval * every) if every else setting
+        spacing = self.files.spacing if self.files is not None else None
+        return replace(setting, interval=setting.interval * spacing) if spacing else setting
 
     @property
     def training(self) -> dict[str, str]:
         """The parameters of Live's URL for the training; none for files."""
-        if self.sweep.own:
+        if self.sweep.digest:
             return {}
         if self.sweep.run is not None:
             s = self.run.settings if self.run is not None else EXAMPLE
@@ -67,8 +67,8 @@ class Asked:
         return training_parameters(workload(self.sweep.model), ITERATIONS)
 
 
-def asked() -> Asked:
-    """The controls."""
+def sweep_controls() -> SweepRequest:
+    """Draw the controls; returns what they say."""
     with st.container(horizontal=True, key="tune-parameters"):
         source = widgets.choice(
             "Try settings out on",
@@ -101,14 +101,14 @@ def asked() -> Asked:
     if source == "own":
         return _own(run, wide=wide)
     if source == "trained":
-        return Asked(Sweep(str(model), wide=wide), run)
+        return SweepRequest(Sweep(str(model), wide=wide), run)
     s = run.settings if run is not None else EXAMPLE
-    return Asked(Sweep("", wide=wide, run=s.workload, seed=s.seed), run)
+    return SweepRequest(Sweep("", wide=wide, run=s.workload, seed=s.seed), run)
 
 
-def _own(run: Run | None, *, wide: bool) -> Asked:
-    """What the visitor has opened, or why that cannot be used."""
-    own, wrong = opened_series("tune_own", LEAST_STATES)
-    if own is None:
-        return Asked(Sweep("", "none", wide=wide), run, wrong=wrong)
-    return Asked(Sweep("", own.digest, wide=wide, opened=own), run, own, wrong)
+def _own(run: Run | None, *, wide: bool) -> SweepRequest:
+    """A sweep over the files that the visitor has opened, or why they cannot be used."""
+    files, wrong = opened_series("tune_own", LEAST_STATES)
+    if files is None:
+        return SweepRequest(Sweep("", "none", wide=wide), run, wrong=wrong)
+    return SweepRequest(Sweep("", files.digest, wide=wide, opened=files), run, files, wrong)

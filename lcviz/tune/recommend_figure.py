@@ -1,4 +1,4 @@
-"""Settings by what they write and what they lose, and their Pareto frontier."""
+"""A chart of settings by what they write and what they lose, with their Pareto frontier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lcviz.text import percent_text, plural
 from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
 
 Value = Callable[[Candidate], float]
-MOST_REWORK = 25.0  # iterations on the axis: what loses more is not drawn
+MOST_REWORK = 25.0  # iterations on the axis; settings that lose more are not drawn
 HEIGHT = 320  # pixels
 _FRONTIER = {
     "mode": "lines+markers",
@@ -36,11 +36,11 @@ MEASURES = {
 def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | None = None) -> Panel:
     """Bytes against distance or rework, and the limit.
 
-    The drawn losses are bounds that 95 of 100 other failures stay below; so are the bytes if the
-    limit is one of size. The limit is compared with these bounds.
+    The losses drawn are bounds that 95 of 100 other failures stay below. If the target is a size,
+    the bytes are such bounds, too. The limit is compared with these bounds.
 
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
-    closer: another setting that is marked.
+    closer: another setting to mark.
     """
     value = _VALUES[measure]
     of_size = tuned.target == "size"
@@ -53,7 +53,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
     figure = base_figure(x, MEASURES[measure], HEIGHT)
     if drawn and math.isfinite(tuned.most) and (of_size or tuned.target == measure):
         figure.add_trace(_limit_line(tuned, drawn, nbytes, value))
-    for name, points, how in (
+    for name, points, style in (
         ("tried", drawn, {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}),
         ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
         ("closer", [c for c in drawn if c is closer], {"mode": "markers", "marker": _CLOSER}),
@@ -68,7 +68,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
                     customdata=[c.setting.text(unit) for c in points],
                     cliponaxis=False,
                     hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
-                    **how,
+                    **style,
                 )
             )
     figure.update_layout(hovermode="closest")
@@ -137,12 +137,12 @@ def _iterations(rework: float | None) -> str:
 
 
 def _frontier(drawn: Sequence[Candidate], nbytes: Value, value: Value) -> list[Candidate]:
-    """By rising bytes, those with less of the measure than all before them."""
-    found: list[Candidate] = []
+    """The candidates, by rising bytes, whose measure is below that of all with fewer bytes."""
+    frontier: list[Candidate] = []
     for c in sorted(drawn, key=lambda c: (nbytes(c), value(c))):
-        if not found or value(c) < value(found[-1]):
-            found.append(c)
-    return found
+        if not frontier or value(c) < value(frontier[-1]):
+            frontier.append(c)
+    return frontier
 
 
 _HIGHEST = {"distance": sys.float_info.max, "rework": MOST_REWORK}

@@ -30,12 +30,12 @@ def record() -> str:
 
 @cache
 def recorded() -> tuple[Candidate, ...]:
-    """What each setting made of the example."""
+    """How each setting did on the example."""
     return tuple(_candidate(values) for values in json.loads(FILE.read_text(encoding="utf-8")))
 
 
 def _candidate(values: Mapping[str, Any]) -> Candidate:
-    setting, means = values["setting"], ("distance", "rework")
-    found = {name: Mean(**values[name]) for name in means if values[name] is not None}
-    coded = Setting(Coding(**setting["coding"]), setting["interval"])
-    return Candidate(**{**values, **found, "setting": coded})
+    names = [name for name in ("distance", "rework") if values[name] is not None]
+    means = {name: Mean(**values[name]) for name in names}
+    setting = Setting(Coding(**values["setting"]["coding"]), values["setting"]["interval"])
+    return Candidate(**{**values, **means, "setting": setting})

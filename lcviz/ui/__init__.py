@@ -1,14 +1,14 @@
 """What the pages share.
 
 Read in this order:
-    session         this visitor's run, and the parts of the server, on the screen
+    session         this visitor's run, and the parts of the server
     navigation      the pages by name
     picture         our own pictures: values that a small JavaScript module draws
     layout          where Live's pictures stand; recording: the example as a file
     set_widgets     widgets that the page sets, although a person can move them
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common
-    polling         parts of a page that run by themselves, again and again
+    polling         parts of a page that run again by themselves
     browser         Back, Forward and the menu of a narrow window
     steering        who may steer a run; share: its links
     race            the race back after a failure, a picture that several pages show

@@ -1,4 +1,4 @@
-"""The panel that each picture is, and the visual style of all."""
+"""`Panel`, a chart with its texts and numbers, and the visual style that all charts share."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Panel:
 
 
 def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
-    """What all figures share: explicit margins, the legend on top, all values at one x.
+    """An empty figure in the common style: explicit margins, legend on top, all values at one x.
 
     x, y: names of the axes. sides: margins in pixels, where they differ: l, r, t, b.
     """
@@ -79,21 +79,22 @@ def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
     """The figure with its texts in a readable colour. theme: "light" or "dark"."""
-    # Plotly checks all of a figure at each of its own updates: here it checks once.
-    drawn = figure.to_dict()
-    layout = drawn["layout"]
-    layout.pop("template", None)  # the default one, which it gets again
-    named = [layout[key] for key in layout if re.fullmatch(r"[xy]axis\d*", key)]
-    named += [layout[key].setdefault("colorbar", {}) for key in layout if "coloraxis" in key]
-    for one in named:
-        title = one.setdefault("title", {})
-        for dyed in (one.setdefault("tickfont", {}), title.setdefault("font", {})):
-            dyed["color"] = INK[theme]
-    for one in layout.get("annotations", ()):
-        one.setdefault("bgcolor", BEHIND[theme])
-    for one in (*layout.get("annotations", ()), layout.setdefault("legend", {})):
-        one.setdefault("font", {})["color"] = INK[theme]
-    return go.Figure(drawn)
+    # Plotly checks the whole figure at each of its own updates: a dict is checked once.
+    fields = figure.to_dict()
+    layout = fields["layout"]
+    layout.pop("template", None)  # the default one, which the new figure gets again
+    axes = [layout[key] for key in layout if re.fullmatch(r"[xy]axis\d*", key)]
+    axes += [layout[key].setdefault("colorbar", {}) for key in layout if "coloraxis" in key]
+    for axis in axes:
+        title = axis.setdefault("title", {})
+        for font in (axis.setdefault("tickfont", {}), title.setdefault("font", {})):
+            font["color"] = INK[theme]
+    annotations = layout.get("annotations", ())
+    for annotation in annotations:
+        annotation.setdefault("bgcolor", BEHIND[theme])
+    for text in (*annotations, layout.setdefault("legend", {})):
+        text.setdefault("font", {})["color"] = INK[theme]
+    return go.Figure(fields)
 
 
 def plotted(value: float, digits: int = 6) -> float | None:

@@ -1,7 +1,7 @@
 """The widgets that choose how deltas are coded. Each is bound to the URL.
 
-A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, tolerance, distance,
-quantizer, coder or scope.
+The name of each parameter in the URL is the widget's key: the page's prefix, and keep, bits,
+budget, tolerance, distance, quantizer, coder or scope.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lcviz.text import CODER_NAMES, kept_name, kept_number
 from .widgets import checked_number, choice
 
 DEFAULT = Coding()
-# The texts on the screen stand in the URL too: shared links have them.
+# The options' texts stand in the URL, so shared links depend on them.
 NUMBERS = {  # the labels of the fields
     "budget": "Budget, % of float32",
     "tolerance": "Tolerance",
@@ -40,16 +40,17 @@ _CODER_HELP = "Changes the size, not the restored weights. " + " ".join(
 def coding_form(
     prefix: str = "",
     default: Coding = DEFAULT,
-    number: Container | None = None,
-    others: Container | None = None,
+    number_place: Container | None = None,
+    coder_place: Container | None = None,
 ) -> Coding | None:
-    """What a visitor chooses; None if a number is wrong.
+    """The coding that a visitor chooses; None if a number is wrong.
 
     Args:
         prefix: of the widgets' keys.
-        default: with bits.
-        number: the container of bits or budget; by default the one that is open now.
-        others: that of the coder and the scope.
+        default: the choice at first; it keeps bits.
+        number_place: the container for the number of bits, the budget, the tolerance or the
+            distance; by default the current one.
+        coder_place: the container for the coder and the scope; by default the current one.
     """
     bits, budget, tolerance, distance, quantizer = None, None, None, None, None
     keep = choice(
@@ -60,9 +61,9 @@ def coding_form(
         persist_state="session",
         help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Distance: at most this share of "
         "a change is left for the next checkpoint; the default of codec.Checkpointer. "
-        "Budget: what fits into so many bytes. Tolerance: no restored value is further off.",
+        "Budget: as much as fits into a size. Tolerance: no restored value is further off.",
     )
-    with number or nullcontext():
+    with number_place or nullcontext():
         if keep == "bits":
             bits = bits_slider(f"{prefix}bits", default.bits)
         elif keep == "tolerance":
@@ -97,8 +98,8 @@ def coding_form(
                 5.0,
                 0.5,
                 key=f"{prefix}budget",
-                text="Of a whole record against the same state in float32. A header alone takes "
-                "about 250 bytes.",
+                text="The size of a whole record, against the same state in float32. A header "
+                "alone takes about 250 bytes.",
                 persist_state="session",
             )
             budget = None if percent is None else percent / 100
@@ -110,7 +111,7 @@ def coding_form(
                 persist_state="session",
                 help="Equal steps come closer at the same size; powers of two are the paper's.",
             )
-    with others or nullcontext():
+    with coder_place or nullcontext():
         coder = choice(
             "Coder",
             CODERS,
@@ -147,8 +148,8 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
     return bits
 
 
-def chosen(coding: Coding) -> dict[str, Any]:
-    """The values of the form's widgets for this choice, by their keys without the prefix."""
+def widget_values(coding: Coding) -> dict[str, Any]:
+    """The values of the form's widgets for this coding, by their keys without the prefix."""
     keep = coding.target
     values: dict[str, Any] = {"keep": keep, "coder": coding.coder, "scope": coding.scope}
     if coding.budget is not None:
@@ -157,7 +158,7 @@ def chosen(coding: Coding) -> dict[str, Any]:
 
 
 def in_url(coding: Coding) -> dict[str, str]:
-    """The same as parameters of the URL."""
+    """The parameters of the URL for this coding, without the prefix."""
     keep, number = coding.target, kept_number(coding)
     coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
     values = {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}

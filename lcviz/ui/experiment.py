@@ -1,7 +1,7 @@
 """How a page asks for an experiment of this server, follows it, and stops it.
 
 A job goes on while somebody looks at it, see `jobs`: while this session follows one, its part of
-the page looks again every second. What this session has stopped may go on for others.
+the page looks again every second. A job that this session has stopped may go on for others.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ Key = tuple[Hashable, int]  # an experiment, and how many parts of it
 
 @dataclass(frozen=True)
 class ControlTexts:
-    """What the controls say.
+    """What the controls of a job say.
 
-    start, icon, help: of the button that asks for it. working: how far it is. done: when it is
-    finished. kept: what is there after a stop. stop_help: of the button that stops it. failed: what
-    failed, before a colon and the reason. wrong: why it cannot be asked for now, if it cannot.
+    start, icon, help: of the button that asks for it. working: its progress. done: the text once it
+    is finished. after_stop: added once it is stopped: what stays. stop_help: of the button that
+    stops it. failed: the text before the reason of a failure. wrong: why nobody can ask for it now;
+    "" if they can.
     """
 
     start: str
@@ -48,14 +49,14 @@ class ControlTexts:
     working: str
     help: str | None = None
     done: str = ""
-    kept: str = ""
+    after_stop: str = ""
     stop_help: str | None = None
     failed: str = "The experiment failed"
     wrong: str = ""
 
 
 @dataclass(frozen=True)
-class Asking(Generic[T]):
+class PageJob(Generic[T]):
     """A job that one part of a page can ask for.
 
     name: of that part, in the keys of its widgets and in the session. experiment, parts, work: as
@@ -73,18 +74,18 @@ class Asking(Generic[T]):
         return self.experiment, self.parts
 
     @property
-    def asked(self) -> Key | None:
-        """What this session has asked for last here."""
-        found: Key | None = st.session_state.get(f"{self.name}-asked")
-        return found
+    def newest_key(self) -> Key | None:
+        """The job that this session has asked for last in this part of the page."""
+        key: Key | None = st.session_state.get(f"{self.name}-asked")
+        return key
 
     @property
-    def elsewhere(self) -> Key | None:
-        """What this session has asked for and is under way, if it is not what is shown."""
-        asked = self.asked
-        if asked is None or asked in (self.key, self._left):
+    def other_active_key(self) -> Key | None:
+        """The newest job, if it is not this one, and is waiting or under way."""
+        newest = self.newest_key
+        if newest is None or newest in (self.key, self._stopped_key):
             return None
-        return asked if session.all_jobs().look(*asked).status in ACTIVE else None
+        return newest if session.all_jobs().look(*newest).status in ACTIVE else None
 
     def follow(self, show: Callable[[View[T], bool], None]) -> None:
         """Call show(view, watching), again every second while this session follows the job."""
@@ -94,28 +95,28 @@ class Asking(Generic[T]):
         polled(pace, self._look, show, watching)
 
     def begin(self) -> None:
-        """Ask for it without a press: unless it is there, under way, failed, or was stopped here.
+        """Ask for the job without a click, unless it is done, active, failed, or stopped here.
 
-        Where the line is full, the button stays.
+        If the line is full, the visitor can still click the button.
         """
         status = session.all_jobs().look(*self.key).status
-        if status in (IDLE, STOPPED) and self._left != self.key:
+        if status in (IDLE, STOPPED) and self._stopped_key != self.key:
             with suppress(CrowdedError):
-                session.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
+                session.all_jobs().ask(self.experiment, self.parts, self.work, self._watcher())
                 st.session_state[f"{self.name}-asked"] = self.key
 
     def look(self, watching: bool) -> View[T]:
         """The job as it is; watching keeps it going."""
-        return session.all_jobs().look(*self.key, self._who() if watching else None)
+        return session.all_jobs().look(*self.key, self._watcher() if watching else None)
 
     def controls(
         self, view: View[T], watching: bool, words: ControlTexts, *, bar: bool = True
     ) -> None:
-        """The button that starts or stops it, how far it is, and how it ended.
+        """The button that starts or stops the job, its progress, and how it ended.
 
-        bar: whether a bar shows how far it is, too.
+        bar: whether a bar shows the progress, too.
         """
-        done, problem, who = len(view.found), None, self._who()
+        done, problem, watcher = len(view.finished_parts), None, self._watcher()
         with st.container(
             horizontal=True,
             vertical_alignment="center",
@@ -130,10 +131,10 @@ class Asking(Generic[T]):
                     type=widgets.main_button(),
                     help=words.stop_help,
                 ):
-                    session.all_jobs().leave(who)
+                    session.all_jobs().leave(watcher)
                     st.session_state[f"{self.name}-left"] = self.key
                     st.rerun()
-                st.markdown(_where(view, words.working), width="content")
+                st.markdown(_progress_text(view, words.working), width="content")
             elif view.status != DONE:
                 if widgets.button(
                     words.start,
@@ -143,7 +144,7 @@ class Asking(Generic[T]):
                     help=words.wrong or words.help,
                     disabled=bool(words.wrong),
                 ):
-                    problem = self._ask(who)
+                    problem = self._ask(watcher)
             elif words.done:
                 st.markdown(words.done, width="content")
         if bar and watching and view.status != WAITING:
@@ -155,7 +156,7 @@ class Asking(Generic[T]):
         elif not watching and view.status in ACTIVE:
             st.info("Somebody else has asked for this one: it goes on for them.")
         elif view.status == STOPPED:
-            st.info(f"{view.message}{words.kept}", icon=":material/stop_circle:")
+            st.info(f"{view.message}{words.after_stop}", icon=":material/stop_circle:")
 
     def _look(self, show: Callable[[View[T], bool], None], watching: bool) -> None:
         view = self.look(watching)
@@ -166,12 +167,13 @@ class Asking(Generic[T]):
     @property
     def watched(self) -> bool:
         """Whether this session follows the job, which others may have asked for."""
-        return session.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
+        active = session.all_jobs().look(*self.key).status in ACTIVE
+        return active and self._stopped_key != self.key
 
-    def _ask(self, who: str) -> str:
-        """Get in line; returns why that is not possible, or runs the page again."""
+    def _ask(self, watcher: str) -> str:
+        """Get in line and run the page again; returns the reason if the line is full."""
         try:
-            session.all_jobs().ask(self.experiment, self.parts, self.work, who)
+            session.all_jobs().ask(self.experiment, self.parts, self.work, watcher)
         except CrowdedError as exc:
             problem = str(exc)
         else:
@@ -181,21 +183,22 @@ class Asking(Generic[T]):
         return problem
 
     @property
-    def _left(self) -> Key | None:
-        """What this session has stopped."""
-        found: Key | None = st.session_state.get(f"{self.name}-left")
-        return found
+    def _stopped_key(self) -> Key | None:
+        """The job that this session has stopped last in this part of the page."""
+        key: Key | None = st.session_state.get(f"{self.name}-left")
+        return key
 
-    def _who(self) -> str:
-        """An id that nobody else has."""
+    def _watcher(self) -> str:
+        """An id of this session, for this part of the page."""
         return str(st.session_state.setdefault(f"{self.name}-who", secrets.token_hex(8)))
 
 
-def _where(view: View[T], working: str) -> str:
-    others = f" Shared with {plural(view.watchers - 1, 'other page')}." if view.watchers > 1 else ""
+def _progress_text(view: View[T], working: str) -> str:
+    more = view.watchers - 1
+    shared = f" Shared with {plural(more, 'other page')}." if more > 0 else ""
     if view.status == WAITING:
         return (
             "Waiting: one experiment runs at a time on this server. In line before this one: "
-            f"{view.ahead}.{others}"
+            f"{view.ahead}.{shared}"
         )
-    return f"{working}{others}"
+    return f"{working}{shared}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 PATH = "glossary"  # of its page
-_MARKED = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]")
+_MARK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]")
 # Groups of: word (other forms, without plurals in -s): pages that show it at work, its meaning.
 _TEXT = """
 # Saving a training
@@ -67,7 +67,7 @@ Huffman code (Huffman): learn, live
 run-length coder (run-length Huffman, run-length): live, inspect
   Beyond the paper: one code word for a run of zeros and the value after it.
 token: live, inspect
-  What the run-length coder gives one code word: zeros and the level that ends them.
+  A run of zeros and the level that ends it; the run-length coder gives it one code word.
 extra bits: live, inspect
   Bits after a code word that say which of several run lengths it is.
 escape: live
@@ -122,8 +122,8 @@ class Term:
 
     name: str
     text: str
-    seen: tuple[str, ...]
-    also: tuple[str, ...]
+    pages: tuple[str, ...]
+    other_forms: tuple[str, ...]
 
 
 def _terms(entries: str) -> tuple[Term, ...]:
@@ -131,10 +131,10 @@ def _terms(entries: str) -> tuple[Term, ...]:
         Term(
             name,
             " ".join(text.split()),
-            tuple(seen.split(", ")),
-            tuple(filter(None, also.split(", "))),
+            tuple(pages.split(", ")),
+            tuple(filter(None, other_forms.split(", "))),
         )
-        for name, also, seen, text in _ENTRY.findall(entries)
+        for name, other_forms, pages, text in _ENTRY.findall(entries)
     )
 
 
@@ -146,11 +146,11 @@ TERMS = {term.name: term for group in GROUPS.values() for term in group}
 _FORMS = {
     form + end: term.name
     for term in TERMS.values()
-    for form in (term.name, *term.also)
+    for form in (term.name, *term.other_forms)
     for end in ("", "s")
     if len(form) > 1 or form == "δ"  # not u, a letter of many formulas
 }
-_KNOWN = re.compile(  # longer forms first: "code word" before "code"
+_FORM = re.compile(  # longer forms first: "code word" before "code"
     rf"\b({'|'.join(re.escape(form) for form in sorted(_FORMS, key=len, reverse=True))})\b", re.I
 )
 _BY_CASE = {form.casefold(): name for form, name in _FORMS.items()}
@@ -161,33 +161,36 @@ def explained(text: str) -> str:
 
     Raises KeyError for a word that the glossary does not have.
     """
-    return _MARKED.sub(lambda found: _link(found[1], TERMS[found[2] or found[1]]), text)
+    return _MARK.sub(lambda match: _link(match[1], TERMS[match[2] or match[1]]), text)
 
 
 def linked(title: str) -> str:
-    """A title for st.markdown in which every known word is a link, the first time it occurs."""
-    seen = set()
+    """A title for st.markdown in which the first occurrence of each glossary word is a link."""
+    names = set()
 
-    def link(found: re.Match[str]) -> str:
-        name = _BY_CASE[found[1].casefold()]
-        if name in seen:
-            return found[1]
-        seen.add(name)
-        return _link(found[1], TERMS[name])
+    def link(match: re.Match[str]) -> str:
+        name = _BY_CASE[match[1].casefold()]
+        if name in names:
+            return match[1]
+        names.add(name)
+        return _link(match[1], TERMS[name])
 
-    return _KNOWN.sub(link, title)
+    return _FORM.sub(link, title)
 
 
-def behind(title: str) -> dict[str, str]:
-    """What a picture shows behind a title that is one known word: its meaning, and where it is."""
+def title_help(title: str) -> dict[str, str]:
+    """Fields that explain a picture's title if it is a glossary word, else {}.
+
+    help: the word's meaning. link: its place in the glossary.
+    """
     name = _BY_CASE.get(title.casefold())
     return {} if name is None else {"help": TERMS[name].text, "link": address(name)}
 
 
-def _link(shown: str, term: Term) -> str:
-    return f'[{shown}]({address(term.name)} "{term.text}")'
+def _link(word: str, term: Term) -> str:
+    return f'[{word}]({address(term.name)} "{term.text}")'
 
 
 def address(name: str) -> str:
-    """Where the glossary explains a word, relative to any page of the dashboard."""
+    """The address of a word in the glossary, relative to any page of the dashboard."""
     return f"{PATH}?term={quote(name)}"

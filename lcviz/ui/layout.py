@@ -9,7 +9,7 @@ STEPS_WIDTH = 330  # pixels
 
 
 def live(*, race: bool = False) -> dict[str, DeltaGenerator]:
-    """Make the places and return them by name. race: with a large one for a race, at the top."""
+    """Make the places and return them by name. race: adds a large one for a race, at the top."""
     top = st.container(horizontal=True, vertical_alignment="center", key="headline")
     places = {
         "headline": top.container(),

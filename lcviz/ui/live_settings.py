@@ -22,7 +22,7 @@ def checkpoint_parameters(setting: Setting) -> dict[str, str]:
 def training_parameters(
     workload: Workload, iterations: int, seed: int = 0, *, moments: bool = False
 ) -> dict[str, str]:
-    """The parameters of Live's URL for this training. moments: whether it saves them."""
+    """The parameters of Live's URL for this training. moments: whether Adam's m and v are saved."""
     saved = {"saved": WHAT[moments]} if moments else {}
     return saved | {
         "model": MODELS[workload.model].title,
@@ -37,9 +37,9 @@ def training_parameters(
 
 
 def own_training(setting: Setting, *, optimizer: bool = False) -> None:
-    """The lines that save with this setting in another training, folded away.
+    """A folded box with the code that saves with this setting in another training.
 
-    optimizer: whether they save its state, too.
+    optimizer: whether the code saves the optimizer's state, too.
     """
     box = widgets.opened("This setting in your own training", "code", "own-training")
     if box is None:

@@ -23,7 +23,7 @@ FIRST = "live"  # where visitors land
 def page(name: str, instead: Callable[[str], None] | None = None) -> StreamlitPage:
     """The page of that name, to link to or to run. Raises KeyError if there is none.
 
-    instead: draws something else as this page, of its name.
+    instead: called with the name to draw something else on this page.
     """
     title, icon = PAGES[name]
 
@@ -39,5 +39,5 @@ def page(name: str, instead: Callable[[str], None] | None = None) -> StreamlitPa
 
 def script(name: str) -> Callable[[], None]:
     """The function that draws a page, imported at the first call."""
-    found: Callable[[], None] = import_module(f"lcviz.{name}.page").page
-    return found
+    draw: Callable[[], None] = import_module(f"lcviz.{name}.page").page
+    return draw

@@ -1,6 +1,6 @@
 """Where a visitor's own files come from: uploads, or a path on this machine.
 
-What was given on one page is there on the others.
+What is opened on one page is open on the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lcviz.server.foreign_files import CHAIN
 from lcviz.server.own_files import (
     ARCHIVE,
     MOST_FILES,
-    Named,
+    NamedFiles,
     OwnFiles,
     chain_file,
     list_files,
@@ -28,53 +28,55 @@ from lcviz.text import nbytes_text, plain, plural
 
 from . import session, widgets
 
-UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
+UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which stops larger ones before they arrive
 MOST_SENTENCES = 5  # about single files
 MOST_MIB = 500  # of one visitor's uploads together
 _TURN = "own-turn"  # in the session: how often something was uploaded
-_UPLOAD = "own-uploaded"  # in the session: what was uploaded, in its place, or why not
-_PATH = "own-path"  # in the session: which page was given a path last, by its key, and the path
-_OPENED = "own-opened"  # in the session: where from, and what was opened or why not
+_UPLOAD = "own-uploaded"  # in the session: an upload's folder and files, or why it was refused
+_PATH = "own-path"  # in the session: the key of the page where a path was given last, and the path
+_OPENED = "own-opened"  # in the session: the source, and the files opened from it or an error
 
 
 def opened_series(path_key: str, least: int) -> tuple[OwnFiles | None, str]:
-    """A series of so many states at least that the visitor has opened, and why it cannot be used,
-    "" if it can; what is wrong with single files is on the page.
+    """The series that the visitor has opened, and why it cannot be used; "" if it can.
 
-    path_key: as for `places`.
+    The page shows what is wrong with single files.
+
+    path_key: as for `places`. least: how many checkpoints it needs.
     """
-    own = opened_files(path_key)
-    if own is None:
+    series = opened_files(path_key)
+    if series is None:
         return None, f"Open {least} or more checkpoints, or a chain."
-    for sentence in (*own.refused, *own.odd)[:MOST_SENTENCES]:
+    for sentence in (*series.refused, *series.odd)[:MOST_SENTENCES]:
         _error(plain(sentence))
-    if left_out := {name for file in own.files for name in file.left_out}:
+    if left_out := {name for file in series.files for name in file.left_out}:
         st.caption(f"Left out, because a chain cannot hold it: {plain(', '.join(left_out))}.")
     try:
-        n = len(own.steps)
-        told = own.describe() if n else "No checkpoint"
+        n = len(series.steps)
+        summary = series.describe() if n else "No checkpoint"
     except codec.ChainError as exc:
         return None, f"{exc}"
     wrong = ""
     if n < least:
-        wrong = f"{told}: too few. Open {least} or more."
-    elif own.odd:
-        wrong = f"{told}: open files whose tensors have the same shapes."
+        wrong = f"{summary}: too few. Open {least} or more."
+    elif series.odd:
+        wrong = f"{summary}: open files whose tensors have the same shapes."
     if wrong:
         widgets.wrong(plain(wrong))
-    return own, wrong
+    return series, wrong
 
 
 def opened_files(path_key: str) -> OwnFiles | None:
-    """What the visitor has opened; None, and why on the page, if there is nothing.
+    """What the visitor has opened; None if it is nothing, or cannot be opened: the page says why.
 
     path_key: as for `places`.
     """
     with st.container(border=True, key="own-where"):
         path = places(path_key)
-        held = upload()
-    if held is not None:
-        return _open(held[1], held[0], held[0])
+        uploaded = upload()
+    if uploaded is not None:
+        folder, named = uploaded
+        return _open(named, folder, folder)
     if path:
         return _open_path(path)
     st.session_state.pop(_OPENED, None)
@@ -82,23 +84,23 @@ def opened_files(path_key: str) -> OwnFiles | None:
 
 
 def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
-    """The fields for an upload and a path; returns the path, which another page may have been
-    given last.
+    """The fields for an upload and a path; returns the path.
 
-    path_key: the page's parameter of the URL for a path. chains: whether to take over only what is
-    a chain. path_words: what the field says, where this page has words of its own: placeholder,
-    help.
+    A newer path from another page is taken over.
+
+    path_key: the page's parameter of the URL for a path. chains: whether to take over only a path
+    of a chain. path_words: the field's placeholder and help, if this page has its own.
     """
-    page, given = _last_path(path_key)
-    if page != path_key and (not chains or not given or is_chain(path_key)):
-        st.session_state[path_key] = given
-        if given:
-            st.query_params[path_key] = given
+    page, last_path = _last_path(path_key)
+    if page != path_key and (not chains or not last_path or is_chain(path_key)):
+        st.session_state[path_key] = last_path
+        if last_path:
+            st.query_params[path_key] = last_path
     grid = st.grid(2, min_column_width=320, key="own-places")
     turn = st.session_state.setdefault(_TURN, 0)
     with grid.cell():
-        # A new widget for every upload, so that the server drops its copy of the one before. It
-        # takes any kind of file: of a wrong one Streamlit would not say what to do.
+        # A new widget for every upload, so that the server drops its copy of the last upload. It
+        # takes any kind of file: Streamlit would refuse a wrong kind without saying what to do.
         st.file_uploader(
             f"A chain of your own, {CHAIN}"
             if chains
@@ -130,27 +132,31 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
     return path.strip()
 
 
-def upload() -> tuple[VisitorFolder, Named] | None:
-    """What was uploaded, with a button that closes it; None, and why if it was refused."""
-    held = st.session_state.get(_UPLOAD)
-    if isinstance(held, str):
-        _error(held)
+def upload() -> tuple[VisitorFolder, NamedFiles] | None:
+    """The folder and files of the upload, with a button that closes it.
+
+    Returns None if there is no upload, or if it was refused: then the page says why.
+    """
+    uploaded = st.session_state.get(_UPLOAD)
+    if isinstance(uploaded, str):
+        _error(uploaded)
         return None
-    if held is not None:
-        names = plain(held[1][0][0]) if len(held[1]) == 1 else plural(len(held[1]), "file")
+    if uploaded is not None:
+        _, named = uploaded
+        names = plain(named[0][0]) if len(named) == 1 else plural(len(named), "file")
         icon = ":material/close:"
         st.button(f"Close the upload: {names}", icon=icon, on_click=_close, key="own-close")
-    return held
+    return uploaded
 
 
 def is_chain(path_key: str) -> bool:
-    """Whether what was given last, on this page or another, looks like one chain or its archive.
+    """Whether the upload or the newest path, on this page or another, looks like a chain.
 
-    Of what this page itself was given, any path does: opening it says what is wrong.
+    Any path that was given on this page counts as one: opening it says what is wrong.
     """
-    held = st.session_state.get(_UPLOAD)
-    if isinstance(held, tuple):
-        return _is_chain(held[1])
+    uploaded = st.session_state.get(_UPLOAD)
+    if isinstance(uploaded, tuple):
+        return _is_chain(uploaded[1])
     page, path = _last_path(path_key)
     if page == path_key or not path:
         return bool(path)
@@ -160,7 +166,7 @@ def is_chain(path_key: str) -> bool:
         return False
 
 
-def _is_chain(named: Named) -> bool:
+def _is_chain(named: NamedFiles) -> bool:
     return len(named) == 1 and (named[0][0].lower().endswith(ARCHIVE) or named[0][1].is_dir())
 
 
@@ -172,14 +178,14 @@ def close(path_key: str) -> None:
 
 
 def _last_path(path_key: str) -> tuple[str, str]:
-    """Which page was given a path last, by its key, and that path; a link gives one, too."""
+    """The key of the page where a path was given last, and that path; a link may give one, too."""
     if path_key in st.query_params and path_key not in st.session_state:
         st.session_state[_PATH] = path_key, st.query_params[path_key].strip()
-    found: tuple[str, str] = st.session_state.get(_PATH, (path_key, ""))
-    return found
+    page_and_path: tuple[str, str] = st.session_state.get(_PATH, (path_key, ""))
+    return page_and_path
 
 
-def _listed(text: str) -> tuple[Path, Named]:
+def _listed(text: str) -> tuple[Path, NamedFiles]:
     """A path, and the files that it stands for. Raises SourceError, also if it must not be read."""
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
@@ -199,44 +205,47 @@ def _open_path(text: str) -> OwnFiles | None:
     stamps = []
     for _, file in named:
         with suppress(OSError, ValueError):  # opening it will say what is wrong
-            about = file.stat()
-            stamps.append((about.st_size, about.st_mtime_ns))
+            status = file.stat()
+            stamps.append((status.st_size, status.st_mtime_ns))
     return _open(named, (text, tuple(named), tuple(stamps)), None)
 
 
-def _open(named: Named, key: object, upload: VisitorFolder | None) -> OwnFiles | None:
-    """Open the files once. key: another one is another series. upload: where uploaded files lie."""
+def _open(named: NamedFiles, key: object, upload: VisitorFolder | None) -> OwnFiles | None:
+    """Open the files, unless they are open; None if that fails: the page says why.
+
+    key: tells one series from another. upload: the folder of uploaded files.
+    """
     bar = st.empty()  # always there: what comes below keeps its place, and its clicks
-    held = st.session_state.get(_OPENED)
-    if held is None or held[0] != key:
+    opened = st.session_state.get(_OPENED)
+    if opened is None or opened[0] != key:
         st.session_state.pop(_OPENED, None)
 
         def tell(done: int, total: int, name: str) -> None:
             bar.progress(done / total, f"Opening {plain(name)}, {done + 1} of {total}")
 
-        place, held = None, None
+        place, opened = None, None
         try:
             place = upload or session.shelf().place()
-            held = (key, open_files(named, place, tell))
+            opened = (key, open_files(named, place, tell))
         except MemoryError:
-            held = (key, "These files do not fit into this machine's memory. Open fewer at once.")
+            opened = (key, "These files do not fit into this machine's memory. Open fewer at once.")
         except (LccError, FullError, OSError) as exc:
-            held = (key, plain(str(exc)))
+            opened = (key, plain(str(exc)))
         finally:
             # A visitor who leaves meanwhile leaves nothing behind but the upload.
-            if held is None and place is not None and upload is None:
+            if opened is None and place is not None and upload is None:
                 place.close()
         bar.empty()
-        st.session_state[_OPENED] = held
-    if isinstance(held[1], str):
-        _error(held[1])
+        st.session_state[_OPENED] = opened
+    files: OwnFiles | str = opened[1]
+    if isinstance(files, str):
+        _error(files)
         return None
-    found: OwnFiles = held[1]
-    return found
+    return files
 
 
 def _path_given(path_key: str) -> None:
-    """Open the path: the upload before it, or why it was refused, makes room."""
+    """Remember the path. It replaces the upload, or the reason why that was refused."""
     path = st.session_state[path_key].strip()
     st.session_state[_PATH] = path_key, path
     if path:
@@ -244,15 +253,15 @@ def _path_given(path_key: str) -> None:
 
 
 def _received(turn: int) -> None:
-    """Put what was uploaded into a place of its own."""
-    given: list[Any] = st.session_state.get(f"own_upload_{turn}") or []
-    # In a fragment, a browser tells of the widget before once more: its files were taken.
-    if not given or turn != st.session_state[_TURN]:
+    """Put the uploaded files into a folder of their own."""
+    files: list[Any] = st.session_state.get(f"own_upload_{turn}") or []
+    # In a fragment, a browser reports the previous widget once more: its files are here already.
+    if not files or turn != st.session_state[_TURN]:
         return
     _close()
     st.session_state[_TURN] = turn + 1
-    total = sum(file.size for file in given)
-    if total > MOST_MIB * 2**20 or any(file.size > UPLOAD_MIB * 2**20 for file in given):
+    total = sum(file.size for file in files)
+    if total > MOST_MIB * 2**20 or any(file.size > UPLOAD_MIB * 2**20 for file in files):
         st.session_state[_UPLOAD] = (
             f"These files have {nbytes_text(total)}; up to {nbytes_text(MOST_MIB * 2**20)} can be "
             f"uploaded together, {nbytes_text(UPLOAD_MIB * 2**20)} each. Give their path on this "
@@ -260,23 +269,23 @@ def _received(turn: int) -> None:
         )
         return
     try:
-        st.session_state[_UPLOAD] = _write(given)
+        st.session_state[_UPLOAD] = _write(files)
     except SourceError as exc:
-        st.session_state[_UPLOAD] = plain(f"{given[0].name}: {exc}")
+        st.session_state[_UPLOAD] = plain(f"{files[0].name}: {exc}")
     except OSError as exc:
         st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {exc}"
 
 
-def _write(given: list[Any]) -> tuple[VisitorFolder, Named]:
-    """The files in a new place, under our own names; of a zip with a chain in it, the chain.
+def _write(files: list[Any]) -> tuple[VisitorFolder, NamedFiles]:
+    """Write the files into a new folder, under our own names; of a zip with a chain, the chain.
 
     Raises SourceError, FullError, OSError.
     """
     place = session.shelf().place()
     try:
-        place.take(sum(file.size for file in given))
+        place.take(sum(file.size for file in files))
         named = []
-        for i, file in enumerate(given):
+        for i, file in enumerate(files):
             path = place.path / f"upload{i}{Path(file.name).suffix[:20]}"
             path.write_bytes(file.getbuffer())
             if file.name.lower().endswith(ARCHIVE):

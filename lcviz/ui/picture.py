@@ -1,7 +1,7 @@
 """Pictures of our own: small JavaScript modules that are drawn in place, from plain values.
 
-A module `pictures/NAME.js` draws what `Picture.data` says; `pictures/common.js` and `pictures.css`
-come with every one. They need no server: the same files draw the pages that are exported.
+A module `pictures/NAME.js` draws what `Picture.data` says. All modules share `pictures/common.js`
+and `pictures.css`. They need no server: the same files draw the pages that are exported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from .glossary import behind
+from .glossary import title_help
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,12 +27,12 @@ Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the pic
 
 
 def quantity(name: str, value: float, text: str) -> str:
-    """A number in a text of a picture, which says what it is: pages can collect it by its name.
+    """A number in a text of a picture, marked with a name by which pages can collect it.
 
     Args:
         name: What it is, such as checkpoint-bytes.
         value: The number itself, not rounded.
-        text: As it is shown.
+        text: How it is shown.
     """
     return f"{{{{{name}={value!r}|{text}}}}}"
 
@@ -41,9 +41,10 @@ def quantity(name: str, value: float, text: str) -> str:
 class Picture:
     """What a module draws, as values that can be written as JSON.
 
-    name: of the module. title, about: what is shown, in two words and in a few more. text: what it
-    shows now, in a sentence, for everybody. values: the rest of its data. numbers: its table, or a
-    function that makes it when it is shown. number: its place on the page, if it has one.
+    name: of the module. title, about: what the picture is about, in two words and in a few more.
+    text: what it shows now, in a sentence, also for those who do not see it. values: the rest of
+    its data. numbers: its table, or a function that makes the table when it is shown. number: its
+    place on the page, if it has one.
     """
 
     name: str
@@ -57,17 +58,17 @@ class Picture:
     @property
     def data(self) -> dict[str, Any]:
         """Everything that the module gets."""
-        own = {"picture": self.name, "title": self.title, "about": self.about, "text": self.text}
-        return own | {"number": self.number} | self.values
+        texts = {"picture": self.name, "title": self.title, "about": self.about, "text": self.text}
+        return texts | {"number": self.number} | self.values
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Its numbers."""
+        """The numbers as a table."""
         return self.numbers() if callable(self.numbers) else self.numbers
 
 
 def show(picture: Picture, key: str, events: Events | None = None) -> None:
-    """Draw it; its table follows if tables are switched on. key: of its place on the page."""
+    """Draw a picture, and its table if tables are switched on. key: of its place on the page."""
     mount(picture.data, key, events)
     if tables_shown():
         from . import widgets  # heavier than all the rest of this module
@@ -76,9 +77,9 @@ def show(picture: Picture, key: str, events: Events | None = None) -> None:
 
 
 def tables_shown() -> bool:
-    """Whether the numbers under every picture are wanted.
+    """Whether tables of numbers are switched on.
 
-    The switch comes at the end of the page, which learns from this call that it has use for one.
+    The switch comes at the end of the page. It is drawn there only if this function was called.
     """
     st.session_state[HAS_TABLES] = True
     return bool(st.session_state.get("tables", st.query_params.get("tables") == "true"))
@@ -87,12 +88,12 @@ def tables_shown() -> bool:
 def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:
     """Draw the data of a picture."""
     place = picture_key(key)
-    called = {
+    callbacks = {
         f"on_{name}_change": partial(_call, place, name, handle)
         for name, handle in (events or {}).items()
     }
-    explained = {**data, **behind(data.get("title", ""))}
-    _component(data["picture"])(key=place, data=[explained], **called)
+    explained = {**data, **title_help(data.get("title", ""))}
+    _component(data["picture"])(key=place, data=[explained], **callbacks)
 
 
 def picture_key(key: str) -> str:
@@ -101,13 +102,13 @@ def picture_key(key: str) -> str:
 
 
 def script(name: str) -> str:
-    """The JavaScript of a module, with what all modules share and its parts in a folder NAME."""
+    """The JavaScript of a module: what all modules share, its parts in a folder NAME, itself."""
     parts = [FOLDER / "common.js", *sorted((FOLDER / name).glob("*.js")), FOLDER / f"{name}.js"]
     return "".join(path.read_text() for path in parts)
 
 
 def drawing(name: str) -> str:
-    """The script of a module as a function draw(component), where nothing can be exported."""
+    """The script of a module with a function draw(component) in place of its default export."""
     return script(name).replace("export default function", "function draw", 1)
 
 
@@ -125,7 +126,7 @@ def _component(name: str) -> Callable[..., Any]:
 
 
 def _call(place: str, name: str, handle: Callable[[Any], None]) -> None:
-    """Hand on what a picture has sent; a change of another event leaves it empty."""
+    """Hand on what a picture has sent. Nothing was sent if another event has changed."""
     value = st.session_state[place].get(name)
     if value is not None:
         handle(value)

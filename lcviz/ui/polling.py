@@ -1,4 +1,4 @@
-"""Parts of a page that run by themselves, again and again."""
+"""Parts of a page that run again by themselves."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import streamlit as st
 
 
-def polled(every: float | None, part: Callable[..., None], *args: Any) -> None:
-    """Run a part of the page with these arguments, then every so many seconds by itself.
+def polled(seconds: float | None, part: Callable[..., None], *args: Any) -> None:
+    """Run a part of the page with these arguments, and again each time these seconds are over.
 
-    It has a container of its own. Streamlit drops what a part has drawn and not yet sent when the
-    part runs again. Without the container, what stands below would then arrive first, find a gap
-    above itself, and fail in the browser: "Bad delta path index".
+    seconds: None runs the part only once. The part has a container of its own. Streamlit drops what
+    a part has drawn and not yet sent when the part runs again. Without the container, what stands
+    below would then arrive first, find a gap above itself, and fail in the browser: "Bad delta path
+    index".
     """
     with st.container():
-        st.fragment(part, run_every=every)(*args)
+        st.fragment(part, run_every=seconds)(*args)

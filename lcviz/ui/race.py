@@ -1,4 +1,4 @@
-"""The race back after a crash: the loss of each method until it is what it was before."""
+"""The race back after a crash: the loss of each method until it is as low as before the crash."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Points = list[tuple[float, float]]  # iterations after the crash, loss
 class Ways:
     """The lines of one race.
 
-    smooth: smoothed losses, which rework is counted with; else as measured. lines, ends: by method,
-    see `way_back`. calm: the training that did not crash, as far as it is drawn. before: up to the
-    crash, which is at 0; empty if that is not known. cap: after how many iterations a method is
-    given up.
+    smooth: whether losses are smoothed, as rework is counted; else they are as measured. lines,
+    ends: by method, see `way_back`. calm: the training that did not crash, as far as it is drawn.
+    before: the losses up to the crash, which is at 0; empty if they are not known. cap: the
+    iterations after which a method is given up.
     """
 
     smooth: bool
@@ -77,7 +77,7 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
 
 
 def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
-    """The line of one method up to where its loss is back, and when that is; None if never."""
+    """The line of one method until its loss is back, and after how many iterations; None: never."""
     values = o.on_trend if smooth else o.race.restored
     rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
     whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
@@ -102,7 +102,7 @@ def race_picture(
     Args:
         outcomes: of one seed so far, at least one; the last may be under way.
         at: the iteration of the crash.
-        text: what came of it, in words; "" for when each method is back.
+        text: the sentence below the picture; "" for `race_sentence`.
         about: more words beside the title.
         smooth: see `Ways`.
         over: whether no method is under way; then the race is played.
@@ -153,7 +153,7 @@ def _line(name: str, colour: str, dash: str, points: Points) -> dict[str, Any]:
 
 
 def race_sentence(ways: Ways) -> str:
-    """When each method is back."""
+    """A sentence about when each method is back."""
     back = {name: end for name, end in ways.ends.items() if end is not None}
     parts = [
         f"{name} {f'after {amount_text(end)}' if end else 'at once'}"
@@ -173,9 +173,9 @@ def race_table(ways: Ways) -> pd.DataFrame:
     """Losses at whole iterations; empty where a line has ended."""
     columns = {BEFORE: ways.before, CALM: ways.calm, **ways.lines}
     whole = {name: {x: y for x, y in points if x == int(x)} for name, points in columns.items()}
-    rows = sorted({x for own in whole.values() for x in own})
+    rows = sorted({x for losses in whole.values() for x in losses})
     sign = "+.0f" if rows[0] < 0 else ".0f"
     table: dict[str, list[object]] = {"iteration": [format(x, sign) if x else "0" for x in rows]}
-    for name, own in whole.items():
-        table[name] = [loss_text(own[x], 5) if x in own else "" for x in rows]
+    for name, losses in whole.items():
+        table[name] = [loss_text(losses[x], 5) if x in losses else "" for x in rows]
     return pd.DataFrame(table).drop(columns=[] if ways.before else [BEFORE])

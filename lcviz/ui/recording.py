@@ -18,14 +18,14 @@ from . import layout, picture
 FILE = Path(__file__).parent / "recording.json"
 COMMAND = "python -m lcviz.record"
 WITH_FIGURES = ("tune", "recover", "inspect")  # pages that open with Plotly
-# Plotly asks pandas what a value is as soon as anybody has begun to import it: it fails half-way.
+# Plotly uses pandas as soon as its import has begun, and fails while that is under way.
 DRAWING = threading.Lock()
-QUESTION = "What can you throw away and still restart after a crash?"  # that Live begins with
-TOLD = "recording-told"  # in the session: what Learn's pictures have told so far
+QUESTION = "What can you throw away and still restart after a crash?"  # the first line of Live
+TOLD = "recording-told"  # in the session: what a reader has done in Learn's pictures
 
 
 def show_live() -> None:
-    """The whole page, while nothing can be pressed yet."""
+    """Draw Live from the recording, while nothing can be clicked yet."""
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         st.button("Start live training", icon=":material/play_arrow:", disabled=True, key="wait")
         label("You can touch the pictures once the server is ready.", QUESTION)
@@ -33,7 +33,7 @@ def show_live() -> None:
 
 
 def show_figures(name: str) -> None:
-    """What a page that opens with Plotly figures will show, while nothing can be pressed yet."""
+    """Draw a page that opens with Plotly figures, while nothing can be clicked yet."""
     with st.container(key="answer"):
         st.title(_read()["pages"][name]["title"], anchor=False)
     label("The server is starting.")
@@ -41,12 +41,15 @@ def show_figures(name: str) -> None:
 
 
 def figures(name: str) -> None:
-    """Draw a page's pictures and Plotly figures in two columns; an odd first one is as wide."""
-    found = _read()["pages"][name]
+    """Draw a page's pictures and Plotly figures in two columns.
+
+    The first one takes both columns if their number is odd.
+    """
+    panels = _read()["pages"][name]["panels"]
     ink, theme = _read()["ink"], st.context.theme.type or "light"
-    odd = len(found["panels"]) % 2
+    odd = len(panels) % 2
     grid = st.grid(2, min_column_width=420, border=True, key="recorded")
-    for i, panel in enumerate(found["panels"]):
+    for i, panel in enumerate(panels):
         with grid.cell(column_span=2 if odd and i == 0 else 1):
             if "picture" in panel:
                 picture.mount({**panel, "recorded": True}, f"recorded-{i}")
@@ -58,22 +61,22 @@ def figures(name: str) -> None:
 
 
 def show_learn() -> None:
-    """Learn's pictures of ten numbers: the page keeps them, and what was done in them."""
+    """Draw Learn's pictures of ten numbers; the page itself goes on where the reader is in them."""
 
-    def told(what: Any) -> None:
-        st.session_state[TOLD] = what
+    def remember(state: Any) -> None:
+        st.session_state[TOLD] = state
 
     with st.container(key="learn"):
-        picture.mount(_read()["learn"], "learn", {"told": told})
+        picture.mount(_read()["learn"], "learn", {"told": remember})
 
 
-def learn_told() -> Any | None:
-    """What a reader has done in Learn's recorded pictures, once."""
+def take_learn_state() -> Any | None:
+    """What a reader has done in Learn's recorded pictures; None if nothing, or taken already."""
     return st.session_state.pop(TOLD, None)
 
 
 def label(more: str, question: str = "") -> None:
-    """Say that it is a recording. more: a sentence after it. question: stands above it."""
+    """Say that the page shows a recording. more: the next sentence. question: a line above."""
     text = f"A recording: {_read()['title']}. {more}"
     if question:
         text = f"**{question}**  \n:small[{text}]"
@@ -81,7 +84,7 @@ def label(more: str, question: str = "") -> None:
 
 
 def pictures() -> None:
-    """Draw Live's pictures; nothing in them can be used until those of a run replace them."""
+    """Draw Live's pictures. Nobody can use them until a run's pictures replace them."""
     places = layout.live()
     for name, data in _read()["pictures"].items():
         with places[name]:
@@ -90,5 +93,5 @@ def pictures() -> None:
 
 @cache
 def _read() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return found
+    recording: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return recording

@@ -1,4 +1,4 @@
-"""What this visitor sees: the run that the pages show, kept in the URL, and this server's parts.
+"""This visitor's session: the run that its pages show, kept in the URL, and the server's parts.
 
 The run's id is in the URL, so a reload or a second tab finds the same run, and two people with
 different links do not meet. Who may steer it: see `steering`.
@@ -33,14 +33,14 @@ from .steering import Steering
 POLL_SECONDS = 1.0
 LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
 LATER_POLL_SECONDS, MOST_POLL_SECONDS = 2.0, 4.0
-# A look takes time from a training on the same machine: what the server works on the pictures, and
-# about as much until the browser has drawn them.
-LOOK_SHARE = 1 / 40  # of the time, for the server's part
-LOOKS = 5  # that are timed; then the pace of a run stays as it is
+# A look takes time from a training on the same machine: the server renders the pictures, and a
+# browser takes about as long to draw them.
+LOOK_SHARE = 1 / 40  # the share of the time that rendering may take
+LOOKS = 5  # how many looks at a run are timed; then its pace stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 _RUN, WEIGHT = "run", "weight"  # in the URL of every page
-_looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first ones
+_looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first LOOKS
 
 
 @st.cache_resource(show_spinner=False)
@@ -59,13 +59,13 @@ def all_jobs() -> Jobs[Any]:
 
 @st.cache_resource(show_spinner=False)
 def all_replays() -> Replays:
-    """What visitors of this server try on whole runs."""
+    """This server's replays: whole runs saved once more, as visitors try other settings."""
     return Replays()
 
 
 @st.cache_resource(show_spinner=False)
 def all_measurements() -> Jobs[RemovedBuckets]:
-    """What visitors of this server measure of single steps, beside `all_jobs`."""
+    """The line of measurements of single steps, apart from `all_jobs`."""
     return Jobs()
 
 
@@ -86,11 +86,11 @@ def current_run() -> Run | None:
     None while a new server still trains its example, see `await_example`. None with an error on the
     page if it cannot train it.
     """
-    own = steered()
-    if (begun := own.just_begun()) is not None:
+    steerable = steered()
+    if (begun := steerable.just_begun()) is not None:
         remember(_RUN, begun.id)
-        own.begun = None
-    run_id = own.newest(remembered(_RUN))
+        steerable.begun = None
+    run_id = steerable.newest(remembered(_RUN))
     run = all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
         st.warning(
@@ -174,7 +174,7 @@ def remembered(name: str) -> str | None:
 
 
 def remember(name: str, value: str | None) -> None:
-    """Store it in this session and its URL; None removes it from both."""
+    """Store a setting in this session and its URL; None removes it from both."""
     st.session_state[f"remembered-{name}"] = value
     if value is None:
         st.query_params.pop(name, None)
@@ -203,12 +203,12 @@ def poll_interval(run: Run) -> float | None:
     looks = _looks.get(run, [])
     if len(looks) < LOOKS:
         return LATER_POLL_SECONDS
-    wanted = math.ceil(2 * statistics.median(looks) / LOOK_SHARE) / 2
-    return min(max(wanted, LATER_POLL_SECONDS), MOST_POLL_SECONDS)
+    seconds = math.ceil(2 * statistics.median(looks) / LOOK_SHARE) / 2
+    return min(max(seconds, LATER_POLL_SECONDS), MOST_POLL_SECONDS)
 
 
 def time_look(run: Run, seconds: float) -> None:
-    """Say how long somebody's look at a run has taken: slow ones are made less often.
+    """Record how many seconds a look at a run has taken: slow looks become less frequent.
 
     Only the first LOOKS count: each change of pace runs the whole page again.
     """

@@ -1,8 +1,8 @@
 """Widgets that the page sets, although a person can move them.
 
-While the page sets a widget, a report of the browser may be under way that has its old value, for
-instance from a part that polls: it would undo what was set. So a number that nobody sees is set
-with it. A report with an older number has not seen the new values, which are set again.
+While the page sets a widget, the browser may be sending a report with the widget's old value, for
+instance from a part that polls. This report would undo the new value. So the page sets a hidden
+number together with the values. If a report brings an older number, the values are set again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 _SET = "widgets-set"  # in the session: the number, and the values set with it
-_SEEN = "widgets-seen"  # the key of the widget that brings the number back
+_SEEN = "widgets-seen"  # the key of the hidden widget that brings the number back
 
 
 def set_widgets(values: Mapping[str, Any]) -> None:
@@ -24,9 +24,9 @@ def set_widgets(values: Mapping[str, Any]) -> None:
 
 
 def set_again() -> None:
-    """Call it before these widgets are drawn: what the browser has not seen is set again."""
+    """Set values again that the browser has not seen; call this before the widgets are drawn."""
     number, values = st.session_state.get(_SET, (0, {}))
-    if st.session_state.get(_SEEN, number) != number:  # it is missing after another page
+    if st.session_state.get(_SEEN, number) != number:  # the number is missing after another page
         st.session_state.update(values)
     st.session_state[_SEEN] = number
     with st.container(key="unshown"):

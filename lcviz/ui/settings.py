@@ -55,8 +55,8 @@ _IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 class Form:
     """What the sidebar says.
 
-    settings: for the next run; None if a field is wrong. coding: the same of its fields alone.
-    wrong: the labels of wrong fields.
+    settings: for the next run; None if a field is wrong. coding: None if one of its own fields is
+    wrong. wrong: the labels of wrong fields.
     """
 
     settings: RunSettings | None
@@ -65,7 +65,7 @@ class Form:
 
     @property
     def correct_first(self) -> str:
-        """What to do before a run can begin; "" if that is nothing."""
+        """What to correct before a run can begin; "" if all fields are right."""
         return f"Fix in the sidebar: {enumerated(self.wrong)}." if self.wrong else ""
 
 
@@ -168,9 +168,9 @@ def chosen_speed() -> float | None:
 def speed_slider(run: Run, steering: Steering) -> None:
     """How fast the run trains: the slider shows the run's own speed, and sets it."""
     now = next((name for name, rate in SPEEDS.items() if rate == run.speed), "full")
-    shown = st.session_state.get("speed")
-    if shown == steering.speed and shown != now:  # not moved here: another tab set the speed
-        # Never set what is shown already: the browser would take it back over a newer press.
+    on_slider = st.session_state.get("speed")
+    if on_slider == steering.speed and on_slider != now:  # another tab set the speed
+        # Only set another value: the browser would prefer even the same one to a newer click.
         st.session_state["speed"] = now
     chosen = st.select_slider(
         "Speed",
@@ -187,23 +187,25 @@ def speed_slider(run: Run, steering: Steering) -> None:
 
 
 def other_training(settings: RunSettings, other: RunSettings) -> list[str]:
-    """What differs and cannot be tried on a step that is there, in words.
+    """Names of the settings that differ and need another training.
 
-    With another model nearly everything differs: then the model alone.
+    With another model nearly everything differs: then the model is the only one.
     """
-    differ = [w for name, w in _WORDS.items() if getattr(settings, name) != getattr(other, name)]
-    return differ[:1] if settings.model != other.model else differ
+    names = [
+        name for field, name in _WORDS.items() if getattr(settings, field) != getattr(other, field)
+    ]
+    return names[:1] if settings.model != other.model else names
 
 
 def describe(settings: RunSettings) -> str:
     """The settings of a run in one line."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
-    every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
+    interval = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
     whole = " with the optimizer's state" if settings.optimizer_state else ""
     return (
         f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
         f"{settings.batch_size}, seed {settings.seed} · {settings.coding.describe()}, "
-        f"a checkpoint every {every}{whole}"
+        f"a checkpoint every {interval}{whole}"
     )
 
 
@@ -223,7 +225,7 @@ def _model() -> ModelCard:
 
 
 def _data(card: ModelCard) -> tuple[str, str | None]:
-    """The data, and the folder with their files: "" for none, None if it is wrong."""
+    """The data, and the folder with their files: "" if none is named, None if it is wrong."""
     data = st.selectbox(
         "Data",
         list(card.data),

@@ -1,4 +1,4 @@
-"""The links of a run: one to look at it, and one to steer it."""
+"""The two links of a run: one to look at it, and one to steer it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .steering import KEY
 
 
 def popover(run: Run) -> None:
-    """A button that opens them; who may not steer has the first one alone."""
+    """The button that opens the links. Visitors who may not steer get only the first one."""
     with st.popover("Share", icon=":material/share:", key="share"):
         st.markdown("**Look**: who has this link sees the run, and cannot change it.")
         st.code(look_link(run), language=None, wrap_lines=True)
@@ -26,9 +26,9 @@ def popover(run: Run) -> None:
 
 
 def look_link(run: Run) -> str:
-    """The address of this page as it is, which shows the run: it does not let others steer.
+    """The address of this page with the run, without the key that lets others steer it.
 
-    Of a run that rests it names the step, so it shows the same after the run has gone on.
+    If the run rests, the address names the step, so it shows the same after the run has gone on.
     """
     snapshot = run.snapshot()
     step = {} if snapshot.status == PLAYING else {"step": str(snapshot.newest.step)}
@@ -36,7 +36,7 @@ def look_link(run: Run) -> str:
 
 
 def steer_link(run: Run) -> str:
-    """The same with its key, and its settings in the form: for a Reset."""
+    """The address of this page with the run and its key. The form has its settings, for a Reset."""
     s = run.settings
     form = training_parameters(s.workload, s.stop_after, s.seed, moments=s.optimizer_state)
     form |= checkpoint_parameters(Setting(s.coding, s.interval))

@@ -1,4 +1,4 @@
-"""A setting as the lines that save with it in any training loop."""
+"""A setting as Python code that saves with it in any training loop."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from lcviz.lab.tuner.candidates import Setting
 def in_a_loop(setting: Setting, *, optimizer: bool = False) -> str:
     """Python for a loop over `step` with a `model`: open, save, close, and load the weights.
 
-    It names every setting: the codec's defaults may change. optimizer: whether the loop has an
-    `optimizer` whose state is saved and loaded, too.
+    The code names all settings, since the codec's defaults may change. optimizer: whether the loop
+    has an `optimizer` whose state is saved and loaded, too.
     """
-    of, settings = setting.coding, setting.coding.header()
-    settings = {k: v for k, v in settings.items() if v is not None or (k == "bits" and of.by_bits)}
-    coding = ", ".join(f"{name}={value!r}" for name, value in settings.items()).replace("'", '"')
+    arguments = ", ".join(
+        f"{name}={value!r}"
+        for name, value in setting.coding.header().items()
+        if value is not None or (name == "bits" and setting.coding.by_bits)
+    ).replace("'", '"')
     state = '{"model": model.state_dict()}'
     load = 'model.load_state_dict(codec.restore("run.lcc")["model"])'
     if optimizer:
@@ -27,7 +29,7 @@ optimizer.load_state_dict(state["optimizer"])"""
     return f"""import codec
 
 checkpoints = codec.Checkpointer(
-    "run.lcc", {coding},
+    "run.lcc", {arguments},
     resume=True,
 )
 

@@ -1,8 +1,8 @@
 """Who may steer a run: whoever holds its key, in this session or in this browser.
 
-The run's id in the URL lets others look. The key is never there, so an address that is copied is a
-link to look. It stays in the session and in a cookie, which brings it back after a reload and into
-other tabs; a second, private link hands it on.
+The run's id in the URL lets others look. The key is never there, so a copied address only lets
+others look. The key stays in the session and in a cookie, which brings it back after a reload and
+into other tabs; a second, private link hands it on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ KEY = "steer"  # in a private link, until it is opened
 COOKIE = "lcviz-steer"
 MOST_KEYS = 12  # in the cookie: a server holds no more runs
 _IN_SESSION = "steering"
-# A cookie goes to every server of this host; one that knows no run of that key does nothing.
+# The cookie goes to every server of this host; a server that has no run of a key ignores the key.
 _KEEP = f"""export default function ({{ data }}) {{
-  const held = document.cookie.split("; ").find((c) => c.startsWith("{COOKIE}="));
-  const old = held ? held.slice({len(COOKIE) + 1}).split(".") : [];
+  const cookie = document.cookie.split("; ").find((c) => c.startsWith("{COOKIE}="));
+  const old = cookie ? cookie.slice({len(COOKIE) + 1}).split(".") : [];
   const keys = [...new Set([...data.keys, ...old])].slice(0, {MOST_KEYS});
   const how = "path=/; max-age=604800; SameSite=Strict";
   const secure = location.protocol === "https:" ? "; Secure" : "";
@@ -35,11 +35,11 @@ _KEEP = f"""export default function ({{ data }}) {{
 class Steering:
     """The runs that one session may steer, and the one it has just begun.
 
-    A plain object: a callback that touches the session ends there if another rerun waits.
+    A plain object, since a callback that touches the session ends there if another rerun waits.
 
-    keys: of runs, the newest first. begun: a run that the page does not show yet. speed: what the
-    slider of the speed showed last. turn: held by what begins or steers a run; a click or a page
-    that comes meanwhile waits for it, and sees what came of it.
+    keys: of runs, the newest first. begun: a run that the page does not show yet. speed: the last
+    text of the speed slider. turn: a lock for beginning or steering a run; another click or page
+    waits for it meanwhile, and then sees the outcome.
     """
 
     def __init__(self, runs: Runs, keys: Sequence[str]) -> None:
@@ -47,13 +47,13 @@ class Steering:
         self.begun: Run | None = None
         self.speed: str | None = None
         self.turn = threading.RLock()
-        self._reset: dict[str, str] = {}  # id of a run -> of the one begun instead
+        self._successors: dict[str, str] = {}  # id of a run that was reset -> id of the next one
 
     def begin(self, run: Run, instead_of: Run | None = None) -> None:
         """Take a run that this session has made, maybe by a reset of another."""
         self.keys.insert(0, self._runs.key(run))
         if instead_of is not None:
-            self._reset[instead_of.id] = run.id
+            self._successors[instead_of.id] = run.id
         self.begun = run
 
     def just_begun(self) -> Run | None:
@@ -62,12 +62,12 @@ class Steering:
             return self.begun
 
     def newest(self, run_id: str | None) -> str | None:
-        """The id of the run that stands where this one stood.
+        """The id of this run, or after resets that of its newest successor.
 
         A click can arrive before the browser has drawn a reset: it still names the old run.
         """
-        while run_id in self._reset:
-            run_id = self._reset[run_id]
+        while run_id in self._successors:
+            run_id = self._successors[run_id]
         return run_id
 
     def take(self, key: str, run: Run) -> None:
@@ -80,18 +80,18 @@ class Steering:
         return self._runs.opened_by(run, self.keys)
 
     def of(self, run: Run) -> Run:
-        """The run, or its `newest`, to steer it. Raises RunError unless this session may."""
+        """The run, or its newest successor, to steer. Raises RunError unless this session may."""
         with self.turn:
             return self._runs.steered(self._runs.get(self.newest(run.id)) or run, self.keys)
 
 
 def of_session(runs: Runs) -> Steering:
-    """What this session may steer."""
+    """The runs that this session may steer."""
     if _IN_SESSION not in st.session_state:
-        held = st.context.cookies.get(COOKIE, "")
-        st.session_state[_IN_SESSION] = Steering(runs, [k for k in held.split(".") if k])
-    found: Steering = st.session_state[_IN_SESSION]
-    return found
+        cookie = st.context.cookies.get(COOKIE, "")
+        st.session_state[_IN_SESSION] = Steering(runs, [k for k in cookie.split(".") if k])
+    steering: Steering = st.session_state[_IN_SESSION]
+    return steering
 
 
 def take_key(steering: Steering, run: Run) -> None:
@@ -102,7 +102,7 @@ def take_key(steering: Steering, run: Run) -> None:
 
 
 def keep_in_browser(steering: Steering) -> None:
-    """Draw nothing; the browser keeps the keys, for reloads and other tabs."""
+    """Let the browser keep the keys, for reloads and other tabs; nothing is drawn."""
     _keeper()(key="steering-cookie", data={"keys": steering.keys[:MOST_KEYS]})
 
 

@@ -59,11 +59,13 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
 def opened(
     label: str, icon: str, key: str, names: tuple[str, ...] = (), expanded: bool = False
 ) -> DeltaGenerator | None:
-    """A box that is folded away, once somebody opens it; until then its content costs nothing.
+    """A box that can be folded; None while its content need not be drawn.
 
-    names: those of its widgets in the URL, or how they begin. Where there are any, the content is
-    drawn from the first opening on, also while the box is folded: its widgets keep their values. It
-    is drawn at once if the URL names one of them. expanded: whether the box begins open.
+    The content is drawn while the box is open. With `names`, it is drawn from the first opening on,
+    also while the box is folded, so that its widgets keep their values; and from the beginning if
+    the URL has one of these widgets.
+
+    names: how the names of its widgets in the URL begin. expanded: whether the box begins open.
     """
     box = st.expander(
         label, expanded=expanded, icon=f":material/{icon}:", key=key, on_change="rerun"
@@ -77,10 +79,10 @@ def opened(
 Card = tuple[str, str, str | None, str]  # label, figure, note below, help
 
 
-def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
-    """Figures side by side. across: so many at most; min_width: of one, in pixels."""
+def cards(entries: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
+    """Figures side by side. across: the most in a row. min_width: of a card, in pixels."""
     grid = st.grid(across, min_column_width=min_width, key=key)
-    for label, value, note, text in every:
+    for label, value, note, text in entries:
         with grid.cell():
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
 
@@ -90,19 +92,19 @@ def button(
 ) -> bool:
     """A button that counts each click once, whatever interrupts the run that the click began.
 
-    about: what it changes, as it is now; a click that was meant for something else does not count.
-    how: as for st.button. Act on the click before you touch the session: where another run waits,
-    that ends this one.
+    about: what the button changes, as it is now; a click on another value of it does not count.
+    how: as for st.button. Act on the click before you touch the session: touching it ends this run
+    if another one waits.
     """
     place = f"{key}-clicks"
     clicks: list[object] = st.session_state.setdefault(place, [])
-    # A callback comes before the page. This one does not touch the session either.
+    # A callback runs before the page. This one does not touch the session either.
     st.button(label, key=key, disabled=disabled, on_click=clicks.append, args=(about,), **how)
-    seen = len(clicks)
-    # If the click began another run, in another thread, this one ends here and leaves it to that.
+    n = len(clicks)
+    # If the click began another run, in another thread, this run ends here: the other one acts.
     clicks = st.session_state[place]
-    clicked = about in clicks[:seen] and not disabled
-    del clicks[:seen]
+    clicked = about in clicks[:n] and not disabled
+    del clicks[:n]
     return clicked
 
 
@@ -125,18 +127,20 @@ def checked_number(
     text: str | None = None,
     **how: Any,
 ) -> N | None:
-    """A number from low to high, bound to the URL; None, and why below it, if it is none of these.
+    """A field for a number from low to high, bound to the URL.
+
+    Returns None and shows the reason if the input is invalid.
 
     All numbers are of one type, int or float. value: the default. text: the help. how: as for
     st.number_input.
     """
-    # The widget itself has no limits: it would keep an old number for one that is out of range. A
-    # float is never cut to a whole number.
+    # The widget itself has no limits: with limits it would keep the old number instead of one out
+    # of range. All its numbers are floats, so that it never cuts one to a whole number.
     how = {"format": "%g", "bind": "query-params"} | how
-    found = st.number_input(label, value=float(value), step=float(step), key=key, help=text, **how)
+    entry = st.number_input(label, value=float(value), step=float(step), key=key, help=text, **how)
     whole = isinstance(value, int)
-    if found is not None and low <= found <= high and not (whole and found % 1):
-        number: N = type(value)(found)
+    if entry is not None and low <= entry <= high and not (whole and entry % 1):
+        number: N = type(value)(entry)
         return number
     bounds = (f"{bound:,}" if whole else f"{bound:g}" for bound in (low, high))
     wrong(f"Enter a {'whole ' if whole else ''}number from {' to '.join(bounds)}.")
@@ -144,7 +148,7 @@ def checked_number(
 
 
 def wrong(why: str) -> None:
-    """What is wrong with the field above."""
+    """Say what is wrong with the field above."""
     st.markdown(f":red[:material/error: {why}]")
 
 
@@ -154,13 +158,13 @@ def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
     options: a mapping gives each value its text on the screen. how: as for st.segmented_control;
     the choice is bound to the URL.
     """
-    every = list(options)
+    values = list(options)
     how = {"bind": "query-params"} | how
     if isinstance(options, Mapping):
         how["format_func"] = options.__getitem__
-    found: T = st.segmented_control(label, every, default=default, required=True, **how)
+    value: T = st.segmented_control(label, values, default=default, required=True, **how)
     # A URL with the parameter's name and no value leaves even a required one without a choice.
-    return default if found is None and None not in every else found
+    return default if value is None and None not in values else value
 
 
 def tables_toggle() -> None:
@@ -178,15 +182,15 @@ def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> Non
     """A table: plain text if it is short, else scrolling with this height in pixels."""
     if len(table) <= PLAIN_TABLE_ROWS:
         # Streamlit reads these cells as Markdown, and names come from visitors' files.
-        shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
-        shown.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
-        st.table(shown, hide_index=True)
+        style = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
+        style.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
+        st.table(style, hide_index=True)
     else:
         scrolling(table, f"table-{key}", height)
 
 
 def _text(number: float) -> str:
-    """A number in a table of text: grouped; six digits if it is not whole."""
+    """A number for a plain table: digits in groups; six digits if it is not whole."""
     whole = float(number).is_integer() or abs(number) >= 1e5
     return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
 

@@ -59,7 +59,7 @@ def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) ->
     save(path, 6, 8)  # the page finds out by itself
     visitor.expecting(steps).to_contain_text("0 to 8")
     visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
-    page.get_by_role("button", name="Go on below with the newest").click()
+    page.get_by_role("button", name="Show the newest").click()
     visitor.expecting(slider).to_have_attribute("max", "8")
     visitor.expecting(page.get_by_text("What step 4 changes").first).to_be_visible()
 

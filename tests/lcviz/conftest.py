@@ -28,7 +28,7 @@ from lcviz import welcome
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.live import page_pictures
-from lcviz.live.shown_step import ShownStep, retried
+from lcviz.live.step_record import StepRecord, trial_record
 from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import runs
@@ -47,20 +47,20 @@ def _coded(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def retry() -> Callable[..., ShownStep]:
+def retry() -> Callable[..., StepRecord]:
     """A function: the newest step of a run, or another, if the whole run were saved once more."""
 
     def retry(
         run: Run, coding: Coding, most: int | None = None, step: int | None = None, **changes: bool
-    ) -> ShownStep:
+    ) -> StepRecord:
         replay = Replay(run, Trial(coding, most, **changes))
         wanted = run.snapshot().newest if step is None else run.snapshot().at(step)
-        replay.wanted = wanted.step
+        replay.pinned_step = wanted.step
         for each in replay.steps():
             replay.save(each, measured=False)
         delta = replay.delta(wanted.step)
         assert delta is not None
-        return retried(wanted, replay.trial, delta)
+        return trial_record(wanted, replay.trial, delta)
 
     return retry
 

@@ -17,7 +17,7 @@ from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.record import recorded
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui import navigation, recording
-from lcviz.ui.glossary import behind
+from lcviz.ui.glossary import title_help
 
 
 def test_the_recording_is_the_example(compiled: None) -> None:
@@ -95,7 +95,7 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
     found = json.loads(recording.FILE.read_text())
     if name == "live":
         assert {p["picture"]: p for p in pictures} == {
-            p["picture"]: {**p, **behind(p["title"]), "recorded": True}
+            p["picture"]: {**p, **title_help(p["title"]), "recorded": True}
             for p in found["pictures"].values()
         }
         assert len(pictures) == len(found["pictures"])
@@ -107,7 +107,7 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
         assert page.title[0].value == own["title"]
         figures = [json.loads(e.proto.spec) for e in page.get("plotly_chart")]
         ours = [p for p in own["panels"] if "picture" in p]
-        assert pictures == [{**p, **behind(p["title"]), "recorded": True} for p in ours]
+        assert pictures == [{**p, **title_help(p["title"]), "recorded": True} for p in ours]
         drawn = [p["figure"]["data"] for p in own["panels"] if p not in ours]
         assert [f["data"] for f in figures] == drawn
         assert page.markdown[0].value.startswith("A recording: ")

@@ -191,7 +191,7 @@ def test_tried_again_with_smaller_batches(make: Make, hf: Any) -> None:
 
     chain = hf.Chain("run.lcc", every=1)
     trainer = make(chain, hf.Stops(3, fails), auto_find_batch_size=True, max_steps=4)
-    with pytest.warns(RewoundWarning, match="begins anew and was at 3"):
+    with pytest.warns(RewoundWarning, match="begins again and was at 3"):
         trainer.train()
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4)
     assert trainer.state.train_batch_size < 4

@@ -76,7 +76,7 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     run = ChainRun(path, True, {})
     run.begin(0)
     run.save(0, state(7))
-    with pytest.warns(RewoundWarning, match="begins anew and was at 0"):
+    with pytest.warns(RewoundWarning, match="begins again and was at 0"):
         run.begin(0)
     assert run.save(0, state(8)) is not None
     run.save(1, state(9))

@@ -1,7 +1,7 @@
-"""What the experiments of `python -m lcviz` share: their arguments, and what they run on.
+"""What the experiments of `python -m lcviz` share: arguments, trials and parts of tables.
 
-A trial is kept as a whole when a run is interrupted. Its rows are plain values, as in JSON and CSV;
-tables are made of nothing else.
+When an experiment is interrupted, its finished trials are kept. Their rows are plain values, as in
+JSON and CSV; tables are made of nothing else.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from codec.inspect import SCOPES, rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import Mean
-from lcviz.lab.progress import Progress as Tell
+from lcviz.lab.progress import Progress
 from lcviz.lab.series import Loss, OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
 
 from .results_file import Row
 
 Value = TypeVar("Value")
-MOST_SEEDS = 1000  # every one is a training or more
+MOST_SEEDS = 1000  # each seed takes a training or more
 OWN = "own"  # instead of a model's name
-# What experiments train unless told otherwise. Plain SGD hardly trains a transformer.
+# The models that experiments train by default. Plain SGD hardly trains a transformer.
 ALIKE = tuple(name for name, card in MODELS.items() if card.data != TEXT_DATA)
 TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
 
@@ -42,19 +42,21 @@ class Experiment(ABC):
 
     @abstractmethod
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """What can be asked of this one."""
+        """Add the options of this experiment to the parser."""
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """Their keys, as JSON holds them: a model and a seed each, unless overridden."""
+        """The keys of all trials, as JSON holds them: by default a model and a seed each."""
         return list(workload_keys(options))
 
     @abstractmethod
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """One trial."""
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
+        """Run one trial; returns its rows."""
 
     @abstractmethod
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """Markdown."""
+        """The tables of all rows, in Markdown."""
 
 
 def argument(
@@ -65,18 +67,18 @@ def argument(
     metavar: str,
     about: str,
 ) -> None:
-    """An option whose help ends with its default."""
+    """Add an option whose help ends with its default."""
     values = default if isinstance(default, list | tuple) else [default]
-    shown = ",".join("all" if v is None else f"{v}" for v in values)
+    default_text = ",".join("all" if v is None else f"{v}" for v in values)
     parser.add_argument(
-        flag, type=read, default=default, metavar=metavar, help=f"{about} (default: {shown})"
+        flag, type=read, default=default, metavar=metavar, help=f"{about} (default: {default_text})"
     )
 
 
 def workload_arguments(
     parser: argparse.ArgumentParser, seeds: int = 5, models: Sequence[str] = ALIKE
 ) -> None:
-    """Which models, data and seeds. models: unless others are asked for."""
+    """Add options for models, data and seeds. seeds, models: the defaults."""
     argument(
         parser, "--models", some_of(list(MODELS)), list(models), "M,…", f"of {', '.join(MODELS)}"
     )
@@ -93,14 +95,14 @@ def workload_arguments(
 
 
 def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
-    """A training of one seed, or checkpoints of the user's own."""
+    """Add options for a training of one seed, or the user's own checkpoints."""
     workload_arguments(parser, seeds=1)
     own_arguments(parser)
     argument(parser, "--iterations", whole(1), iterations, "N", "of a training")
 
 
 def own_arguments(parser: argparse.ArgumentParser) -> None:
-    """Checkpoints of the user's own."""
+    """Add options for the user's own checkpoints."""
     parser.add_argument(
         "--own",
         type=Path,
@@ -119,7 +121,7 @@ def own_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choice_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is chosen in advance, where an experiment does not try every setting."""
+    """Add options for the settings that an experiment does not try out."""
     argument(parser, "--interval", whole(1), 1, "K", "iterations between checkpoints")
     parser.add_argument(
         "--scope", choices=SCOPES, default="model", help="of one alphabet (default: model)"
@@ -127,29 +129,33 @@ def choice_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def data_of(options: argparse.Namespace) -> str | None:
-    """What the models that can take it are trained on; None for what is built in."""
+    """The dataset for the models that can take it; None for the built-in data."""
     return options.data or ("mnist" if options.folder else None)
 
 
 def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """One trial a model and seed. Raises demo_models.IncompatibleDataError for data that none of
-    the models can take."""
-    can = [data for model in options.models for data in MODELS[model].data]
-    if options.data and options.data not in can:
-        raise IncompatibleDataError(", ".join(options.models), options.data, dict.fromkeys(can))
+    """A trial for each model and seed.
+
+    Raises demo_models.IncompatibleDataError for data that none of the models can take.
+    """
+    datasets = [data for model in options.models for data in MODELS[model].data]
+    if options.data and options.data not in datasets:
+        raise IncompatibleDataError(
+            ", ".join(options.models), options.data, dict.fromkeys(datasets)
+        )
     seeds = range(options.seed, options.seed + options.seeds)
     return ([model, seed] for model in options.models for seed in seeds)
 
 
 def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """The same, or one of the user's own checkpoints. Raises what `OwnSeries` does."""
+    """`workload_keys`, or one trial of the user's own checkpoints. Raises what `OwnSeries` does."""
     if options.own:
-        found_of(options)
+        user_series(options)
         return [[OWN, None]]
     return workload_keys(options)
 
 
-def found_of(options: argparse.Namespace) -> OwnSeries:
+def user_series(options: argparse.Namespace) -> OwnSeries:
     """The user's own checkpoints."""
     loss = getattr(options, "loss", None)
     return OwnSeries(options.own, rules(options.policy), _function(loss) if loss else None)
@@ -157,98 +163,98 @@ def found_of(options: argparse.Namespace) -> OwnSeries:
 
 @cache
 def _function(text: str) -> Loss:
-    """What FILE.py:FUNCTION names. Raises codec.SettingsError if it is not there."""
+    """The function that FILE.py:FUNCTION names. Raises codec.SettingsError if there is none."""
     path, _, name = text.rpartition(":")
     if not Path(path).is_file():
-        raise SettingsError(f"--loss {text}: there is no such file; give FILE.py:FUNCTION")
-    found: Loss | None = runpy.run_path(path).get(name)
-    if not callable(found):
+        raise SettingsError(f"--loss {text}: file not found; give FILE.py:FUNCTION")
+    loss: Loss | None = runpy.run_path(path).get(name)
+    if not callable(loss):
         raise SettingsError(f"--loss {text}: the file has no such function")
-    return found
+    return loss
 
 
 def caution(options: argparse.Namespace) -> str:
-    """What a reader has to know of the user's own series; nothing of any other."""
+    """What a reader must know about the user's own checkpoints; "" for a training."""
     if not getattr(options, "own", None):
         return ""
-    found = found_of(options)
-    if why := found.why_counted:
+    series = user_series(options)
+    if why := series.why_counted:
         return f"The checkpoints are counted from 0, in the order given: {why}."
-    if not found.is_chain:
+    if not series.is_chain:
         return ""
     return (
-        "A chain holds what a restart would load, not what was trained: changes that it left out "
-        "cannot be judged any more, so small numbers here say little. Checkpoints of the training "
-        "itself say more."
+        "A chain holds what a restart would load, not what was trained. The changes that it left "
+        "out are unknown, so small numbers here say little; checkpoints of the training itself say "
+        "more."
     )
 
 
 def workload_of(options: argparse.Namespace, model: str) -> Workload:
-    """What is trained; a model that cannot take the data that were named trains on its own."""
+    """What is trained: on the chosen data, or on the model's default if it cannot take them."""
     data = data_of(options)
     return workload(model, data if data in MODELS[model].data else None, options.folder)
 
 
 def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
-    """What every row of a trial begins with."""
-    own = getattr(options, "own", None)
-    if not own:
+    """The first columns of every row of a trial."""
+    paths = [str(path) for path in getattr(options, "own", None) or ()]
+    if not paths:
         data = workload_of(options, model).data
     else:
-        data = ", ".join(map(str, own)) if len(own) <= 3 else f"{own[0]} and {len(own) - 1} more"
+        data = ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
     return {"model": model, "data": data, "seed": seed}
 
 
-def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
-    """A sentence to go below a table: what was trained, from which seeds, where and with what."""
-    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["model"] != OWN}
-    own = list(dict.fromkeys(r["data"] for r in rows if r["model"] == OWN))
-    what = [f"{TITLES[model]} on {data}" for model, data in trained.items()] + own
+def provenance(rows: Sequence[Row], environment: Mapping[str, Any]) -> str:
+    """A sentence below a table: models, data, seeds, machine, versions and date."""
+    data_by_model = {r["model"]: DATASETS[r["data"]].title for r in rows if r["model"] != OWN}
+    user_data = list(dict.fromkeys(r["data"] for r in rows if r["model"] == OWN))
+    parts = [f"{TITLES[model]} on {data}" for model, data in data_by_model.items()] + user_data
     seeds = sorted({r["seed"] for r in rows if r["seed"] is not None})
     if seeds:
-        what.append(f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}")
-    versions = ", ".join(f"{name} {version}" for name, version in on["versions"].items())
+        parts.append(f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}")
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     return (
-        f"{'; '.join(what)}. {on['cpu']}, {on['cores']} cores, "
-        f"one thread of torch; {versions}; {on['date']}."
+        f"{'; '.join(parts)}. {environment['cpu']}, {environment['cores']} cores, "
+        f"one thread of torch; {versions}; {environment['date']}."
     )
 
 
 def titled(model: str, seed: int | None) -> str:
-    """What a table of one trial is headed with."""
+    """The heading of one trial's table."""
     return TITLES[model] if seed is None else f"{TITLES[model]}, seed {seed}"
 
 
 def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
-    """The states that an experiment looks at."""
+    """The states that an experiment runs on."""
     if options.own:
-        return found_of(options)
+        return user_series(options)
     interval = getattr(options, "interval", 1)
     return TrainedSeries(workload_of(options, model), seed, options.iterations, interval)
 
 
-def with_interval(found: Mean, digits: int = 2, sign: str = "") -> str:
-    """A mean ± half of its interval; the mean alone where there is none, as of a single seed."""
-    text = f"{found.value:{sign}.{digits}f}"
-    return f"{text} ± {found.half:.{digits}f}" if math.isfinite(found.half) else text
+def with_interval(average: Mean, digits: int = 2, sign: str = "") -> str:
+    """A mean ± half of its interval; the mean alone if there is none, as for a single seed."""
+    text = f"{average.value:{sign}.{digits}f}"
+    return f"{text} ± {average.half:.{digits}f}" if math.isfinite(average.half) else text
 
 
 def percent(share: float) -> str:
-    """A share that was asked for, in as many digits as it has: up to three."""
+    """A share in percent, with up to three digits."""
     return f"{100 * share:.3g}%"
 
 
 def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:
-    """Rows with the same values under these keys, in the order of their first ones."""
+    """The rows grouped by their values under these keys, groups in order of their first row."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return ((list(key), own) for key, own in groups.items())
+    return ((list(key), group) for key, group in groups.items())
 
 
 def listed(read: Callable[[str], Value]) -> Callable[[str], list[Value]]:
-    """A reader of values separated by commas. A repeated value counts once: it would make intervals
-    narrower than they are."""
+    """A reader of values separated by commas. A repeated value counts once: twice it would make
+    intervals too narrow."""
     return lambda text: list(dict.fromkeys(map(read, text.split(","))))
 
 
@@ -257,7 +263,7 @@ def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
 
     def read(text: str) -> str:
         if text not in names:
-            raise argparse.ArgumentTypeError(f"choose of {', '.join(names)}; got {text!r}")
+            raise argparse.ArgumentTypeError(f"choose from {', '.join(names)}; got {text!r}")
         return text
 
     return listed(read)
@@ -268,32 +274,32 @@ def whole(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         try:
-            found = int(text)
+            number = int(text)
         except ValueError:
-            found = least - 1
-        if not least <= found <= most:
+            number = least - 1
+        if not least <= number <= most:
             upto = "or more" if most == sys.maxsize else f"to {most:,}"
-            raise argparse.ArgumentTypeError(f"whole numbers here are {least} {upto}; got {text!r}")
-        return found
+            raise argparse.ArgumentTypeError(f"give a whole number, {least} {upto}; got {text!r}")
+        return number
 
     return read
 
 
 def share(text: str) -> float:
-    """A share of the float32 size."""
+    """Read a share of the float32 size."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 < found <= 1:
+        number = math.nan
+    if not 0 < number <= 1:
         raise argparse.ArgumentTypeError(
-            f"shares lie above 0 and are at most 1: 0.05 is 5 %; got {text!r}"
+            f"a share is above 0 and at most 1: 0.05 is 5 %; got {text!r}"
         )
-    return found
+    return number
 
 
 def bits(text: str) -> int | None:
-    """x of priority promotion, None for all buckets."""
+    """Read x of priority promotion, None for all buckets."""
     if text == "all":
         return None
     if text not in tuple("12345678"):

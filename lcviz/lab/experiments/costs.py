@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from codec.bench.markdown import table
 from codec.inspect import STAGES
+from lcviz.lab.markdown import table
 from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 
 from .base import (
     TITLES,
     Experiment,
-    Tell,
+    Progress,
     about,
     argument,
     bits,
@@ -36,12 +36,14 @@ class Overhead(Experiment):
         workload_arguments(parser)
         argument(parser, "--iterations", whole(1), 200, "N", "of each training")
         argument(parser, "--bits", bits, 2, "X", "1 to 8, or all")
-        argument(parser, "--fail-at", whole(1), 7, "T", "of the sum below the table; the paper's")
+        argument(parser, "--fail-at", whole(1), 7, "T", "iteration of the failure below the table")
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed = trial
         settings = {"bits": options.bits}
-        costs = round_of(workload_of(options, model), seed, options.iterations, settings, tell)
+        costs = round_of(workload_of(options, model), seed, options.iterations, settings, progress)
         rows = []
         for cost in costs:
             row = asdict(cost)
@@ -63,7 +65,7 @@ class Overhead(Experiment):
         ]
         lines, sums = [], []
         medians: dict[tuple[str, str], dict[str, float]] = {}
-        for (model, mode), own in grouped(rows, "model", "mode"):
+        for (model, mode), mode_rows in grouped(rows, "model", "mode"):
             keys = (
                 "iteration",
                 "above",
@@ -72,7 +74,7 @@ class Overhead(Experiment):
                 "saved",
                 *(f"{stage}_seconds" for stage in STAGES),
             )
-            m = {key: statistics.median(r[key] for r in own) for key in keys}
+            m = {key: statistics.median(r[key] for r in mode_rows) for key in keys}
             medians[model, mode] = m
             cells = ["–"] * (3 + len(STAGES))
             if mode != NONE:
@@ -91,8 +93,8 @@ class Overhead(Experiment):
             plain, slow = (medians[model, mode]["iteration"] for mode in (NONE, SYNCHRONOUS))
             gained, spent = ((last - 1) * 1e3 * s for s in (plain, slow - plain))
             sums.append(
-                f"- {TITLES[model]}: a failure in iteration {last} costs the {last - 1} before it, "
-                f"{gained:.1f} ms of work, where nothing was saved; saving after each of them in "
-                f"the loop takes {spent:.1f} ms.\n"
+                f"- {TITLES[model]}: if nothing was saved, a failure in iteration {last} costs the "
+                f"{last - 1} before it, {gained:.1f} ms of work; saving after each of them in the "
+                f"loop takes {spent:.1f} ms.\n"
             )
         return table(head, lines) + "\n" + "".join(sums)

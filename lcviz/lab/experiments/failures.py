@@ -1,4 +1,4 @@
-"""Experiments on failures: what one costs, and what is left after many."""
+"""Experiments on failures: what one costs, and how accurate a training is after many."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from codec import Coding
-from codec.bench.markdown import table
 from codec.errors import SettingsError
 from lcviz.lab.intervals import mean
-from lcviz.lab.progress import counted
+from lcviz.lab.markdown import table
+from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.last_state import Restored, crash_at_last
 from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at
 from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
@@ -20,16 +20,16 @@ from lcviz.lab.recovery.recovery import Protocol as Failure
 from .base import (
     TITLES,
     Experiment,
-    Tell,
+    Progress,
     about,
     argument,
-    found_of,
     grouped,
     listed,
     own_arguments,
     percent,
     series_keys,
     share,
+    user_series,
     whole,
     with_interval,
     workload_arguments,
@@ -37,17 +37,17 @@ from .base import (
 )
 from .results_file import Row
 
-OURS = lc(Coding(budget=SHARES[0])).name  # what others are compared with
+OURS = lc(Coding(budget=SHARES[0])).name  # the other methods are compared with it
 ABOUT_REPEATED = (
-    "Undisturbed: of a training that never failed. Below it: how far each way ends above or below "
-    "that, accuracy in percentage points; the mean over seeds, with half of its 95 % interval if "
-    "there are several. At: the share of float32 that a checkpoint takes.\n"
+    "Undisturbed: a training that never failed. Below: each method's final value minus that, "
+    "accuracy in percentage points; the mean over seeds, with half of its 95 % interval if there "
+    "are several. At: the share of float32 that a checkpoint takes.\n"
 )
 ABOUT_OWN = "Distance: ‖restored − u‖ / ‖u − u₀‖ of the weights, u the last state, u₀ the first.\n"
 
 
 class Recovery(Experiment):
-    """How much work a crash costs with each way to save, at equal bytes on disk."""
+    """How much work a crash costs with each method of saving, at equal bytes on disk."""
 
     name = "recovery"
 
@@ -57,35 +57,37 @@ class Recovery(Experiment):
         parser.add_argument(
             "--loss",
             metavar="FILE.py:FUNCTION",
-            help="with --own: takes a state as you saved it, and returns its loss",
+            help="with --own: a function that takes a state as you saved it and returns its loss",
         )
         shares = "of float32 that a checkpoint may take"
         argument(parser, "--shares", listed(share), list(SHARES), "S,…", shares)
         for flag, default, metavar, text in (
             ("--fail-at", Failure.fail_at, "T", "last iteration before the failure"),
             ("--interval", Failure.interval, "K", "iterations between checkpoints"),
-            ("--cap", Failure.cap, "N", "give up looking for rework after so many iterations"),
+            ("--cap", Failure.cap, "N", "stop looking for rework after N iterations"),
         ):
             argument(parser, flag, whole(1), default, metavar, text)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         if options.loss and not options.own:
-            raise SettingsError("--loss is of your own checkpoints: name them with --own")
+            raise SettingsError("--loss needs your own checkpoints: name them with --own")
         return list(series_keys(options))
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
         methods += [lc(Coding(bits)) for bits in (2, 3)]
         if options.own:
-            last = crash_at_last(found_of(options), methods, tell)
-            of_all = {"step": last.step, "by": options.loss or last.by}
-            return [about(options, model, seed) | of_all | _row(r) for r in last.restored]
-        of = workload_of(options, model)
-        outcomes = fail_and_recover(of, seed, methods, failure, counted(tell))
-        told = about(options, model, seed) | {"cap": options.cap}
-        return [told | _row(outcome) for outcome in outcomes]
+            last = crash_at_last(user_series(options), methods, progress)
+            common = {"step": last.step, "by": options.loss or last.by}
+            return [about(options, model, seed) | common | _row(r) for r in last.restored]
+        workload = workload_of(options, model)
+        outcomes = fail_and_recover(workload, seed, methods, failure, as_report(progress))
+        first_columns = about(options, model, seed) | {"cap": options.cap}
+        return [first_columns | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         if options.own:
@@ -97,7 +99,7 @@ class Recovery(Experiment):
 
 
 class Repeated(Experiment):
-    """What is left of the accuracy when a training fails and is restored again and again."""
+    """How accurate a training becomes that fails and is restored many times."""
 
     name = "repeated"
 
@@ -107,35 +109,38 @@ class Repeated(Experiment):
         argument(parser, "--failures", whole(1), 10, "N", "of a training")
         argument(parser, "--iterations", whole(1), 400, "N", "of each training")
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed = trial
         methods = [Method("full"), *methods_at(options.share)]
-        of = workload_of(options, model)
-        found = fail_repeatedly(of, seed, methods, options.failures, options.iterations, tell)
-        return [about(options, model, seed) | _row(endured) for endured in found]
+        workload = workload_of(options, model)
+        n, iterations = options.failures, options.iterations
+        outcomes = fail_repeatedly(workload, seed, methods, n, iterations, progress)
+        return [about(options, model, seed) | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         models = list(dict.fromkeys(r["model"] for r in rows))
         units = {r["model"]: r["metric_name"] for r in rows}
         head = [f"after {options.failures} restores", *(f"{TITLES[m]}, {units[m]}" for m in models)]
         lines = []
-        first = [[r for r in rows if r["model"] == m] for m in models]
-        undisturbed = [mean([r["undisturbed"] for r in own]).value for own in first]
+        by_model = [[r for r in rows if r["model"] == m] for m in models]
+        undisturbed = [mean([r["undisturbed"] for r in group]).value for group in by_model]
         lines.append(["undisturbed", *(_metric(v, units[m]) for v, m in zip(undisturbed, models))])
-        for (name,), own in grouped(rows, "name"):
+        for (name,), name_rows in grouped(rows, "name"):
             cells = []
             for model in models:
-                mine = [r for r in own if r["model"] == model]
+                model_rows = [r for r in name_rows if r["model"] == model]
                 unit, digits = (100, 2) if units[model] == "accuracy" else (1, 4)
-                change = mean([unit * (r["metric"] - r["undisturbed"]) for r in mine])
-                size = mean([r["share"] for r in mine]).value
+                change = mean([unit * (r["metric"] - r["undisturbed"]) for r in model_rows])
+                size = mean([r["share"] for r in model_rows]).value
                 cells.append(f"{with_interval(change, digits, '+')} at {size:.2%}")
             lines.append([name, *cells])
         return f"{table(head, lines)}\n{ABOUT_REPEATED}"
 
 
 def _of_own(rows: Sequence[Row]) -> str:
-    """A line for each way to save the user's own checkpoints."""
+    """A table of the user's own checkpoints: a line for each method of saving."""
     by, step = rows[0]["by"], rows[0]["step"]
     head = [f"restored at step {step}", "may take", "takes", "distance"]
     head += ["loss", "steps lost"] if by else []
@@ -146,25 +151,25 @@ def _of_own(rows: Sequence[Row]) -> str:
         if by:
             line += [f"{r['loss']:.5f}", "all" if r["lost"] is None else f"{r['lost']:.1f}"]
         lines.append(line)
-    told = f"Steps lost: read from the loss of {by} at the checkpoints.\n" if by else ""
-    return f"{table(head, lines)}\n{ABOUT_OWN}{told}"
+    note = f"Steps lost: read from the loss of {by} at the checkpoints.\n" if by else ""
+    return f"{table(head, lines)}\n{ABOUT_OWN}{note}"
 
 
 def _by_model(
     rows: Sequence[Row],
-    what: str,
+    title: str,
     cell: Callable[[Sequence[Row]], str],
     averaged: Callable[[Row], float] | None = None,
 ) -> str:
-    """A line for each way to save, a column for each model."""
+    """A table with a line for each method of saving and a column for each model."""
     models = list(dict.fromkeys(r["model"] for r in rows))
-    head = [what, "may take", *(TITLES[m] for m in models), *(["mean of all"] if averaged else [])]
+    head = [title, "may take", *(TITLES[m] for m in models), *(["mean of all"] if averaged else [])]
     lines = []
-    for (budget, name), own in grouped(rows, "budget", "name"):
-        by_model = [[r for r in own if r["model"] == m] for m in models]
-        cells = [cell(mine) for mine in by_model]
+    for (budget, name), method_rows in grouped(rows, "budget", "name"):
+        by_model = [[r for r in method_rows if r["model"] == m] for m in models]
+        cells = [cell(model_rows) for model_rows in by_model]
         if averaged:
-            means = [mean([averaged(r) for r in mine]).value for mine in by_model]
+            means = [mean([averaged(r) for r in model_rows]).value for model_rows in by_model]
             cells.append(f"{mean(means).value:.2f}")
         lines.append([name, "–" if budget is None else percent(budget), *cells])
     return table(head, lines)
@@ -191,35 +196,35 @@ def _after(rows: Sequence[Row]) -> str:
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """Mean rework over models of every way at the same share, compared with LC's.
+    """The mean rework of each method over models, compared with LC's at the same share.
 
-    A mean that includes a capped rework is a lower bound; if LC's is, there is no ratio.
+    A mean that includes a capped rework is a lower bound; if LC's is capped, there is no ratio.
     """
     lines = []
-    for (budget,), own in grouped([r for r in rows if r["budget"] is not None], "budget"):
+    for (budget,), budget_rows in grouped([r for r in rows if r["budget"] is not None], "budget"):
         for key, words in (("rework", "on the trend"), ("rework_raw", "without smoothing")):
-            capped = {r["name"] for r in own if r[key] >= r["cap"]}
-            means = {
-                name: mean(
-                    [mean([r[key] for r in mine]).value for _, mine in grouped(same, "model")]
+            capped = {r["name"] for r in budget_rows if r[key] >= r["cap"]}
+            means = {}
+            for (name,), name_rows in grouped(budget_rows, "name"):
+                by_model = [group for _, group in grouped(name_rows, "model")]
+                means[name] = mean(
+                    [mean([r[key] for r in group]).value for group in by_model]
                 ).value
-                for (name,), same in grouped(own, "name")
-            }
-            least = means[OURS]
-            told = {}
+            our_mean = means[OURS]
+            texts = {}
             for name, value in means.items():
                 at_least = "≥ " if name in capped else ""
-                told[name] = f"{name} {at_least}{value:.2f}"
-                if least and name != OURS and OURS not in capped:
-                    told[name] += f" ({at_least}{value / least:.1f} ×)"
-            ours = told.pop(OURS)
-            lines.append(f"- At {percent(budget)}, {words}: {ours}; {', '.join(told.values())}.\n")
+                texts[name] = f"{name} {at_least}{value:.2f}"
+                if our_mean and name != OURS and OURS not in capped:
+                    texts[name] += f" ({at_least}{value / our_mean:.1f} ×)"
+            ours = texts.pop(OURS)
+            lines.append(f"- At {percent(budget)}, {words}: {ours}; {', '.join(texts.values())}.\n")
     return "".join(lines)
 
 
-def _row(found: Outcome | RepeatedOutcome | Restored) -> Row:
-    told = {"name": found.method.name, "budget": found.method.share}
-    return told | {k: v for k, v in asdict(found).items() if k not in ("method", "race")}
+def _row(outcome: Outcome | RepeatedOutcome | Restored) -> Row:
+    method = {"name": outcome.method.name, "budget": outcome.method.share}
+    return method | {k: v for k, v in asdict(outcome).items() if k not in ("method", "race")}
 
 
 def _metric(value: float, name: str) -> str:

@@ -1,7 +1,7 @@
 """Results in a file, trial by trial, so that an interrupted experiment can go on.
 
-The first line says what was asked, on which machine and with which versions; then one line a
-trial. The file is created with the first finished trial; until then an older one stays.
+The first line holds the settings, the machine and the versions; each further line holds one trial.
+The file is created with the first finished trial; until then an older one stays.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from codec.bench.command import machine
+from lcviz.lab.machine import machine
 
 Row = dict[str, Any]
 PACKAGES = ("numpy", "torch", "numba", "scikit-learn")
 
 
 class ResultsFileError(Exception):
-    """Results that cannot be kept or resumed; the message says what to do."""
+    """Results cannot be stored or resumed; the message says what to do."""
 
 
 class ResultsFile:
-    """The trials of one experiment. on: machine, versions and date of the first of them.
+    """The trials of one experiment. on: machine, versions and date when the file was begun.
 
     Args:
-        path: the file.
-        asked: all settings that decide the values, as JSON holds them.
-        resume: go on with the existing file; otherwise it is renamed, and nothing is lost.
+        path: The file.
+        settings: All settings that decide the values, as JSON holds them.
+        resume: Go on with the existing file; otherwise it is renamed, and nothing is lost.
 
     Raises:
-        ResultsFileError: the file holds something else, or cannot be written.
+        ResultsFileError: The file holds something else, or cannot be written.
     """
 
-    def __init__(self, path: Path, asked: Mapping[str, Any], *, resume: bool = False) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> None:
         self.path = path
         self._rows: dict[str, list[Row]] = {}
         self._file: int | None = None  # its descriptor, once something was added
         self.on = machine(PACKAGES) | {"date": date.today().isoformat()}
-        self._head = {"asked": dict(asked), "on": self.on}
+        self._head = {"asked": dict(settings), "on": self.on}
         self._resumes = False
         try:
             if path.exists() and not path.is_file():
@@ -61,13 +61,15 @@ class ResultsFile:
         return self._rows.get(json.dumps(key))
 
     def check_alike(self) -> None:
-        """Raise ResultsFileError if more trials would not compare with those in the file: other
-        versions give other numbers, another processor other seconds."""
+        """Raise ResultsFileError if new trials would not compare with those in the file.
+
+        Other versions give other numbers, another processor other seconds.
+        """
         here = self._head["on"]
-        for what in ("cpu", "versions"):
-            if self.on[what] != here[what]:
+        for key in ("cpu", "versions"):
+            if self.on[key] != here[key]:
                 raise ResultsFileError(
-                    f"{self.path}: was begun on {self.on[what]}, this is {here[what]}; its trials "
+                    f"{self.path}: was begun on {self.on[key]}, this is {here[key]}; its trials "
                     "cannot be mixed with new ones: run without --resume"
                 )
 
@@ -76,21 +78,21 @@ class ResultsFile:
         line = json.dumps({"trial": key, "rows": rows})
         try:
             if self._file is None:
-                self._file = self._begun()
+                self._file = self._open()
                 weakref.finalize(self, os.close, self._file)
             _write(self._file, line)
         except OSError as exc:
             raise self._refused(exc) from exc
         self._rows[json.dumps(key)] = json.loads(line)["rows"]
 
-    def _begun(self) -> int:
-        """A descriptor: it stays valid even if another process takes the name."""
-        how = os.O_WRONLY | os.O_APPEND
+    def _open(self) -> int:
+        """Open the file; the descriptor stays valid even if another process takes the name."""
+        flags = os.O_WRONLY | os.O_APPEND
         if self._resumes:
-            return os.open(self.path, how)
+            return os.open(self.path, flags)
         if self.path.exists():
             self.path.rename(_free(self.path))
-        file = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o666)
+        file = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o666)
         _write(file, json.dumps(self._head))
         return file
 
@@ -98,24 +100,25 @@ class ResultsFile:
         return ResultsFileError(f"{self.path}: results cannot be kept here: {exc.strerror}")
 
     def _read(self) -> None:
-        whole = self.path.read_bytes()
-        *lines, rest = whole.split(b"\n")
+        content = self.path.read_bytes()
+        *lines, cut_off = content.split(b"\n")
         try:
             first, *trials = (json.loads(line) for line in lines)
-            asked, on = dict(first["asked"]), dict(first["on"])
+            earlier, on = dict(first["asked"]), dict(first["on"])
             self._rows = {json.dumps(t["trial"]): t["rows"] for t in trials}
         except (ValueError, KeyError, TypeError) as exc:
             raise ResultsFileError(f"{self.path}: holds no results; name another file") from exc
-        wanted = json.loads(json.dumps(self._head["asked"]))
-        differing = sorted(k for k in asked.keys() | wanted if asked.get(k) != wanted.get(k))
+        settings = json.loads(json.dumps(self._head["asked"]))
+        names = earlier.keys() | settings
+        differing = sorted(name for name in names if earlier.get(name) != settings.get(name))
         if differing:
             raise ResultsFileError(
                 f"{self.path}: was begun with another {' and '.join(differing)}; ask for the "
                 "same, or run without --resume"
             )
         self.on, self._resumes = on, True
-        if rest:  # an interrupt cut off the last line
-            os.truncate(self.path, len(whole) - len(rest))
+        if cut_off:  # an interrupt cut off the last line
+            os.truncate(self.path, len(content) - len(cut_off))
 
 
 def _write(file: int, line: str) -> None:

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from codec import Coding
-from codec.bench.markdown import table
 from codec.inspect import MOMENT
 from demo_models import MODELS
 from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import mean
-from lcviz.lab.progress import counted
+from lcviz.lab.markdown import table
+from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.methods import BLOCKS, NONE, Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
 
 from .base import (
     TITLES,
     Experiment,
-    Tell,
+    Progress,
     about,
     argument,
     grouped,
@@ -36,7 +36,7 @@ from .base import (
 )
 from .results_file import Row
 
-EXACT = "exact moments"  # what the others are compared with
+EXACT = "exact moments"  # the other ways are compared with it
 WAYS = {
     "whole state, exact": Method("full"),
     EXACT: lc(Coding(), "exact"),
@@ -50,28 +50,30 @@ TEXTS = [name for name, card in MODELS.items() if card.data == TEXT_DATA]
 
 
 class Resume(Experiment):
-    """A training with AdamW stops and goes on from what each way to save its moments restores."""
+    """What a stop costs a training with AdamW, for each way to save its moments."""
 
     name = "resume"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         workload_arguments(parser, seeds=3, models=TEXTS)
-        at, every = "last iterations before the stop", "iterations between checkpoints"
+        at, interval = "last iterations before the stop", "iterations between checkpoints"
         argument(parser, "--at", listed(whole(2)), [300], "T,…", at)
-        argument(parser, "--interval", listed(whole(1)), [1, 10], "K,…", every)
+        argument(parser, "--interval", listed(whole(1)), [1, 10], "K,…", interval)
         argument(parser, "--beta2", listed(_beta), [0.95, 0.999], "B,…", "of AdamW")
-        most = "checkpoints before the stop, at most; the first is in the second third at least"
+        most = "checkpoints before the stop, at most; the first third of the training has none"
         argument(parser, "--saves", whole(1), 60, "N", most)
         argument(parser, "--horizon", whole(1), 100, "N", "iterations after the stop")
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         keys = workload_keys(options)
         return [
-            [*key, *rest]
-            for key, *rest in product(keys, options.beta2, options.at, options.interval)
+            [*key, *setting]
+            for key, *setting in product(keys, options.beta2, options.at, options.interval)
         ]
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed, beta2, at, interval = trial
         card = MODELS[model]
         trained = replace(
@@ -84,12 +86,12 @@ class Resume(Experiment):
         saves = min(options.saves, 2 * at // (3 * interval))
         first = at - saves * interval
         stop = Protocol(at, interval, options.horizon, first=first, whole=True)
-        outcomes = fail_and_recover(trained, seed, list(WAYS.values()), stop, counted(tell))
-        found = dict(zip(WAYS, outcomes, strict=True))
-        exact = mean(_above(found[EXACT])).value
-        told = about(options, model, seed) | {"beta2": beta2, "at": at, "interval": interval}
+        outcomes = fail_and_recover(trained, seed, list(WAYS.values()), stop, as_report(progress))
+        by_way = dict(zip(WAYS, outcomes, strict=True))
+        exact = mean(_above(by_way[EXACT])).value
+        columns = about(options, model, seed) | {"beta2": beta2, "at": at, "interval": interval}
         return [
-            told
+            columns
             | {
                 "way": way,
                 "share": outcome.share / OF_A_STATE,
@@ -97,13 +99,13 @@ class Resume(Experiment):
                 "peak": max(_above(outcome)),
                 "fall": _fall(outcome.race.undisturbed),
             }
-            for way, outcome in found.items()
+            for way, outcome in by_way.items()
         ]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         parts = []
-        for (model, interval), own in grouped(rows, "model", "interval"):
-            settings = [key for key, _ in grouped(own, "beta2", "at")]
+        for (model, interval), chain_rows in grouped(rows, "model", "interval"):
+            settings = [key for key, _ in grouped(chain_rows, "beta2", "at")]
             head = [
                 f"{TITLES[model]}, saved every {interval}",
                 "of the state",
@@ -112,57 +114,57 @@ class Resume(Experiment):
                 "rework, iterations",
             ]
             lines = []
-            for (way,), same in grouped(own, "way"):
-                by = {tuple(key): mine for key, mine in grouped(same, "beta2", "at")}
+            for (way,), way_rows in grouped(chain_rows, "way"):
+                by = {tuple(key): group for key, group in grouped(way_rows, "beta2", "at")}
                 extra = [_with_error([1e3 * r["extra"] for r in by[tuple(s)]]) for s in settings]
-                fall = mean([r["fall"] for r in same]).value
-                behind = mean([r["extra"] for r in same]).value / fall if fall > 0 else math.nan
+                fall = mean([r["fall"] for r in way_rows]).value
+                behind = mean([r["extra"] for r in way_rows]).value / fall if fall > 0 else math.nan
                 rework = f"{behind:+.1f}" if math.isfinite(behind) else "–"
-                share = f"{mean([r['share'] for r in same]).value:.2%}"
-                peak = f"{1e3 * mean([r['peak'] for r in same]).value:+.1f}"
+                share = f"{mean([r['share'] for r in way_rows]).value:.2%}"
+                peak = f"{1e3 * mean([r['peak'] for r in way_rows]).value:+.1f}"
                 lines.append([way, share, *extra, peak, rework])
             parts.append(table(head, lines))
         return "\n".join([*parts, ABOUT.format(horizon=options.horizon)])
 
 
 ABOUT = (
-    "Below each setting: held-out loss over the {horizon} iterations after the restart, "
-    "less that with exact moments, in thousandths: the mean over seeds ± its standard error. "
-    "Rework: the same in iterations, by how much the loss falls in one without a stop. "
-    "Highest: how far the loss rises above that of the training that did not stop, same unit. Of "
-    "the state: bytes of a checkpoint after the first, of weights and moments in float32. Weights "
-    "are saved with 2 bits, but for the first line. 3 bits are the default for moments.\n"
+    "Below each setting: held-out loss over the {horizon} iterations after the restart, minus that "
+    "with exact moments, in thousandths: the mean over seeds ± its standard error. Rework: the "
+    "same in iterations, by how much one lowers the loss without a stop. Highest: the largest "
+    "rise of the loss above that of the training that did not stop, same unit. Of the state: bytes "
+    "of a checkpoint after the first, as a share of weights and moments in float32. Weights are "
+    "saved with 2 bits, except in the first line. 3 bits are the default for moments.\n"
 )
 
 
 def _above(outcome: Outcome) -> list[float]:
-    """How far the loss of the restored training is above the undisturbed one's, after each
-    iteration since the restart."""
+    """The loss of the restored training minus that of the undisturbed one, at each iteration
+    after the restart."""
     race = outcome.race
     return [r - u for r, u in zip(race.restored[1:], race.undisturbed[1:], strict=True)]
 
 
 def _fall(losses: Sequence[float]) -> float:
-    """How much a loss falls in an iteration: of the line through all, by least squares."""
+    """How much a loss falls in an iteration, by the least-squares line through all losses."""
     slope, _ = np.polyfit(np.arange(len(losses)), losses, 1)
     return -float(slope)
 
 
 def _with_error(values: Sequence[float]) -> str:
     """Mean ± standard error; the mean alone of a single value."""
-    found, n = mean(values).value, len(values)
+    average, n = mean(values).value, len(values)
     if n == 1:
-        return f"{found:+.2f}"
-    variance = math.fsum((v - found) ** 2 for v in values) / (n - 1)
-    return f"{found:+.2f} ± {math.sqrt(variance / n):.2f}"
+        return f"{average:+.2f}"
+    variance = math.fsum((v - average) ** 2 for v in values) / (n - 1)
+    return f"{average:+.2f} ± {math.sqrt(variance / n):.2f}"
 
 
 def _beta(text: str) -> float:
-    """A beta2."""
+    """Read a beta2."""
     try:
-        found = float(text)
+        beta2 = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 <= found < 1:
-        raise argparse.ArgumentTypeError(f"beta2 is 0 to below 1; got {text!r}")
-    return found
+        beta2 = math.nan
+    if not 0 <= beta2 < 1:
+        raise argparse.ArgumentTypeError(f"beta2 is at least 0 and below 1; got {text!r}")
+    return beta2

@@ -1,4 +1,4 @@
-"""Experiments on single checkpoints: what each stage saves, and what each bucket is worth."""
+"""Experiments on single checkpoints: what each stage saves, and what each bucket contributes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import asdict
 from typing import Any
 
 from codec import Coding
-from codec.bench.markdown import table
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
+from lcviz.lab.markdown import table
 from lcviz.lab.removed_bucket import removed_from_series
 
 from .base import (
     TITLES,
     Experiment,
-    Tell,
+    Progress,
     about,
     argument,
     bits,
@@ -35,15 +35,15 @@ PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P
 
 
 ABOUT_STAGES = (
-    "Means over checkpoints, of what is delta-coded, without a record's header. x: bits of "
+    "Means over checkpoints of what is delta-coded, without a record's header. x: bits of "
     "priority promotion; all: without it. Symbols: buckets and zero. E: an index of fixed length "
     "for each value, and a level for each bucket. P: x bits. H: Huffman codewords of single "
-    "values, their table and levels. Run-length: of zeros together with the level after them; it "
-    "may get below the entropy, which is that of single values.\n"
+    "values, their table and levels. Run-length: codewords of runs of zeros with the level after "
+    "them; they may take less than the entropy, which is that of single values.\n"
 )
 ABOUT_BUCKETS = (
-    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. “And smaller”: "
-    "without the bucket and all below it.\n"
+    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; above 0 with every bucket, because E rounds. “And "
+    "smaller”: without the bucket and all smaller ones.\n"
 )
 
 
@@ -61,13 +61,15 @@ class Breakdown(Experiment):
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         return [[*of, bits] for of in series_keys(options) for bits in options.bits]
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed, bits = trial
         series = series_of(options, model, seed)
         rows, total = [], len(series) - 1
         for stages in breakdown(series, Coding(bits, options.scope)):
             rows.append(about(options, model, seed) | asdict(stages))
-            tell(len(rows), total)
+            progress(len(rows), total)
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
@@ -83,10 +85,10 @@ class Breakdown(Experiment):
         ]
         lines = []
         of_models: dict[Any, list[list[float]]] = {}
-        for (model, x), own in grouped(rows, "model", "bits"):
-            symbols = mean([r["symbols"] for r in own]).value
+        for (model, x), setting_rows in grouped(rows, "model", "bits"):
+            symbols = mean([r["symbols"] for r in setting_rows]).value
             saved = [
-                mean([1 - r[stage] / (4 * r["n"]) for r in own]).value
+                mean([1 - r[stage] / (4 * r["n"]) for r in setting_rows]).value
                 for stage in ("e", "ep", "huffman", "runlength", "entropy")
             ]
             of_models.setdefault(x, []).append([symbols, *saved])
@@ -107,18 +109,21 @@ class RemovedBucket(Experiment):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         series_arguments(parser)
         choice_arguments(parser)
-        argument(parser, "--bits", bits, 2, "X", "of the chain up to there; all: every bucket")
+        argument(parser, "--bits", bits, 2, "X", "of the chain before that step; all: every bucket")
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         return list(series_keys(options))
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed = trial
-        found = removed_from_series(
-            series_of(options, model, seed), Coding(options.bits, options.scope), tell
+        removed = removed_from_series(
+            series_of(options, model, seed), Coding(options.bits, options.scope), progress
         )
-        whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
-        return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]
+        whole = {"step": removed.step, "loss_whole": removed.loss}
+        whole["distance_whole"] = removed.distance
+        return [about(options, model, seed) | whole | asdict(b) for b in removed.buckets]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         parts = []
@@ -131,8 +136,8 @@ class RemovedBucket(Experiment):
             "loss, and smaller",
             "distance, and smaller",
         ]
-        for (model, seed), own in grouped(rows, "model", "seed"):
-            first = own[0]
+        for (model, seed), bucket_rows in grouped(rows, "model", "seed"):
+            first = bucket_rows[0]
             lines = [
                 [
                     f"{'-' if r['sign'] else '+'}2^{r['exponent']}",
@@ -143,22 +148,22 @@ class RemovedBucket(Experiment):
                     _relative(r["loss_below"], first["loss_whole"]),
                     f"{r['distance_below']:.4f}",
                 ]
-                for r in own
+                for r in bucket_rows
             ]
             far = f"{first['distance_whole']:.4f}"
-            nothing = [_relative(first["loss_whole"], first["loss_whole"]), far] * 2
-            shown = 1 + max((i for i, line in enumerate(lines) if line[3:] != nothing), default=0)
-            rest = own[shown:]
-            told = f"{titled(model, seed)}, step {first['step']}"
-            told += f"; with every bucket: distance {first['distance_whole']:.4f}"
+            no_effect = [_relative(first["loss_whole"], first["loss_whole"]), far] * 2
+            end = 1 + max((i for i, line in enumerate(lines) if line[3:] != no_effect), default=0)
+            unlisted = bucket_rows[end:]
+            heading = f"{titled(model, seed)}, step {first['step']}"
+            heading += f"; with every bucket: distance {first['distance_whole']:.4f}"
             if math.isfinite(first["loss_whole"]):
-                told += f", loss {first['loss_whole']:.5f}, to which losses below are relative"
-            parts.append(f"{told}\n\n{table(head, lines[:shown])}")
-            if rest:
-                n = sum(r["count"] for r in rest)
-                parts.append(f"Smaller ones change none of it: {len(rest)}, with {n:,} members.\n")
-        kept = "every bucket" if options.bits is None else f"those that x = {options.bits} promotes"
-        return "\n".join([*parts, f"Kept by the chain up to there: {kept}. {ABOUT_BUCKETS}"])
+                heading += f", loss {first['loss_whole']:.5f}, to which losses below are relative"
+            parts.append(f"{heading}\n\n{table(head, lines[:end])}")
+            if unlisted:
+                n = sum(r["count"] for r in unlisted)
+                parts.append(f"{len(unlisted)} smaller buckets, {n:,} members: no effect.\n")
+        keeps = "every bucket" if options.bits is None else f"those of x = {options.bits}"
+        return "\n".join([*parts, f"Kept by the chain before this step: {keeps}. {ABOUT_BUCKETS}"])
 
 
 def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:

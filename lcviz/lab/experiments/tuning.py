@@ -1,4 +1,4 @@
-"""Which setting to use, and whether it holds what it promises."""
+"""Which setting to use, and whether fresh trainings confirm it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from codec.bench.markdown import table
 from codec.inspect import CODERS, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.progress import counted, part
+from lcviz.lab.markdown import table
+from lcviz.lab.progress import as_report, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
@@ -21,7 +21,7 @@ from lcviz.lab.tuner.tuner import TARGETS, tune
 from .base import (
     OWN,
     Experiment,
-    Tell,
+    Progress,
     about,
     argument,
     bits,
@@ -38,17 +38,17 @@ from .base import (
 )
 from .results_file import Row
 
-FRESH = 1000  # the first seed of the checks, counted from that of the run
-CAP = 100  # the most rework that a check looks for
+FRESH = 1000  # the checks begin with the seed of the run plus this
+CAP = 100  # iterations after which a check gives up looking for rework
 
 
 ABOUT = (
     "The Pareto frontier of bytes, distance and rework; --json has all settings. "
     "Bytes are shares of the float32 size of all that is saved, without the base. Distance: "
-    "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
-    "rework are means over 10 failures, each just before the next checkpoint, fewer where "
-    "checkpoints are few or far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
-    "cases.\n"
+    "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. Distance "
+    "and rework are means over 10 failures, or fewer if checkpoints are few or far apart; each "
+    "failure comes just before the next checkpoint. 95 %: another failure (checkpoint) stays below "
+    "in 95 of 100 cases.\n"
 )
 
 
@@ -76,44 +76,46 @@ class Tune(Experiment):
             ("--intervals", listed(whole(1)), INTERVALS, "K,…", "between checkpoints, to try"),
         ):
             argument(parser, flag, read, list(default), metavar, text)
-        check = "let N trainings of fresh seeds fail with the recommended setting"
+        check = "N trainings of fresh seeds that fail, to check the recommended setting"
         argument(parser, "--check", whole(0), 0, "N", check)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         options.target = options.target or (["distance", 0.1] if options.own else ["rework", 3.0])
         return list(series_keys(options))
 
-    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+    def run(
+        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
+    ) -> list[Row]:
         model, seed = trial
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
         o = options
-        tried = settings(
+        candidates = settings(
             o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers, o.distances
         )
         series, parts = series_of(options, model, seed), 1 + options.check
-        found = tune(series, target, most, tried, part(tell, 0, parts))
-        told = about(options, model, seed) | {"because": found.because}
+        answer = tune(series, target, most, candidates, part(progress, 0, parts))
+        columns = about(options, model, seed) | {"because": answer.because}
         rows = [
-            told
+            columns
             | {"kind": "candidate"}
             | _row(c, unit)
-            | {"on_frontier": c in found.frontier, "recommended": c is found.recommended}
-            for c in found.candidates
+            | {"on_frontier": c in answer.frontier, "recommended": c is answer.recommended}
+            for c in answer.candidates
         ]
-        if found.recommended and not options.own:
-            rows += _checked(options, model, seed, found.recommended.setting, tell)
+        if answer.recommended and not options.own:
+            rows += _checked(options, model, seed, answer.recommended.setting, progress)
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         parts = []
-        for (model, seed), own in grouped(rows, "model", "seed"):
+        for (model, seed), trial_rows in grouped(rows, "model", "seed"):
             unit = "checkpoint" if model == OWN else "iteration"
             head = ["", f"bytes for every {unit}", "of a saved one", "95 %", "distance", "95 %"]
             head += [] if model == OWN else ["rework, iterations", "95 %"]
-            shown = [
+            listed_rows = [
                 r
-                for r in own
+                for r in trial_rows
                 if r["kind"] == "candidate" and (r["on_frontier"] or r["recommended"])
             ]
             lines = [
@@ -127,25 +129,25 @@ class Tune(Experiment):
                     *([] if model == OWN else map(_number, (r["rework"], r["rework_bound"]))),
                     r["setting"],
                 ]
-                for r in sorted(shown, key=lambda r: r["rate"])
+                for r in sorted(listed_rows, key=lambda r: r["rate"])
             ]
             parts.append(f"{titled(model, seed)}\n\n{table([*head, 'setting'], lines)}")
-            parts.append(f"→ {own[0]['because']}\n")
-            if checks := [r for r in own if r["kind"] == "check"]:
+            parts.append(f"→ {trial_rows[0]['because']}\n")
+            if checks := [r for r in trial_rows if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.3g}" for r in checks)
                 seeds = f"{len(checks)} fresh seed{'s' if len(checks) > 1 else ''}"
                 parts.append(
-                    f"Checked by trainings of {seeds} that failed: {met} of {len(checks)} within "
+                    f"Checked with trainings of {seeds} that failed: {met} of {len(checks)} within "
                     f"{options.target[1]:g} ({values}).\n"
                 )
         return "\n".join([*parts, ABOUT])
 
 
 def _checked(
-    options: argparse.Namespace, model: str, seed: int, setting: Setting, tell: Tell
+    options: argparse.Namespace, model: str, seed: int, setting: Setting, progress: Progress
 ) -> list[Row]:
-    """One row for each fresh seed, which fails at another iteration."""
+    """A row for each fresh seed; each training fails at another iteration."""
     target, most = options.target
     rows = []
     points = failure_points(options.iterations)
@@ -158,14 +160,14 @@ def _checked(
             seed + FRESH + i,
             [lc(setting.coding)],
             failure,
-            counted(part(tell, 1 + i, 1 + options.check)),
+            as_report(part(progress, 1 + i, 1 + options.check)),
         )
         reached = {"size": outcome.share, "distance": outcome.distance, "rework": outcome.rework}[
             target
         ]
-        told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
-        told |= {"reached": reached, "met": reached <= most}
-        rows.append(about(options, model, seed) | told)
+        check = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
+        check |= {"reached": reached, "met": reached <= most}
+        rows.append(about(options, model, seed) | check)
     return rows
 
 
@@ -192,14 +194,14 @@ def _number(value: float | None) -> str:
 
 
 def _target(text: str) -> list[Any]:
-    what, found, most = text.partition("=")
+    name, equals, most = text.partition("=")
     try:
-        if what not in TARGETS or not found or not 0 < float(most) < math.inf:
+        if name not in TARGETS or not equals or not 0 < float(most) < math.inf:
             raise ValueError
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"a target is size=, distance= or rework= with a number above 0; got {text!r}"
         ) from None
-    if what == "size" and float(most) > 1:
+    if name == "size" and float(most) > 1:
         raise argparse.ArgumentTypeError(f"a size is a share: 0.05 is 5 %; got {text!r}")
-    return [what, float(most)]
+    return [name, float(most)]

@@ -5,9 +5,9 @@
            in Iterative-Convergent Machine Learning", ICML 2019): rows of a matrix, filters
     TopN   the single elements of largest distance, as many as fit
 
-Each keeps a running checkpoint, the track, and a decoder has the same one. A step replaces old
-values by new ones, exact and float32, and says where they belong. SCAR's partial recovery restores
-lost parameters only. It has no counterpart here: a single process loses all of them.
+Each keeps a running checkpoint, the track, as a decoder does. A step replaces old values by new
+ones, exact and float32, and says where they belong. SCAR's partial recovery, which restores lost
+parameters only, has no counterpart here: a single process loses all of them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from codec.inspect import (
 class Blocks:
     """The lossy elements of a state, cut into blocks that are numbered tensor by tensor.
 
-    tensors: their specs. axis: of each, the one that blocks are slices along; None where every
-    element is a block of its own.
+    tensors: their specs. axis: for each tensor, the axis along which blocks are slices; None if
+    every element is a block.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -63,8 +63,8 @@ class Blocks:
         axis = self.axis[i]
         return array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0)
 
-    def own(self, blocks: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.int64]]:
-        """For each tensor, which of its blocks are among these rising numbers: int64."""
+    def by_tensor(self, blocks: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.int64]]:
+        """Yield for each tensor which of its blocks are among these rising numbers: int64."""
         ends = np.cumsum(self.counts)
         for first, part in zip(ends - self.counts, np.split(blocks, np.searchsorted(blocks, ends))):
             yield part.astype(np.int64) - first
@@ -74,8 +74,8 @@ class Blocks:
 class Replacement:
     """One step of a baseline: new values, and which blocks they belong to.
 
-    blocks: unsigned (b,), rising numbers. values: float32 (n,), block after block. exact: name ->
-    array, of the tensors that are stored whole.
+    blocks: unsigned (b,), rising numbers. values: float32 (n,), block after block. exact: the
+    tensors that are stored whole, name -> array.
     """
 
     partition: Blocks
@@ -99,9 +99,9 @@ class Replacement:
         """Put the values into a track, in place.
 
         Raises:
-            StateMismatchError: before anything is changed, if an array is missing, has another
-                shape or dtype, or cannot be written to.
-            PayloadError: the number of values does not fit the blocks.
+            StateMismatchError: An array is missing, has another shape or dtype, or is read-only;
+                nothing was changed.
+            PayloadError: The number of values does not fit the blocks.
         """
         for spec in self.partition.tensors:
             check_array(track, spec.name, spec.shape, np.dtype(np.float32), True)
@@ -112,16 +112,16 @@ class Replacement:
         for name, array in self.exact.items():
             track[name][...] = array
         begin = 0
-        for i, own in enumerate(self.partition.own(self.blocks)):
+        for i, blocks_of_tensor in enumerate(self.partition.by_tensor(self.blocks)):
             array = self.partition.along(i, track[self.partition.tensors[i].name])
-            shape = (own.size, *array.shape[1:])
+            shape = (blocks_of_tensor.size, *array.shape[1:])
             end = begin + math.prod(shape)
-            array[own] = self.values[begin:end].reshape(shape)
+            array[blocks_of_tensor] = self.values[begin:end].reshape(shape)
             begin = end
 
 
 class Full:
-    """Every parameter, every time. state: the first one; it becomes the track exactly."""
+    """Saves every parameter every time. state: the first one; it becomes the track exactly."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self.layout = layout_of(state)
@@ -139,16 +139,16 @@ class Full:
 class _Prioritized:
     """Spends a share of the float32 size on the blocks of largest distance to the track.
 
-    state: the first one; it becomes the track exactly. fraction: of the float32 size, block numbers
-    and exact tensors included: no step takes more, unless exact tensors alone do.
+    state: the first one; it becomes the track exactly. fraction: of the float32 size. No step takes
+    more, block numbers and exact tensors included, unless exact tensors alone do.
 
-    Raises SettingsError for a fraction that is not above 0 and at most 1, and what `Tracker` does.
+    Raises SettingsError unless 0 < fraction <= 1, and what `Tracker` does.
     """
 
     def __init__(self, state: Mapping[str, Any], fraction: float = 0.1) -> None:
         number = isinstance(fraction, int | float | np.number) and not isinstance(fraction, bool)
         if not number or not 0 < fraction <= 1:
-            raise SettingsError(f"fraction lies above 0 and is at most 1; got {fraction!r}")
+            raise SettingsError(f"fraction must be above 0 and at most 1; got {fraction!r}")
         self.fraction = float(fraction)
         self.layout = layout_of(state)
         self.state = copy_arrays(to_arrays(state, self.layout))
@@ -169,26 +169,26 @@ class _Prioritized:
             for t in self.layout.tensors
             if not t.lossy and not same_bits(arrays[t.name], self.state[t.name])
         }
-        room = self.fraction * self.layout.nbytes - sum(a.nbytes for a in exact.values())
+        nbytes_left = self.fraction * self.layout.nbytes - sum(a.nbytes for a in exact.values())
         costs = 4 * self._sizes + self._number.itemsize
-        chosen = _farthest(self._distances(arrays), costs, room)
+        chosen = _farthest(self._distances(arrays), costs, nbytes_left)
         values = [np.empty(0, np.float32)]
-        for i, own in enumerate(self._blocks.own(chosen)):
+        for i, blocks_of_tensor in enumerate(self._blocks.by_tensor(chosen)):
             array = arrays[self._blocks.tensors[i].name]
-            values.append(self._blocks.along(i, array)[own].reshape(-1))
+            values.append(self._blocks.along(i, array)[blocks_of_tensor].reshape(-1))
         step = Replacement(self._blocks, chosen.astype(self._number), np.concatenate(values), exact)
         step.apply(self.state)
         return step
 
     def _distances(self, arrays: Arrays) -> NDArray[np.float64]:
-        """float64 (b,): each block's Euclidean distance to the track; infinite where one is NaN."""
-        found = [np.empty(0)]
+        """float64 (b,): each block's Euclidean distance to the track; infinite instead of NaN."""
+        distances = [np.empty(0)]
         with np.errstate(all="ignore"):
             for i, t in enumerate(self._blocks.tensors):
                 delta = self._blocks.along(i, arrays[t.name] - self.state[t.name])
                 squares = np.square(delta, dtype=np.float64)
-                found.append(np.sqrt(squares.sum(axis=tuple(range(1, delta.ndim)))))
-        return np.nan_to_num(np.concatenate(found), nan=np.inf, posinf=np.inf)
+                distances.append(np.sqrt(squares.sum(axis=tuple(range(1, delta.ndim)))))
+        return np.nan_to_num(np.concatenate(distances), nan=np.inf, posinf=np.inf)
 
 
 class Scar(_Prioritized):
@@ -215,23 +215,24 @@ class TopN(_Prioritized):
 
 
 def _farthest(
-    distances: NDArray[np.float64], costs: NDArray[np.int64], room: float
+    distances: NDArray[np.float64], costs: NDArray[np.int64], nbytes_left: float
 ) -> NDArray[np.int64]:
-    """Rising numbers of blocks: by falling distance, each that fits into what is left of room.
+    """The blocks of largest distance that fit into nbytes_left; their numbers, rising.
 
-    What has not moved is left out; of blocks of the same distance the first come first.
+    Blocks are tried by falling distance, those of equal distance by number. A block that does not
+    fit is skipped, one that has not moved is left out.
     """
     order = np.argsort(-distances, kind="stable")
     order = order[distances[order] > 0]
-    if not order.size or room < costs.min():
+    if not order.size or nbytes_left < costs.min():
         return np.empty(0, np.int64)
     if costs.min() == costs.max():
-        return np.sort(order[: int(room // costs[0])])
+        return np.sort(order[: int(nbytes_left // costs[0])])
     chosen = []
     for block in order.tolist():
-        if costs[block] <= room:
+        if costs[block] <= nbytes_left:
             chosen.append(block)
-            room -= int(costs[block])
+            nbytes_left -= int(costs[block])
     return np.sort(np.array(chosen, np.int64))
 
 

@@ -1,8 +1,8 @@
 """8 bits a value, in blocks with a scale each: how 8-bit optimizers hold their state.
 
 After Dettmers et al., "8-bit optimizers via block-wise quantization" (ICLR 2022): a block is
-divided by its largest magnitude; every value becomes the nearest of 256 levels. They lie evenly
-within a decade of magnitudes; a decade has twice as many as the next smaller one.
+divided by its largest magnitude; every value becomes the nearest of 256 levels. Levels are evenly
+spaced within a decade of magnitudes; each decade has twice as many as the next smaller one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DECADES = 7
 
 
 def rounded(array: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
-    """What is restored of an array, and the bytes it takes: codes and scales, deflated."""
+    """An array as it is restored, and the bytes that it takes: codes and scales, deflated."""
     flat = array.reshape(-1)
     blocks = np.pad(flat, (0, -flat.size % BLOCK)).reshape(-1, BLOCK)
     scale = np.abs(blocks).max(axis=1, keepdims=True)
@@ -31,11 +31,14 @@ def rounded(array: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
 
 @cache
 def _levels(signed: bool) -> NDArray[np.float32]:
-    """float32 (256,), rising: 0, 1 and the middles of 2^i (unsigned: 2^(i + 1)) even parts of
-    [.1, 1] times 10^(i - 6), for i from 0 to 6; with their negatives if signed."""
-    found = [0.0, 1.0]
+    """float32 (256,), rising: the levels.
+
+    They are 0, 1 and, for i from 0 to 6, the middles of 2^i (unsigned: 2^(i + 1)) even parts of
+    [0.1, 1] times 10^(i - 6); if signed, also the negatives of these middles.
+    """
+    levels = [0.0, 1.0]
     for i in range(DECADES):
         ends = np.linspace(0.1, 1, 2 ** (i if signed else i + 1) + 1)
         middles = 10.0 ** (i - DECADES + 1) * (ends[1:] + ends[:-1]) / 2
-        found += [*middles, *(-middles if signed else ())]
-    return np.sort(np.array(found, np.float32))
+        levels += [*middles, *(-middles if signed else ())]
+    return np.sort(np.array(levels, np.float32))

@@ -1,10 +1,10 @@
-"""The race back of a training that was killed: LC from the chain it left, the others repeated.
+"""The race back of a killed training: LC from its chain, the other methods from a repetition.
 
-A live training saves with LC alone. To compare it with full, SCAR and TOPN, the training is
-repeated from its seed with the same batches, and saved by each of them at the same steps. They save
-what the training did, the model alone or the optimizer's state as well; SCAR and TOPN get the bytes
-that LC's records after the base took on average. LC restores from the chain on disk. Then all go
-on, and rework is counted, as in `recovery`.
+A live training saves with LC alone. To compare LC with full, SCAR and TOPN, the training is
+repeated from its seed with the same batches, and each of them saves it at the same steps. They save
+the model alone or the optimizer's state as well, as the training did; SCAR and TOPN get the bytes
+that LC's records after the base took on average. LC restores from the chain on disk. Then all
+methods go on, and rework is counted as in `recovery`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .methods import Method
 from .recovery import Outcome, Protocol, fail_and_recover
 
 BEFORE = 30  # iterations before the crash whose losses are drawn
-CAPS = (100, 50, 25, 10)  # iterations after T to look for rework: the first that fits
+CAPS = (100, 50, 25, 10)  # iterations after T to look for rework; the first that fits is taken
 SECONDS = 300.0  # longer races are not offered
 
 
@@ -38,7 +38,7 @@ def fingerprint(model: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OnDisk(Method):
-    """LC-Checkpoint as a training has already used it: its records are counted, not written.
+    """LC-Checkpoint with records that a training has already written; they are only counted.
 
     chain: the directory. newest: the step to restore; later ones are ignored. whole: whether its
     records hold the optimizer's state beside the model.
@@ -63,14 +63,14 @@ class OnDisk(Method):
 
 
 class _Records:
-    """A chain that is already there, as a `Saver`."""
+    """A chain on disk, as a `Saver`."""
 
     def __init__(self, of: OnDisk) -> None:
         self._of = of
         self._nbytes = {e.step: e.nbytes for e in codec.Chain(of.chain).entries}
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        """Bytes of the record that is there. Raises StepNotFoundError if none is."""
+        """Bytes of this step's record. Raises StepNotFoundError if there is none."""
         if step not in self._nbytes:
             raise StepNotFoundError(f"{self._of.chain}: holds no step {step}")
         return self._nbytes[step]
@@ -93,9 +93,9 @@ class Pace:
 
 @dataclass(frozen=True)
 class Raced:
-    """What each method made of the crash: full, SCAR, TOPN, LC.
+    """The outcomes of a crash: full, SCAR, TOPN, LC.
 
-    alike: the repeated training reached the bits that the killed one had when it died.
+    alike: whether the repeated training reached the bits of the killed one at the crash.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -107,10 +107,9 @@ class Crash:
     """A training that was killed, and the chain it left.
 
     workload, seed: what was trained. fail_at: T, the last iteration. interval: iterations between
-    checkpoints. ours: its own way to save, its chain and the newest step. share: of float32, what
-    its records after the base took on average. died_as: the fingerprint of its model at T. went_on:
-    steps from which it resumed after earlier crashes. cap: the most rework after T that is looked
-    for.
+    checkpoints. ours: LC with its chain and the newest step. share: of float32, the mean size of
+    its records after the base. last_fingerprint: of its model at T. resumed_at: the
+    steps from which it resumed after earlier crashes. cap: iterations after T to look for rework.
     """
 
     workload: Workload
@@ -119,13 +118,13 @@ class Crash:
     interval: int
     ours: OnDisk
     share: float
-    died_as: str
-    went_on: frozenset[int] = frozenset()
+    last_fingerprint: str
+    resumed_at: frozenset[int] = frozenset()
     cap: int = CAPS[0]
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """In the order of the outcomes."""
+        """The methods, in the order of the outcomes."""
         share = min(self.share, 1.0)  # a record of a tiny model may be larger than the model
         return Method("full"), Method("scar", share), Method("topn", share), self.ours
 
@@ -134,29 +133,34 @@ class Crash:
         """The protocol of `fail_and_recover`."""
         whole = self.ours.whole
         return Protocol(
-            self.fail_at, self.interval, self.cap, optimizer=whole, begun=whole, before=BEFORE
+            self.fail_at,
+            self.interval,
+            self.cap,
+            optimizer=whole,
+            optimizer_at_start=whole,
+            before=BEFORE,
         )
 
     def race(self, report: Report) -> Raced:
-        """Repeat, restore, race; report: as in `fail_and_recover`, which says what is raised."""
+        """Repeat, restore and race. report, errors: as in `fail_and_recover`."""
         alike = False
 
         def after(iteration: int, training: Training) -> None:
             nonlocal alike
-            if iteration in self.went_on:
+            if iteration in self.resumed_at:
                 training.load(self.ours.restored(iteration))
             if iteration == self.fail_at:
-                alike = fingerprint(training.state()["model"]) == self.died_as
+                alike = fingerprint(training.state()["model"]) == self.last_fingerprint
 
-        found = fail_and_recover(
+        outcomes = fail_and_recover(
             self.workload, self.seed, self.methods, self.protocol, report, after
         )
-        return Raced(tuple(found), alike)
+        return Raced(tuple(outcomes), alike)
 
     def seconds(self, pace: Pace) -> float:
         """An upper estimate of how long the race takes."""
         repeated, *raced = self.protocol.iterations(len(self.methods))
-        saves = (len(self.methods) - 1) * (repeated // self.interval)  # LC's are there
+        saves = (len(self.methods) - 1) * (repeated // self.interval)  # LC has saved already
         return (
             repeated * pace.iteration
             + saves * pace.save
@@ -164,22 +168,22 @@ class Crash:
         )
 
     def capped(self, pace: Pace) -> Crash | None:
-        """With the largest of CAPS that fits into SECONDS; None if none does."""
-        tried = (replace(self, cap=cap) for cap in CAPS)
-        return next((one for one in tried if one.seconds(pace) <= SECONDS), None)
+        """The crash with the largest of CAPS that fits into SECONDS; None if none does."""
+        crashes = (replace(self, cap=cap) for cap in CAPS)
+        return next((crash for crash in crashes if crash.seconds(pace) <= SECONDS), None)
 
     @property
     def hurried(self) -> bool:
-        """Whether the cap is lower than a faster training would have."""
+        """Whether the cap is below the largest of CAPS, because the training is slow."""
         return self.cap < CAPS[0]
 
     @property
     def shortest(self) -> Crash:
-        """With the smallest of CAPS."""
+        """The crash with the smallest of CAPS."""
         return replace(self, cap=CAPS[-1])
 
     def where(self, share: float) -> str:
-        """How far a race is, in words. share: of its progress, from 0 to 1."""
+        """What a race does now, in words. share: of its progress, from 0 to 1."""
         plan = self.protocol.iterations(len(self.methods))
         done = round(share * sum(plan))
         if done < plan[0]:

@@ -1,8 +1,8 @@
-"""What a crash at the last state of a series costs with each way to save, at equal bytes.
+"""What a crash at the last state of a series costs with each method of saving, at equal bytes.
 
-Nothing is trained: the states are there. Each way saves them all and restores the last one. How far
-that is from the state itself is its distance; where a loss is known, the iterations lost are read
-from the curve of the states' own losses.
+Nothing is trained: the states exist already. Each method saves them all and restores the last one.
+The distance is that of the restored state from the last one. If a loss is known, the steps lost are
+read from the curve of the states' losses.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .methods import Method
 
 @dataclass(frozen=True)
 class Restored:
-    """What one method made of the last state.
+    """The last state as one method restores it.
 
-    distance: ||restored - u_T|| / ||u_T - u_0|| of the weights. nbytes: of a checkpoint after the
-    first, on disk, the mean. share: of the float32 size. loss: of the restored weights; None where
-    no loss is known. lost: see `measures.iterations_behind`.
+    distance: ||restored - u_T|| / ||u_T - u_0|| of the weights. nbytes: mean size on disk of a
+    checkpoint after the first. share: of the float32 size. loss: of the restored weights, None if
+    unknown. lost: steps lost, see `measures.iterations_behind`.
     """
 
     method: Method
@@ -45,8 +45,11 @@ class Restored:
 
 @dataclass(frozen=True)
 class LastState:
-    """The outcome of a series. step: of the last state. loss: its own. by: whose loss that is, ""
-    where none is known."""
+    """The outcome of a series.
+
+    step, loss: of the last state. by: title of the lab's model that gives the loss; "" if the loss
+    is the user's own, or unknown.
+    """
 
     step: int
     restored: tuple[Restored, ...]
@@ -62,8 +65,8 @@ def crash_at_last(
     """Save every state of a series with every method, and restore the last one.
 
     Raises:
-        SettingsError: the states differ in their tensors, or the last one is not finite.
-        LccError: what the series or a method raises.
+        SettingsError: The states differ in their tensors, or the last one is not finite.
+        LccError: The series or a method raises it.
     """
     total = len(series) + len(methods)
     steps: list[int] = []
@@ -74,37 +77,37 @@ def crash_at_last(
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             savers.append(stack.enter_context(closing(method.open(Path(folder)))))
         sizes: list[list[int]] = [[] for _ in methods]
-        for moment in series:
+        for state in series:
             if not steps:
-                first, start = moment, copy_arrays(moment.arrays)
-                by, of_lab = ("", None) if moment.loss_of else _lab_loss(start)
-            check_alike(first, moment)
-            for saver, own in zip(savers, sizes):
-                own.append(saver.save(moment.step, moment.state))
-            steps.append(moment.step)
-            if loss_of := moment.loss_of or of_lab:
-                losses.append(loss_of(moment.arrays))
+                first, start = state, copy_arrays(state.arrays)
+                by, of_lab = ("", None) if state.loss_of else _lab_loss(start)
+            check_alike(first, state)
+            for saver, record_sizes in zip(savers, sizes):
+                record_sizes.append(saver.save(state.step, state.state))
+            steps.append(state.step)
+            if loss_of := state.loss_of or of_lab:
+                losses.append(loss_of(state.arrays))
             progress(len(steps), total)
-        moved = moved_since(start, moment)
-        if by and not losses[-1] < losses[0]:  # trained for something else
+        moved = moved_since(start, state)
+        if by and not losses[-1] < losses[0]:  # not trained for this loss
             by, loss_of = "", None
-        found = []
-        for method, saver, own in zip(methods, savers, sizes):
+        restored = []
+        for method, saver, record_sizes in zip(methods, savers, sizes):
             parts, layout = Front(Policy()).look_at(saver.restore())
             track = to_arrays(parts.tensors, layout)
-            off = distance(track, moment.arrays, moment.weights) / moved
-            nbytes = float(np.mean(own[1:]))
+            off = distance(track, state.arrays, state.weights) / moved
+            nbytes = float(np.mean(record_sizes[1:]))
             loss = loss_of(track) if loss_of else None
             lost = None if loss is None else iterations_behind(steps, losses, loss)
-            found.append(Restored(method, off, nbytes, nbytes / layout.nbytes, loss, lost))
-            progress(len(steps) + len(found), total)
-    return LastState(steps[-1], tuple(found), losses[-1] if loss_of else None, by)
+            restored.append(Restored(method, off, nbytes, nbytes / layout.nbytes, loss, lost))
+            progress(len(steps) + len(restored), total)
+    return LastState(steps[-1], tuple(restored), losses[-1] if loss_of else None, by)
 
 
 def _lab_loss(arrays: Arrays) -> tuple[str, LossOf | None]:
-    """Title and loss of the lab's model, on built-in data, that has these names and shapes.
+    """Title and loss of the lab's model with these tensor names and shapes, on built-in data.
 
-    The model's tensors may lie below one outermost key. "" and None if none fits.
+    The model's tensors may lie below one outermost key. Returns "" and None if no model fits.
     """
     outermost = {f"{name.partition('/')[0]}/" for name in arrays if "/" in name}
     for name, card in MODELS.items():
@@ -120,7 +123,7 @@ def _lab_loss(arrays: Arrays) -> tuple[str, LossOf | None]:
 
 
 def _loss_below(task: Task, begin: str, arrays: Arrays) -> float:
-    """The loss of the tensors whose names begin like this. Raises TensorMismatchError."""
+    """The loss of the tensors whose names start with begin. Raises TensorMismatchError."""
     return task.probe_loss(
         {name.removeprefix(begin): a for name, a in arrays.items() if name.startswith(begin)}
     )

@@ -1,7 +1,7 @@
-"""Ways to save a training, compared at equal bytes on disk.
+"""Methods of saving a training, compared at equal bytes on disk.
 
-Each gets the same states and restores what it can. LC-Checkpoint writes real chains; for the
-baselines, records are made in the same container (header, digests, indices) and counted.
+All get the same states. LC-Checkpoint writes real chains; the records of the baselines are built in
+the same container (header, digests, indices) and counted, but not written.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ DEFAULT, BLOCKS, NONE = "default", "blocks", "none"  # ways to save an optimizer
 
 
 class Saver(Protocol):
-    """What a method does in one training."""
+    """A method at work in one training."""
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         """Save a checkpoint; returns its bytes on disk."""
 
     def restore(self) -> dict[str, Any]:
-        """The state as the newest checkpoint has it, its tensors fresh."""
+        """The state of the newest checkpoint, in new tensors."""
 
     def close(self) -> None:
         """Close files."""
@@ -56,12 +56,12 @@ class Saver(Protocol):
 
 @dataclass(frozen=True)
 class Method:
-    """One way to save.
+    """One method of saving.
 
-    kind: "full", "scar", "topn" or "lc". share: of the float32 size, what a checkpoint may take;
-    None for "full", and for "lc" with a number of bits. coding: of "lc", see there. moments: how
-    "lc" saves the optimizer's state, a kind or target of a `codec.Checkpointer`'s policy, DEFAULT
-    for the codec's own, BLOCKS for 8-bit blocks, or NONE.
+    kind: "full", "scar", "topn" or "lc". share: of the float32 size that a checkpoint may take;
+    None for "full", and for "lc" with a number of bits. coding: the settings of "lc". moments: how
+    "lc" saves the optimizer's state: a kind or target of `codec.Checkpointer`'s policy, DEFAULT for
+    the codec's default, BLOCKS for 8-bit blocks, or NONE.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """What a table calls it, without its share."""
+        """Its name in tables, without the share."""
         if self.coding is None:
             return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
         coding = self.coding
@@ -79,14 +79,14 @@ class Method:
             keeps = f", {coding.bits or 'all'} bits"
         elif coding.budget is None:
             keeps = f", {coding.target} {getattr(coding, coding.target):g}"
-        else:  # the paper's coder goes with its buckets, run lengths with equal steps
+        else:  # named only if the quantizer is not the coder's usual one
             paper = coding.coder == "huffman"
             keeps = "" if coding.uniform != paper else ", steps" if coding.uniform else ", buckets"
         scope = ", per tensor" if self.coding.scope == "tensor" else ""
         return f"LC {CODERS[self.coding.coder].short}{keeps}{scope}"
 
     def open(self, folder: Path) -> Saver:
-        """Ready for the first state of a training. folder: an empty one."""
+        """A saver that is ready for the first state of a training. folder: an empty one."""
         if self.coding is None:
             return _Baseline(self)
         if self.moments in (BLOCKS, NONE):
@@ -95,18 +95,18 @@ class Method:
 
 
 def lc(coding: Coding, moments: str = "lossy") -> Method:
-    """LC-Checkpoint; its share is the budget."""
+    """The method LC-Checkpoint; its share is the budget."""
     return Method("lc", coding.budget, coding, moments)
 
 
 def methods_at(share: float) -> tuple[Method, ...]:
-    """SCAR, TOPN, the paper's LC and ours, in equal steps, at one share of float32."""
+    """At one share of float32: SCAR, TOPN, the paper's LC, and ours with equal steps."""
     paper = Coding(budget=share, coder="huffman", quantizer="exponent")
     return Method("scar", share), Method("topn", share), lc(paper), lc(Coding(budget=share))
 
 
 class _Chain:
-    """LC-Checkpoint: what a user gets."""
+    """LC-Checkpoint: a chain as a user gets it."""
 
     def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
@@ -119,7 +119,7 @@ class _Chain:
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         try:
             return self._checkpointer.save(step, state).nbytes
-        except BudgetError:  # as a user who goes on without this checkpoint
+        except BudgetError:  # go on without this checkpoint, as a user would
             return 0
 
     def restore(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class _Chain:
 
 
 class _Apart:
-    """LC-Checkpoint for the weights; the optimizer's state whole in 8-bit blocks, or not saved."""
+    """LC-Checkpoint for the weights; the optimizer's state in 8-bit blocks, or not saved."""
 
     def __init__(self, weights: _Chain, blocks: bool) -> None:
         self._weights, self._blocks = weights, blocks
@@ -188,21 +188,21 @@ class _Baseline:
         pass
 
     def _new_tracker(self, tensors: Mapping[str, Any]) -> Scar | TopN | None:
-        """None if a record could hold nothing but its header."""
+        """A tracker that fits the share; None if a record could hold only its header."""
         if self._method.share is None:
             return None
         layout = layout_of(tensors)
-        full, room = layout.nbytes, int(self._method.share * layout.lossy_nbytes)
+        full, most_nbytes = layout.nbytes, int(self._method.share * layout.lossy_nbytes)
         exact: Arrays = {f"t/{t.name}": np.zeros(1) for t in layout.tensors if not t.lossy}
-        own: Arrays = {
-            "blocks": np.zeros(room, np.uint8),
-            "values": np.zeros(room // 4, np.float32),
+        lossy_arrays: Arrays = {
+            "blocks": np.zeros(most_nbytes, np.uint8),
+            "values": np.zeros(most_nbytes // 4, np.float32),
         }
-        header = _header_nbytes(exact | own)
+        header = _header_nbytes(exact | lossy_arrays)
         # As with LC, exact tensors do not count.
-        room += full - layout.lossy_nbytes + header - _header_nbytes(own)
-        made = Scar if self._method.kind == "scar" else TopN
-        return made(tensors, (room - header) / full) if room > header else None
+        most_nbytes += full - layout.lossy_nbytes + header - _header_nbytes(lossy_arrays)
+        kind = Scar if self._method.kind == "scar" else TopN
+        return kind(tensors, (most_nbytes - header) / full) if most_nbytes > header else None
 
 
 def _header_nbytes(arrays: Arrays) -> int:
@@ -210,7 +210,7 @@ def _header_nbytes(arrays: Arrays) -> int:
 
 
 def _nbytes(step: int, arrays: Arrays) -> int:
-    """Bytes of a record that holds these arrays, digests of track and file included."""
+    """Bytes of a record that holds these arrays, with the digests of track and file."""
     place = Place(step, "0" * RUN, "0" * DIGEST)
-    told = {"format": FORMAT, "kind": "delta", **place.metadata(), "track": "0" * 32}
-    return len(seal(told, arrays))
+    metadata = {"format": FORMAT, "kind": "delta", **place.metadata(), "track": "0" * 32}
+    return len(seal(metadata, arrays))

@@ -1,17 +1,17 @@
-"""Recovery: how much work a crash costs with each way to save, at equal bytes on disk.
+"""Recovery: how much work a crash costs with each method of saving, at equal bytes on disk.
 
 Protocol. Train with a fixed order of batches, save every few iterations with every method, and let
 the training fail at iteration T. Each method restores its newest checkpoint, of iteration c, and
-the training goes on from c + 1 with the same batches. The price of the failure, rework, is how many
-iterations have to be repeated: the T - c since the checkpoint, and those after them until the loss
-on fixed held-out examples is again at or below its value just before the failure. A restart without
-the optimizer's state may begin there and rise at once: it is back when it is there again.
+the training goes on from c + 1 with the same batches. The price of the failure, rework, is the
+number of iterations that are repeated: the T - c since the checkpoint, and those after T until the
+loss on fixed held-out examples is again at or below its value just before the failure. The loss of
+a restart without the optimizer's state may begin there but rise at once; then its return counts.
 
 A training's loss jumps between iterations by more than it falls. So rework is counted on its
-trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the restored
-training is above the undisturbed one at the same iteration. Both see the same batches, so jumps
-that both make cancel. Between two iterations it is interpolated: an excess of a tenth of what one
-iteration gains costs a tenth of an iteration.
+trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus the excess of the
+restored training over the undisturbed one at the same iteration. Both see the same batches, so
+their common jumps cancel. Rework is interpolated between two iterations: an excess of a tenth of
+what one iteration gains costs a tenth of an iteration.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: the most rework that is looked for after T. smooth: w, iterations on either side.
-    optimizer: whether a checkpoint holds the optimizer's state; if not, a failure resets it. begun:
-    whether it has one, of zeros, before the first iteration: checkpoints then have the same tensors
-    from the first on. before: for how many iterations before the failure losses are returned, too.
-    first: the iteration of the first checkpoint. whole: whether a race goes on to the cap when the
-    loss is back. Raises ProtocolError.
+    cap: iterations after T to look for rework. smooth: w, iterations on either side. optimizer:
+    whether a checkpoint holds the optimizer's state; if not, a failure resets it.
+    optimizer_at_start: whether that state exists, as zeros, before the first iteration, so that all
+    checkpoints have the same tensors. before: number of iterations before the failure whose losses
+    are returned, too. first: the iteration of the first checkpoint. whole: whether a race always
+    goes on to the cap. Raises ProtocolError.
     """
 
     fail_at: int = 80
@@ -58,17 +58,17 @@ class Protocol:
     cap: int = 100
     smooth: int = 5
     optimizer: bool = True
-    begun: bool = False
+    optimizer_at_start: bool = False
     before: int = 0
     first: int = 0
     whole: bool = False
 
     def __post_init__(self) -> None:
-        sound = 1 <= self.interval <= self.fail_at - self.first and self.cap >= 1
-        if not sound or min(self.smooth, self.before, self.first) < 0:
+        saves_once = 1 <= self.interval <= self.fail_at - self.first and self.cap >= 1
+        if not saves_once or min(self.smooth, self.before, self.first) < 0:
             raise ProtocolError(
-                f"a training saves at least once before it fails, and looks for some rework; got "
-                f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
+                "a training must save before it fails; cap is at least 1, the others at least 0; "
+                f"got fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
                 f"{self.smooth}, before {self.before}, first {self.first}"
             )
 
@@ -77,8 +77,18 @@ class Protocol:
         """T - c, iterations from the newest checkpoint to the failure."""
         return (self.fail_at - self.first) % self.interval
 
+    @property
+    def first_trend(self) -> int:
+        """The first iteration whose trend is needed; below 0 after an early failure."""
+        return self.fail_at - max(self.before, self.since)
+
+    @property
+    def first_loss(self) -> int:
+        """The first iteration whose loss is needed."""
+        return max(self.first_trend - self.smooth, 0)
+
     def iterations(self, methods: int) -> tuple[int, ...]:
-        """Iterations at most: up to the failure, on without one, and after each restore."""
+        """Most iterations: up to the failure, on without it, and after each restore."""
         return self.fail_at, self.cap + self.smooth, *methods * [self.since + self.cap]
 
 
@@ -86,13 +96,13 @@ class Protocol:
 class Race:
     """Losses on the probe.
 
-    undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
-    averaged over 2w + 1 iterations. restored: of the restored one, at iterations c (right after
-    restoring), c + 1, ..., until it was back both on the trend and without smoothing, or to the
-    cap; two from T on at least.
+    undisturbed, trend: of the training that did not fail, at T to T + cap: as measured, and
+    averaged over 2w + 1 iterations. restored: of the restored training, at c (right after
+    restoring), c + 1, ..., until it is back both on the trend and without smoothing, or to the cap;
+    at least two from T on.
 
-    before, trend_before: as measured and averaged, of the iterations before T that the protocol
-    asks for, from c on at least, T last; fewer if it failed early.
+    before, trend_before: as measured, and averaged, at the iterations up to T that the protocol
+    asks for, at least from c on; fewer after an early failure.
     """
 
     undisturbed: tuple[float, ...]
@@ -104,15 +114,15 @@ class Race:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method made of one failure.
+    """What one failure costs with one method.
 
-    rework: the price in iterations, on the trend; if capped as many as were tried, up to the
-    protocol's cap after T. rework_raw: whole iterations until the loss itself is at or below that
-    before the failure, without any smoothing; as many as were tried if it never was. loss_before,
-    loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0|| of the model. nbytes:
-    of a checkpoint after the first, on disk, the mean. share: of the float32 size. save_seconds: of
-    one save, median; seconds: of an iteration of training, median. race: the
-    losses that rework was counted on. since: T - c, the part of rework that was never saved.
+    rework: the price in iterations, on the trend; if capped, all iterations that were trained after
+    restoring. rework_raw: whole iterations until the loss itself, without smoothing, is at or below
+    that before the failure; all that were trained if it never is. loss_before, loss_restored: on
+    the probe. distance: ||restored - u_T|| / ||u_T - u_0|| of the model. nbytes: mean size on disk
+    of a checkpoint after the first. share: of the float32 size. save_seconds, seconds: medians, of
+    one save and of an iteration of training. race: the losses behind rework. since: T - c, the
+    part of rework that was never saved.
     """
 
     method: Method
@@ -132,15 +142,15 @@ class Outcome:
 
     @property
     def on_trend(self) -> tuple[float, ...]:
-        """The trend plus what the restored training is above the undisturbed one, from c on."""
-        trend, calm = (
+        """The trend plus the restored training's excess over the undisturbed one, from c on."""
+        trend, undisturbed = (
             before[-1 - self.since : -1] + after
             for before, after in (
                 (self.race.trend_before, self.race.trend),
                 (self.race.before, self.race.undisturbed),
             )
         )
-        return tuple(t + r - u for t, r, u in zip(trend, self.race.restored, calm))
+        return tuple(t + r - u for t, r, u in zip(trend, self.race.restored, undisturbed))
 
     @property
     def capped_raw(self) -> bool:
@@ -148,16 +158,18 @@ class Outcome:
         return not any(loss <= self.loss_before for loss in self.race.restored[self.since :])
 
     def after(self, restored: Sequence[float]) -> Outcome:
-        """The same with these losses of the restored training, from c on."""
-        again = restored[self.since :]
-        more = crossing(self.race.trend, [u - v for u, v in zip(again, self.race.undisturbed)])
-        raw = [self.since + r for r, loss in enumerate(again) if loss <= self.loss_before]
-        tried = len(restored) - 1
+        """The outcome with these losses of the restored training, from c on."""
+        losses = restored[self.since :]
+        crossed = crossing(self.race.trend, [u - v for u, v in zip(losses, self.race.undisturbed)])
+        raw_crossings = [
+            self.since + r for r, loss in enumerate(losses) if loss <= self.loss_before
+        ]
+        n_iterations = len(restored) - 1
         return replace(
             self,
-            rework=tried if more is None else self.since + more,
-            capped=more is None,
-            rework_raw=raw[0] if raw else tried,
+            rework=n_iterations if crossed is None else self.since + crossed,
+            capped=crossed is None,
+            rework_raw=raw_crossings[0] if raw_crossings else n_iterations,
             race=replace(self.race, restored=tuple(restored)),
         )
 
@@ -170,31 +182,31 @@ def fail_and_recover(
     report: Report = unreported,
     after: Callable[[int, Training], None] = lambda _iteration, _training: None,
 ) -> list[Outcome]:
-    """One training, one failure, and what each method makes of it.
+    """One training, one failure, and its outcome with each method.
 
     Args:
-        workload, seed: what is trained.
-        methods: ways to save, each given the same states.
-        protocol: when the training fails, and how rework is counted.
-        report: called with iterations done and in all, see `Protocol.iterations`, and with the
-            outcomes so far, a tuple; the last may be one whose race is under way. An exception from
+        workload, seed: What is trained.
+        methods: All save the same states.
+        protocol: When the training fails, and how rework is counted.
+        report: Called with iterations done and in all, see `Protocol.iterations`, and with a tuple
+            of the outcomes so far; the race of the last one may be under way. An exception from
             it ends the experiment and leaves no file behind.
-        after: called with the iteration and the training once each iteration up to the failure is
-            trained and saved; the training goes on from what it loads.
+        after: Called with the iteration and the training after each iteration up to the failure
+            is trained and saved; it may load another state into the training.
 
     Raises:
-        demo_models.DataError, codec.LccError: what the training or a method raises.
+        demo_models.DataError, codec.LccError: The training or a method raises it.
     """
     p = protocol
     plan = p.iterations(len(methods))
     total, done = sum(plan), 0
     training = workload.training(seed)
-    if p.begun:
+    if p.optimizer_at_start:
         training.begin_optimizer()
     start = _model(training.state())
     losses: dict[int, float] = {}
     seconds: list[float] = []
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
 
     def iterate(iteration: int) -> None:
         nonlocal done
@@ -202,53 +214,42 @@ def fail_and_recover(
         training.iterate(iteration)
         seconds.append(time.perf_counter() - began)
         done += 1
-        report(min(done, total), total, tuple(found))
+        report(min(done, total), total, tuple(outcomes))
 
     def state() -> Mapping[str, Any]:
-        whole = training.state()
-        return whole if p.optimizer else {"model": whole["model"]}
+        full_state = training.state()
+        return full_state if p.optimizer else {"model": full_state["model"]}
 
-    told = p.fail_at - max(p.before, p.since)  # the first iteration whose trend is needed
-    since = max(told - p.smooth, 0)  # and the first whose loss is
     with ExitStack() as stack:
         savers = []
         for method in methods:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            savers.append(stack.enter_context(closing(method.open(Path(folder)))))
-        sizes: list[list[int]] = [[] for _ in methods]
-        spent: list[list[float]] = [[] for _ in methods]
+            savers.append(_TimedSaver(stack.enter_context(closing(method.open(Path(folder))))))
         for t in range(p.fail_at + 1):
             if t:
                 iterate(t)
-            if t == p.first:
+            if t >= p.first and (t - p.first) % p.interval == 0:
+                saved_state = state()
                 for saver in savers:
-                    saver.save(t, state())
-            elif t > p.first and (t - p.first) % p.interval == 0:
-                now = state()
-                for saver, own, its in zip(savers, sizes, spent):
-                    began = time.perf_counter()
-                    own.append(saver.save(t, now))
-                    its.append(time.perf_counter() - began)
+                    saver.save(t, saved_state)
             if t:
                 after(t, training)
-            if t >= since:
+            if t >= p.first_loss:
                 losses[t] = training.task.probe_loss()
-        restored = [saver.restore() for saver in savers]
+        restored = [saver.saver.restore() for saver in savers]
     end = _model(training.state())
     for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
         iterate(t)
         losses[t] = training.task.probe_loss()
-    whole = smoothed([losses[t] for t in sorted(losses) if t >= since], p.smooth)
-    trend = whole[p.fail_at - since :]
-    before = range(max(told, 0), p.fail_at + 1) if told < p.fail_at else range(0)
-    undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
+    undisturbed = _undisturbed(p, losses)
     moved = distance(end, start)
-    for i, (method, saved, own, its) in enumerate(zip(methods, restored, sizes, spent)):
+    for i, (method, saver, restored_state) in enumerate(zip(methods, savers, restored)):
         done = sum(plan[: 2 + i])
-        report(done, total, tuple(found))
-        training.load(saved)
+        report(done, total, tuple(outcomes))
+        training.load(restored_state)
         race = [training.task.probe_loss()]
-        untried = Outcome(
+        nbytes = float(np.mean(saver.sizes[1:]))
+        at_restart = Outcome(
             method,
             seed,
             0,
@@ -256,39 +257,60 @@ def fail_and_recover(
             0,
             losses[p.fail_at],
             race[0],
-            distance(_model(saved), end) / moved if moved else 0.0,
-            float(np.mean(own)),
-            float(np.mean(own)) / sum(4 * a.size for a in end.values()),
-            float(np.median(its)),
+            distance(_model(restored_state), end) / moved if moved else 0.0,
+            nbytes,
+            nbytes / sum(4 * a.size for a in end.values()),
+            float(np.median(saver.seconds[1:])),
             float(np.median(seconds)),
-            Race(
-                undisturbed,
-                tuple(trend),
-                (),
-                tuple(losses[t] for t in before),
-                tuple(whole[t - since] for t in before),
-            ),
+            undisturbed,
             p.since,
         )
-        found.append(untried.after(race))
-        # Two losses from T on at least: the second shows whether a loss that is back stays there.
+        outcomes.append(at_restart.after(race))
+        # At least two losses from T on: the second shows whether the first one stays down.
         while len(race) <= p.since + p.cap and (
-            p.whole or len(race) < p.since + 2 or found[-1].capped or found[-1].capped_raw
+            p.whole or len(race) < p.since + 2 or outcomes[-1].capped or outcomes[-1].capped_raw
         ):
             iterate(p.fail_at - p.since + len(race))
             race.append(training.task.probe_loss())
-            found[-1] = untried.after(race)
-    report(total, total, tuple(found))
-    return found
+            outcomes[-1] = at_restart.after(race)
+    report(total, total, tuple(outcomes))
+    return outcomes
+
+
+class _TimedSaver:
+    """A saver, with the bytes and seconds of each save."""
+
+    def __init__(self, saver: Saver) -> None:
+        self.saver = saver
+        self.sizes: list[int] = []
+        self.seconds: list[float] = []
+
+    def save(self, step: int, state: Mapping[str, Any]) -> None:
+        began = time.perf_counter()
+        self.sizes.append(self.saver.save(step, state))
+        self.seconds.append(time.perf_counter() - began)
+
+
+def _undisturbed(p: Protocol, losses: Mapping[int, float]) -> Race:
+    """The race of the training that did not fail. losses: by iteration, from p.first_loss on."""
+    trend = smoothed(list(losses.values()), p.smooth)
+    before = range(max(p.first_trend, 0), p.fail_at + 1) if p.first_trend < p.fail_at else ()
+    return Race(
+        tuple(losses[t] for t in range(p.fail_at, p.fail_at + p.cap + 1)),
+        tuple(trend[p.fail_at - p.first_loss :]),
+        (),
+        tuple(losses[t] for t in before),
+        tuple(trend[t - p.first_loss] for t in before),
+    )
 
 
 @dataclass(frozen=True)
 class RepeatedOutcome:
     """A training that failed several times.
 
-    metric: of all held-out examples at its end. undisturbed: the same of a training that never
+    metric: over all held-out examples at its end. undisturbed: the same for a training that never
     failed. Both are a fraction of right answers ("accuracy") or in rating units ("RMSE"). share: of
-    float32, of a checkpoint after the first on disk, the mean.
+    float32, the mean size on disk of a checkpoint after the first.
     """
 
     method: Method
@@ -307,18 +329,18 @@ def fail_repeatedly(
     iterations: int,
     progress: Progress = lambda _done, _total: None,
 ) -> list[RepeatedOutcome]:
-    """One training a method, saved after every iteration, that fails at even distances.
+    """Train once with each method, saving after every iteration and failing at even distances.
 
-    After each failure it goes on from the restored state with the next batch, so every training
-    sees every batch once. (After Agrawal et al., "Inshrinkerator", SoCC 2024, who restore 10 times
-    in a training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
+    After each failure a training goes on from the restored state with the next batch, so it sees
+    every batch once. (After Agrawal et al., "Inshrinkerator", SoCC 2024, who restore 10 times in a
+    training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
     """
     if not 1 <= failures < iterations:
         raise ProtocolError(
-            f"a training fails at least once, and less often than it iterates; got {failures} "
-            f"failures in {iterations} iterations"
+            f"give at least 1 failure, and fewer than iterations; got {failures} failures in "
+            f"{iterations} iterations"
         )
-    fails = {round(iterations * i / (failures + 1)) for i in range(1, failures + 1)}
+    failing_steps = {round(iterations * i / (failures + 1)) for i in range(1, failures + 1)}
     done, total = 0, iterations * (len(methods) + 1)
 
     def train(training: Training, after: Callable[[int], None]) -> float:
@@ -332,11 +354,11 @@ def fail_repeatedly(
 
     def save_and_fail(training: Training, saver: Saver, sizes: list[int], step: int) -> None:
         sizes.append(saver.save(step, training.state()))
-        if step in fails:
+        if step in failing_steps:
             training.load(saver.restore())
 
     undisturbed = train(workload.training(seed), lambda _step: None)
-    found = []
+    outcomes = []
     for method in methods:
         training = workload.training(seed)
         sizes: list[int] = []
@@ -344,7 +366,7 @@ def fail_repeatedly(
             saver.save(0, training.state())
             metric = train(training, partial(save_and_fail, training, saver, sizes))
         n = sum(p.numel() for p in training.task.model.parameters())
-        found.append(
+        outcomes.append(
             RepeatedOutcome(
                 method,
                 seed,
@@ -354,7 +376,7 @@ def fail_repeatedly(
                 float(np.mean(sizes)) / (4 * n),
             )
         )
-    return found
+    return outcomes
 
 
 def _model(state: Mapping[str, Any]) -> Arrays:

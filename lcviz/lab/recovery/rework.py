@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import codec
 from lcviz.lab.intervals import Mean, mean
-from lcviz.lab.progress import Progress, counted
+from lcviz.lab.progress import Progress, as_report
 from lcviz.lab.workload import workload
 
 from .methods import Method, methods_at
@@ -17,10 +17,10 @@ from .recovery import Outcome, Protocol, fail_and_recover
 
 @dataclass(frozen=True)
 class CrashExperiment:
-    """One model that fails, and five ways to save it at an equal share.
+    """A training that fails, and five methods of saving it at an equal share.
 
-    model: of `demo_models`, on its built-in data, with the lab's settings. share: of float32
-    that a checkpoint may take; "full" takes all. protocol: when it fails.
+    model: of `demo_models`, on its built-in data, with the lab's settings. share: of float32 that a
+    checkpoint may take; "full" takes all of it. protocol: when the training fails.
     """
 
     model: str
@@ -29,23 +29,22 @@ class CrashExperiment:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Full, SCAR, TOPN, LC with the paper's coder, LC run-length: the last is ours."""
+        """Full, SCAR, TOPN, the paper's LC, and ours."""
         return Method("full"), *methods_at(self.share)
 
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
-        """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
-        codec.warm_up()  # no save is timed with its compilation
-        of, report = workload(self.model), counted(progress)
-        return tuple(fail_and_recover(of, seed, self.methods, self.protocol, report))
+        """The outcomes of one seed, in the order of `methods`. Errors: see `fail_and_recover`."""
+        codec.warm_up()  # keeps compilation out of the time of a save
+        trained, report = workload(self.model), as_report(progress)
+        return tuple(fail_and_recover(trained, seed, self.methods, self.protocol, report))
 
 
 @dataclass(frozen=True)
 class CrashCost:
     """What failures cost with one method: means over seeds.
 
-    rework: iterations, a capped one counted as the cap. each: rework of every seed, and whether
-    it was capped. nbytes, share: of a checkpoint on disk, and of float32. loss_before,
-    loss_restored, distance, save_seconds: as in `Outcome`.
+    rework: iterations; capped ones count as the cap. each: the rework of every seed, and whether it
+    was capped. The others: see `Outcome`.
     """
 
     method: Method
@@ -60,21 +59,24 @@ class CrashCost:
 
     @property
     def capped(self) -> int:
-        """How many seeds were capped: with any, the true mean is this one or more."""
+        """How many seeds were capped; with any, the mean rework is a lower bound."""
         return sum(capped for _, capped in self.each)
 
 
 def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
-    """By method. seeds: of each one its outcomes, in the same order. Raises ValueError for none."""
+    """The cost of each method.
+
+    seeds: the outcomes of each seed, in the same order. Raises ValueError without seeds.
+    """
     if not seeds:
         raise ValueError("no seeds: there is no mean")
     return [
         CrashCost(
-            own[0].method,
-            mean([o.rework for o in own]),
-            tuple((o.rework, o.capped) for o in own),
+            outcomes[0].method,
+            mean([o.rework for o in outcomes]),
+            tuple((o.rework, o.capped) for o in outcomes),
             *(
-                mean([getattr(o, name) for o in own]).value
+                mean([getattr(o, name) for o in outcomes]).value
                 for name in (
                     "nbytes",
                     "share",
@@ -85,7 +87,7 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
                 )
             ),
         )
-        for own in zip(*seeds, strict=True)
+        for outcomes in zip(*seeds, strict=True)
     ]
 
 

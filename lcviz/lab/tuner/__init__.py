@@ -1,9 +1,9 @@
-"""The tuner: every setting tried out on the states of one training, and one recommended.
+"""The tuner: tries every setting on the states of one training, and recommends one.
 
 Reading order:
 
-    candidates  what can be chosen, and what each choice made of one run
+    candidates  the settings, and what each of them reaches in one run
     replay      all settings on the states of one run, without training again
     tuner       the Pareto frontier, and the cheapest setting that meets a target
-    sweep       the settings and states that a visitor asks for
+    sweep       the settings and states of a visitor's request
 """

@@ -1,4 +1,4 @@
-"""What can be chosen for checkpoints, and what each choice made of one run."""
+"""The settings of checkpoints, and what each of them reaches in one run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ DISTANCES = (0.1, 0.3)
 
 @dataclass(frozen=True)
 class Setting:
-    """What can be chosen. interval: between checkpoints."""
+    """A setting of checkpoints. interval: between them."""
 
     coding: Coding
     interval: int
 
     def text(self, unit: str = "iteration") -> str:
-        """In words. unit: what intervals are counted in."""
-        every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
-        return f"{self.coding.describe()}, saved {every}"
+        """The setting in words. unit: of intervals."""
+        interval = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
+        return f"{self.coding.describe()}, saved {interval}"
 
     @property
     def restores(self) -> Setting:
-        """A setting that restores the same; with bits, the coder changes only the size."""
+        """The setting that stands for all that restore the same: with bits, any coder does."""
         if not self.coding.by_bits:
             return self
         return replace(self, coding=replace(self.coding, coder=Coding.coder))
@@ -38,14 +38,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting, and what it made of one run.
+    """A setting, and what it reaches in one run.
 
-    share: of the float32 bytes, of a delta on disk, the mean; share_bound: what another one stays
-    below in 95 of 100 cases, and with a budget always. exact_share: what of it are tensors
-    that are stored exactly, an optimizer's, say. rate: share for every iteration (checkpoint of the
-    series, where it comes without a training). distance: ||restored - u_T|| / ||u_T - u_0||,
-    rework: iterations; both over the failures that were tried, with a bound that another failure
-    stays below in 95 of 100 cases. rework and its bound are None where no loss is known.
+    share: mean size of a delta on disk, of float32. share_bound: what another delta stays below in
+    95 of 100 cases, and with a budget always. exact_share: the part of share that is stored
+    exactly, such as an optimizer's tensors. distance: ||restored - u_T|| / ||u_T - u_0||. rework:
+    iterations. Both are means over all failures, each with a bound that another failure stays below
+    in 95 of 100 cases. rework and its bound are None if no loss is known.
     """
 
     setting: Setting
@@ -67,7 +66,7 @@ class Candidate:
         return self.reached(target) <= most
 
     def reached(self, target: str) -> float:
-        """What a target's number is compared with."""
+        """The value that is compared with a target's number."""
         if target == "rework":
             assert self.rework_bound is not None, "a series without a loss is refused before"
             return self.rework_bound
@@ -75,7 +74,7 @@ class Candidate:
 
     @property
     def costs(self) -> tuple[float, float, float]:
-        """What there should be little of: rate, distance, rework."""
+        """Rate, distance and rework: the less, the better."""
         return self.rate, self.distance.value, self.rework.value if self.rework else 0.0
 
 

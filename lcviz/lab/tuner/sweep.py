@@ -1,4 +1,4 @@
-"""Many settings tried out on one series, as a visitor asks for it."""
+"""Many settings tried out on one series, at a visitor's request."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .candidates import Candidate, Setting, settings
 from .replay import try_out
 
 ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
-RUN_ITERATIONS = 100  # of a run that is repeated: the answer has to come within seconds
+RUN_ITERATIONS = 100  # of a repeated run: the answer must come within seconds
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What determines the outcome.
+    """All that determines the outcome.
 
-    model: of `demo_models`, trained on its built-in data from seed 0; "" for others. own: a digest
-    of checkpoints of a visitor's own; opened: these, which alone are not compared. wide: whether
-    every setting is tried, or a choice of them. run, seed: what a run trains; its first
-    RUN_ITERATIONS are repeated.
+    model: of `demo_models`, trained on its built-in data from seed 0; "" for another series.
+    digest: of a visitor's own checkpoints. wide: whether all settings are tried, or a selection.
+    run, seed: what a run trains; its first RUN_ITERATIONS are repeated. opened: the visitor's
+    checkpoints; they take no part in comparisons.
     """
 
     model: str
-    own: str = ""
+    digest: str = ""
     wide: bool = False
     run: Workload | None = None
     seed: int = 0
@@ -35,31 +35,31 @@ class Sweep:
 
     @property
     def key(self) -> Sweep:
-        """The same without the files: whoever keeps it does not keep them."""
+        """The sweep without the files, so that keeping it does not keep them in memory."""
         return replace(self, opened=None)
 
     @property
     def unit(self) -> str:
-        """What bytes and intervals are counted in."""
-        return "checkpoint" if self.own else "iteration"
+        """The unit of bytes and intervals."""
+        return "checkpoint" if self.digest else "iteration"
 
     @property
-    def tried(self) -> list[Setting]:
-        """The settings."""
+    def candidate_settings(self) -> list[Setting]:
+        """The settings that are tried out."""
         if self.wide:
             return settings()
-        few: dict[str, Any] = {
+        selection: dict[str, Any] = {
             "bits": (1, 2, 3, 4, None),
             "coders": ("runlength",),
             "quantizers": ("uniform",),
         }
         if self.run is not None:
-            return settings(budgets=(0.02, 0.05), scopes=("model",), **few)
-        return settings(budgets=(0.02, 0.05, 0.1), intervals=(1, 2, 5), **few)
+            return settings(budgets=(0.02, 0.05), scopes=("model",), **selection)
+        return settings(budgets=(0.02, 0.05, 0.1), intervals=(1, 2, 5), **selection)
 
     @property
     def series(self) -> Series:
-        """What they are tried out on. Raises codec.SettingsError."""
+        """The series that they are tried out on. Raises codec.SettingsError."""
         if self.opened is not None:
             return OpenedSeries(self.opened)
         if self.run is not None:
@@ -67,5 +67,5 @@ class Sweep:
         return TrainedSeries(workload(self.model), 0, ITERATIONS)
 
     def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
-        """Replay them all. Raises what `lab.tuner.try_out` does."""
-        return try_out(self.series, self.tried, progress)
+        """Replay all settings. Raises what `replay.try_out` does."""
+        return try_out(self.series, self.candidate_settings, progress)

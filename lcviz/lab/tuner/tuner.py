@@ -1,4 +1,4 @@
-"""Which bits should I use? The cheapest setting that meets a target is recommended."""
+"""Which setting should I use? Recommends the cheapest one that meets a target."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TARGETS = ("size", "distance", "rework")
 class Tuned:
     """The answer.
 
-    target, most: as for `choose`. frontier: the Pareto frontier of size, distance
-    and rework, by rising rate; of candidates that are equal in all three, one. recommended: None if
-    no setting meets the target. because: why, in a sentence or two. left_out: which settings could
-    not be tried, and why, in sentences; "" if all were.
+    target, most: as for `choose`. frontier: the Pareto frontier of rate, distance and rework, by
+    rising rate; of candidates that are equal in all three, one. recommended: None if no setting
+    meets the target. because: the reason, in a few sentences. left_out: which settings could not be
+    tried and why, in sentences; "" if none.
     """
 
     target: str
@@ -39,38 +39,38 @@ def tune(
     series: Series,
     target: str,
     most: float,
-    tried: Sequence[Setting] | None = None,
+    candidate_settings: Sequence[Setting] | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> Tuned:
     """Try every setting on a series, and recommend one: `try_out`, then `choose`.
 
-    Raises what they raise, SettingsError before anything is tried.
+    Raises what these do; SettingsError comes before anything is tried.
     """
     _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
-    tried = settings() if tried is None else tried
-    found = try_out(series, tried, progress)
-    return choose(found, target, most, tried)
+    candidate_settings = settings() if candidate_settings is None else candidate_settings
+    candidates = try_out(series, candidate_settings, progress)
+    return choose(candidates, target, most, candidate_settings)
 
 
 def choose(
     candidates: Sequence[Candidate],
     target: str,
     most: float,
-    tried: Sequence[Setting] | None = None,
+    candidate_settings: Sequence[Setting] | None = None,
 ) -> Tuned:
-    """The best of what was tried out.
+    """The best candidate for a target.
 
     Args:
-        candidates: what each setting made of the run.
-        target: one of TARGETS.
-        most: for "size", the share of the float32 bytes that a checkpoint may take on disk; the
-            setting with the least rework (distance, where no loss is known) is recommended. For
+        candidates: What each setting reached in the run.
+        target: One of TARGETS.
+        most: For "size", the share of the float32 bytes that a checkpoint may take on disk; the
+            setting with the least rework (distance, if no loss is known) is recommended. For
             "distance" and "rework", the limit on `Candidate`'s bound; the setting with the fewest
-            bytes an iteration is recommended.
-        tried: all settings, if some were left out of the candidates.
+            bytes per iteration is recommended.
+        candidate_settings: All settings, if some were left out of the candidates.
 
     Raises:
-        SettingsError: an unknown target, or rework without a loss.
+        SettingsError: The target is unknown, or is rework without a loss.
     """
     knows_loss = candidates[0].rework is not None
     _check_target(target, most, knows_loss=knows_loss)
@@ -80,9 +80,9 @@ def choose(
             alike.setdefault(c.costs, c)
     frontier = tuple(alike[costs] for costs in sorted(alike))
     unit = "iteration" if knows_loss else "checkpoint"
-    left_out = _left_out(candidates, tried or ())
-    meeting = [c for c in candidates if c.meets(target, most)]
-    if not meeting:
+    left_out = _left_out(candidates, candidate_settings or ())
+    sufficient = [c for c in candidates if c.meets(target, most)]
+    if not sufficient:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
             f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
@@ -90,7 +90,7 @@ def choose(
         )
         because += _exact(nearest) + left_out
         return Tuned(target, most, tuple(candidates), frontier, None, because, left_out)
-    best = min(meeting, key=_order(target))
+    best = min(sufficient, key=_order(target))
     why = f"writes the fewest bytes for every {unit}"
     if target == "size":
         why = "restores closest to what was trained"
@@ -102,21 +102,21 @@ def choose(
         if not math.isfinite(best.rework.value):
             rework = ", and a crash costs more than was trained"
     words = best.setting.text(unit)
-    meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
+    n_keep = "1 setting keeps" if len(sufficient) == 1 else f"{len(sufficient)} settings keep"
     because = (
-        f"{words[0].upper()}{words[1:]}: {meet} {_words(target, most)}. Of them this one "
+        f"{words[0].upper()}{words[1:]}: {n_keep} {_words(target, most)}. Of them this one "
         f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
         f"{best.distance.value:.3f}{rework}."
     )
-    others = [c for c in meeting if c.setting.coding.uniform != best.setting.coding.uniform]
-    if others:
-        because += _rival(min(others, key=_order(target)), unit)
+    rivals = [c for c in sufficient if c.setting.coding.uniform != best.setting.coding.uniform]
+    if rivals:
+        because += _rival(min(rivals, key=_order(target)), unit)
     because += _exact(best) + left_out
     return Tuned(target, most, tuple(candidates), frontier, best, because, left_out)
 
 
 def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:
-    """What settings that meet the target are sorted by."""
+    """The sort key of settings that meet the target."""
     if target == "size":
         return lambda c: (c.rework_bound or 0.0, c.distance_bound, c.rate)
     return lambda c: (c.rate, *c.costs)
@@ -129,19 +129,19 @@ def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
         )
     if target == "rework" and not knows_loss:
         raise SettingsError(
-            "these checkpoints come without a training: neither their loss is known nor rework; "
-            "choose a target of size or distance"
+            "the loss of these checkpoints is unknown, and so is rework: choose size or "
+            "distance as the target"
         )
 
 
-def _beats(one: Candidate, other: Candidate) -> bool:
-    """Whether one is better somewhere, and nowhere worse."""
-    pairs = list(zip(one.costs, other.costs, strict=True))
+def _beats(candidate: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is better in one cost, and worse in none."""
+    pairs = list(zip(candidate.costs, other.costs, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 def _rival(other: Candidate, unit: str) -> str:
-    """The best with the other quantizer."""
+    """A sentence on the best candidate with the other quantizer."""
     kind = "equal steps" if other.setting.coding.uniform else "exponent buckets"
     rework = ""
     if other.rework and math.isfinite(other.rework.value):
@@ -153,7 +153,7 @@ def _rival(other: Candidate, unit: str) -> str:
 
 
 def _exact(candidate: Candidate) -> str:
-    """A second sentence, where most of a checkpoint is not the codec's choice."""
+    """A sentence on tensors stored exactly, if they take at least half of a checkpoint."""
     if 2 * candidate.exact_share < candidate.share:
         return ""
     return (
@@ -163,10 +163,10 @@ def _exact(candidate: Candidate) -> str:
     )
 
 
-def _left_out(candidates: Sequence[Candidate], tried: Sequence[Setting]) -> str:
+def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Setting]) -> str:
     replayed = {c.setting for c in candidates}
     intervals = {setting.interval for setting in replayed}
-    missing = [setting for setting in tried if setting not in replayed]
+    missing = [setting for setting in candidate_settings if setting not in replayed]
     sentences = ""
     if long := sorted({setting.interval for setting in missing} - intervals):
         saves = " or ".join(f"every {interval}" for interval in long)
@@ -180,16 +180,16 @@ def _left_out(candidates: Sequence[Candidate], tried: Sequence[Setting]) -> str:
 
 
 def _words(target: str, most: float) -> str:
-    what = {
+    subject = {
         "size": "a checkpoint",
         "distance": "the relative distance",
         "rework": "the price of a crash",
     }[target]
-    return f"{what} within {_amount(target, most)}, in 95 of 100 cases"
+    return f"{subject} within {_amount(target, most)}, in 95 of 100 cases"
 
 
 def _amount(target: str, value: float) -> str:
-    """How much of it, in its own unit."""
+    """A value of a target, with its unit."""
     if target == "size":
         return f"{100 * value:.3g} % of float32"
     if target == "distance":

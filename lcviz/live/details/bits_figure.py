@@ -1,4 +1,4 @@
-"""Priority promotion: what x = 1..8 bits keep and what they cost."""
+"""Priority promotion: what each x of 1 to 8 bits keeps and costs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .size_figure import ONE_BIT
 
 HEIGHT = 344  # pixels
 BARS = {"runlength": (BLUE, ""), "huffman": (VERMILION, "/")}  # colour, pattern
-BAND = "rgba(128,128,128,0.2)"  # behind the record's own
+BAND = "rgba(128,128,128,0.2)"  # behind the record's own bars
 
 
 def bits_panel(promotions: Sequence[Promotion], now: int) -> Panel:
     """Size with both coders and kept energy for every x.
 
     Args:
-        promotions: from `lab.anatomy.promotions`.
-        now: the index of the one the record was saved with.
+        promotions: From `lab.anatomy.promotions`.
+        now: The index of the promotion that the record was saved with.
     """
-    names = [kept_name(p.kept) for p in promotions]
-    own = promotions[now].kept
-    fits = f"; {names[now]}: as it was saved" if isinstance(own, Coding) else ""
-    title = f"x bits for priority promotion (all: every bucket{fits})"
+    names = [kept_name(p.rule) for p in promotions]
+    saved = isinstance(promotions[now].rule, Coding)
+    saved_text = f"; {names[now]}: as it was saved" if saved else ""
+    title = f"x bits for priority promotion (all: every bucket{saved_text})"
     figure = base_figure(title, "size, % of float32", HEIGHT, r=64, t=96)
     figure.update_layout(legend_y=1.1)  # above "now"
     for name, (colour, pattern) in BARS.items():
@@ -105,22 +105,23 @@ def bits_panel(promotions: Sequence[Promotion], now: int) -> Panel:
 
 
 def _percent(promotion: Promotion, nbytes: float | None) -> float | None:
-    """A size in percent of float32; None, a gap, if it is not known."""
+    """A size in percent of float32; None, which draws a gap, if the size is not known."""
     return None if nbytes is None else round(100 * promotion.sizes.share(nbytes), 3)
 
 
 def _sentence(now: Promotion) -> str:
     sizes = now.sizes
-    both = [
+    size_texts = [
         f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits per parameter)"
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
-    own = now.kept
-    what = f"{kept_text(own).capitalize()}" if isinstance(own, Coding) else f"x = {kept_name(own)}"
+    rule = now.rule
+    name = kept_text(rule).capitalize() if isinstance(rule, Coding) else f"x = {kept_name(rule)}"
     return (
-        f"{what} keeps {now.buckets_kept} of {now.buckets} buckets and "
-        f"{percent_text(now.energy_share)} of δ's energy. With a new table: {', '.join(both)}."
+        f"{name} keeps {now.buckets_kept} of {now.buckets} buckets and "
+        f"{percent_text(now.energy_share)} of δ's energy. With a new table: "
+        f"{', '.join(size_texts)}."
     )
 
 

@@ -21,13 +21,13 @@ def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
     """The code of single values: levels, counts, code words, and their tree.
 
     Args:
-        rows: from `code_table`.
-        alphabet: whose code it is.
-        name: of the alphabet, for the sentence.
+        rows: From `code_table`.
+        alphabet: The alphabet of the code.
+        name: Of the alphabet, for the sentence.
     """
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
-    n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
+    n, word_bits = int(counts.sum()), huffman.n_bits(counts, lengths)
     tree = huffman_tree(
         huffman.tree(lengths),
         lambda s: (_level_text(rows[s].level), rows[s].sign),
@@ -43,10 +43,10 @@ def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
             table_bytes = plural(huffman.pack_lengths(lengths).size, "byte")
             cost = (
                 "This record was not written with it: the paper's code would take "
-                f"{nbytes_text(words / 8)} of words and a table of {table_bytes}."
+                f"{nbytes_text(word_bits / 8)} of words and a table of {table_bytes}."
             )
         sentence = (
-            f"{name}: {sum(counts > 0)} symbols, {words / n:.4f} bits a value on average; the "
+            f"{name}: {sum(counts > 0)} symbols, {word_bits / n:.4f} bits a value on average; the "
             f"entropy is {huffman.entropy(counts) / n:.4f}. {cost}"
         )
     table = pd.DataFrame(
@@ -69,8 +69,8 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
     """The code of tokens, each a run of zeros and the level that ends it.
 
     Args:
-        rows: from `token_table`.
-        alphabet, name: as for `code_panel`.
+        rows: From `token_table`.
+        alphabet, name: As for `code_panel`.
     """
     assert alphabet.table is not None, "tokens have a table"
     by_token = {r.token: r for r in rows}
@@ -80,7 +80,7 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
         "token",
         230,
     )
-    counts = alphabet.counts(alphabet.kept)
+    counts = alphabet.counts(alphabet.n_kept)
     n_values, escaped = int(counts[1:].sum()), by_token[0].count
     sentence = (
         f"{name}: {n_values:,} of {alphabet.n:,} values are not 0, each one token with the zeros "
@@ -95,7 +95,7 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
         "bits": [len(r.word) for r in rows],
         "extra bits": [f"{'≥ ' if r.symbol is None else ''}{r.extra_bits}" for r in rows],
     }
-    if escaped is not None:  # counted
+    if escaped is not None:  # the tokens are counted
         columns["count"] = [r.count for r in rows]
     title = "Run-length Huffman code: zeros, and the level that ends them"
     return _panel(title, sentence, tree, "The code of runs", pd.DataFrame(columns))
@@ -111,8 +111,8 @@ def token_text(row: TokenRow) -> str:
     return f"{zeros}, {level}"
 
 
-def _panel(title: str, sentence: str, tree: go.Figure, what: str, table: pd.DataFrame) -> Panel:
-    alt = f"{what} as a binary tree; the table below has the same words."
+def _panel(title: str, sentence: str, tree: go.Figure, noun: str, table: pd.DataFrame) -> Panel:
+    alt = f"{noun} as a binary tree; the table below has the same words."
     return Panel(title, sentence, tree, alt, table)
 
 

@@ -11,7 +11,7 @@ from codec.inspect import Node
 from lcviz.text import plural
 from lcviz.ui.charts import GREY, SIGN_COLOURS, base_figure
 
-MAX_LEAVES = 24  # a taller tree cannot be read; longer words are folded into one leaf
+MAX_LEAVES = 24  # a taller tree cannot be read: leaves are folded together
 ROW = 20  # pixels
 Describe = Callable[[int], tuple[str, int | None]]
 
@@ -20,23 +20,23 @@ def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> go.Fi
     """Draw a code's tree.
 
     Args:
-        root: of the tree.
-        describe: symbol -> its label and its sign (0, 1 or None).
-        noun: what a leaf stands for, to count folded leaves.
-        right: pixels for the labels.
+        root: Of the tree.
+        describe: Symbol -> its label and its sign (0, 1 or None).
+        noun: For what a leaf stands for, to count folded leaves.
+        right: Pixels for the labels.
     """
     branching = _branching(root)
-    shown = [n for n in _nodes(root) if not n.word or n.word[:-1] in branching]
-    leaves = [n for n in shown if n.word not in branching]
+    nodes = [n for n in _nodes(root) if not n.word or n.word[:-1] in branching]
+    leaves = [n for n in nodes if n.word not in branching]
     row: dict[str, float] = {leaf.word: i for i, leaf in enumerate(leaves)}
-    for node in sorted(shown, key=lambda n: -len(n.word)):
+    for node in sorted(nodes, key=lambda n: -len(n.word)):
         if node.word not in row:
             row[node.word] = (row[node.word + "0"] + row[node.word + "1"]) / 2
-    words = [n.word for n in shown if n.word]
-    depth = max(len(n.word) for n in shown)
+    words = [n.word for n in nodes if n.word]
+    depth = max(len(n.word) for n in nodes)
     height = max(150, 24 + ROW * len(leaves))
     figure = base_figure("", "", height, l=12, r=right, t=12, b=12)
-    # Along the parent's column, then along the child's row; a gap ends each edge.
+    # An edge follows the parent's column, then the child's row; None ends it.
     figure.add_scatter(
         x=[x for w in words for x in (len(w) - 1, len(w) - 1, len(w), None)],
         y=[y for w in words for y in (row[w[:-1]], row[w], row[w], None)],
@@ -50,13 +50,13 @@ def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> go.Fi
         text=[w[-1] for w in words],
         textposition="top center",
     )
-    ends = [_leaf(leaf, describe, noun) for leaf in leaves]
+    labels = [_leaf(leaf, describe, noun) for leaf in leaves]
     figure.add_scatter(
         x=[len(leaf.word) for leaf in leaves],
         y=[row[leaf.word] for leaf in leaves],
         mode="markers+text",
-        marker={"color": [colour for _, colour in ends], "size": 8},
-        text=[f" {text}" for text, _ in ends],
+        marker={"color": [colour for _, colour in labels], "size": 8},
+        text=[f" {text}" for text, _ in labels],
         textposition="middle right",
     )
     figure.update_traces(hoverinfo="skip", cliponaxis=False, textfont={"size": 12})
@@ -67,9 +67,9 @@ def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> go.Fi
 
 
 def _nodes(node: Node) -> list[Node]:
-    """The node and all below it, upper branch first."""
-    below = [child for child in (node.zero, node.one) if child]
-    return [node] + [found for child in below for found in _nodes(child)]
+    """The node and all nodes below it, upper branch first."""
+    children = [child for child in (node.zero, node.one) if child]
+    return [node] + [descendant for child in children for descendant in _nodes(child)]
 
 
 def _leaf(leaf: Node, describe: Describe, noun: str) -> tuple[str, str]:
@@ -83,10 +83,13 @@ def _leaf(leaf: Node, describe: Describe, noun: str) -> tuple[str, str]:
 
 
 def _branching(root: Node) -> set[str]:
-    """Words of the nodes whose branches are drawn: the uppermost and shortest first."""
+    """The words of the nodes whose branches are drawn, at most MAX_LEAVES - 1.
+
+    Shorter words go first, and of equal ones the upper.
+    """
     words: set[str] = set()
     waiting = deque([root])
-    while waiting and len(words) + 1 < MAX_LEAVES:  # a tree has one leaf more than branchings
+    while waiting and len(words) + 1 < MAX_LEAVES:  # a binary tree: one leaf more than branchings
         node = waiting.popleft()
         if node.zero is not None and node.one is not None:
             words.add(node.word)

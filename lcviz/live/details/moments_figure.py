@@ -1,4 +1,4 @@
-"""What Adam's moments take in one record, by tensor."""
+"""The bytes of Adam's moments in one record, by tensor."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BARS = {"m": (BLUE, ""), "v": (VERMILION, "/")}  # colour, pattern
 
 
 def moments_panel(viewed: Checkpoint) -> Panel:
-    """Bytes of m and v of every tensor. viewed: it has moments."""
+    """Bytes of m and v by tensor. viewed: a checkpoint with moments."""
     figure = base_figure("", "bytes", HEIGHT)
     names = list(dict.fromkeys(m.parameter for m in viewed.moments))
     for kind, (colour, pattern) in BARS.items():
-        found = {m.parameter: m for m in viewed.moments if m.kind == kind}
+        moments = {m.parameter: m for m in viewed.moments if m.kind == kind}
         figure.add_bar(
             name=kind,
             x=names,
-            y=[m.nbytes if (m := found.get(n)) else None for n in names],
-            customdata=[8 * m.nbytes / m.n if (m := found.get(n)) else None for n in names],
+            y=[m.nbytes if (m := moments.get(n)) else None for n in names],
+            customdata=[8 * m.nbytes / m.n if (m := moments.get(n)) else None for n in names],
             marker={"color": colour, "pattern": {"shape": pattern}},
             hovertemplate="%{y:,} bytes, %{customdata:.3g} bits per value",
         )
@@ -39,24 +39,25 @@ def moments_panel(viewed: Checkpoint) -> Panel:
     )
 
 
-def _weights(viewed: Checkpoint) -> int:
+def _weights_nbytes(viewed: Checkpoint) -> int:
     return sum(a.nbytes for a in viewed.alphabets)
 
 
 def _sentence(viewed: Checkpoint) -> str:
-    parts = {"the weights": _weights(viewed)} | nbytes_by_kind(viewed.moments)
-    told = [
+    parts = {"the weights": _weights_nbytes(viewed)} | nbytes_by_kind(viewed.moments)
+    shares = [
         f"{name} {nbytes_text(nbytes)} ({percent_text(nbytes / viewed.nbytes)})"
         for name, nbytes in parts.items()
     ]
     return (
-        f"Of the record's {nbytes_text(viewed.nbytes)}: {', '.join(told)}; the rest is its header "
-        "and what is stored exactly. Each moment has an alphabet of its own, with at most 7 levels."
+        f"Of the record's {nbytes_text(viewed.nbytes)}: {', '.join(shares)}; the rest is its "
+        "header and what is stored exactly. Each moment has an alphabet of its own, with at most 7 "
+        "levels."
     )
 
 
 def _table(viewed: Checkpoint) -> pd.DataFrame:
-    weights = ("weights", "all", sum(a.n for a in viewed.alphabets), _weights(viewed))
+    weights = ("weights", "all", sum(a.n for a in viewed.alphabets), _weights_nbytes(viewed))
     rows = [weights, *((m.kind, m.parameter, m.n, m.nbytes) for m in viewed.moments)]
     table = pd.DataFrame(rows, columns=["what", "parameter", "values", "bytes"])
     table["bits per value"] = (8 * table["bytes"] / table["values"]).round(4)

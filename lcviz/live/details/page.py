@@ -1,4 +1,4 @@
-"""Live's details: sizes over time, bits by x, the code as a tree, and lines for one's own loop."""
+"""Live's details: sizes over time, bits by x, the code as a tree, and code for your training."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .size_figure import size_panel
 
 
 def show_details(run: Run) -> None:
-    """What the first screen has no room for.
+    """Everything that does not fit on the first screen.
 
-    While the run plays, the pictures stay until the page is run: when a step is chosen, or the run
-    pauses.
+    While the run plays, the figures stay as they are. A chosen step or a pause runs the page and
+    draws them anew.
     """
     polled(None, _checkpoint, run)
     setting = Setting(run.settings.coding, run.settings.interval)
@@ -38,7 +38,7 @@ def show_details(run: Run) -> None:
 
 
 def _checkpoint(run: Run) -> None:
-    """What is inside one checkpoint."""
+    """Figures of one checkpoint."""
     snapshot = run.snapshot()
     viewed = viewed_checkpoint(snapshot)
     if snapshot.status == CLOSED:
@@ -59,9 +59,9 @@ def _checkpoint(run: Run) -> None:
         return
     if not any(a.uniform for a in viewed.alphabets):
         with grid.cell():
-            every = promotions(viewed.alphabets, codes, coding)
-            now = EVERY_BITS.index(coding.bits) if coding.by_bits else len(every) - 1
-            widgets.show(bits_panel(every, now), "by-bits")
+            choices = promotions(viewed.alphabets, codes, coding)
+            now = EVERY_BITS.index(coding.bits) if coding.by_bits else len(choices) - 1
+            widgets.show(bits_panel(choices, now), "by-bits")
     with grid.cell(column_span="all"):
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
@@ -73,7 +73,7 @@ def _checkpoint(run: Run) -> None:
 
 
 def _alphabet(viewed: Checkpoint) -> int:
-    """Which alphabet's code is shown: the only one, or that of a chosen tensor."""
+    """The index of the alphabet whose code is shown: the only one, or a chosen tensor's."""
     if len(viewed.alphabets) == 1:
         return 0
     names = [a.names[0] for a in viewed.alphabets]
@@ -90,15 +90,15 @@ def _alphabet(viewed: Checkpoint) -> int:
 
 
 def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> Panel:
-    """The record's own code, or the paper's instead."""
+    """The record's own code, or the paper's if a visitor prefers it."""
     runs = alphabet.table is not None and alphabet.table.classes > 1
     if runs and not st.toggle(
         "Show the paper's code of single values instead",
         key="paper",
         persist_state="session",
         bind="query-params",
-        help="The paper gives every value a word of its own, this record a run of zeros together "
-        "with the level after it.",
+        help="In the paper every value has a code word. In this record a run of zeros and the "
+        "level after it share one.",
     ):
         return token_panel(token_table(alphabet, codes), alphabet, name)
     return code_panel(code_table(alphabet), alphabet, name)

@@ -21,26 +21,29 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
     """Each delta record as a percentage of float32, by step; the base is left out.
 
     Args:
-        checkpoints: of a run, the base first.
-        viewed: the step that is marked.
-        budget: the share of float32 that the lossy tensors must fit into, if there is one.
+        checkpoints: Of a run, the base first.
+        viewed: The step that is marked.
+        budget: The share of float32 that the lossy tensors must fit into; None without a budget.
     """
     base, *deltas = checkpoints
-    drawn = thinned(deltas, MAX_POINTS)
+    points = thinned(deltas, MAX_POINTS)
     figure = base_figure(STEP, "record, % of float32", HEIGHT)
-    marked = len(drawn) <= MOST_MARKED
+    marked = len(points) <= MOST_MARKED
     hover = "%{y:.3g} %"
-    sizes = [(c.step, _percent(c.nbytes, c)) for c in drawn]
+    sizes = [(c.step, _percent(c.nbytes, c)) for c in points]
     figure.add_trace(line("record on disk", (GREEN, "solid", "circle"), sizes, marked, hover))
-    floor = [(c.step, ONE_BIT) for c in drawn]
+    floor = [(c.step, ONE_BIT) for c in points]
     figure.add_trace(line("1 bit per parameter", (GREY, "dash", None), floor, False, hover))
     if budget is not None:
-        outside = [c.exact_nbytes + c.moment_nbytes for c in drawn]
-        most = [(c.step, _percent(n + budget * c.lossy_nbytes, c)) for c, n in zip(drawn, outside)]
-        figure.add_trace(line("budget", (VERMILION, "dot", None), most, False, hover))
+        # Exact tensors and moments do not count against the budget.
+        limits = [
+            (c.step, _percent(c.exact_nbytes + c.moment_nbytes + budget * c.lossy_nbytes, c))
+            for c in points
+        ]
+        figure.add_trace(line("budget", (VERMILION, "dot", None), limits, False, hover))
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(range=step_range(0, max(checkpoints[-1].step, viewed)))
-    side = "left" if viewed < checkpoints[-1].step / 2 else "right"  # where its text has room
+    side = "left" if viewed < checkpoints[-1].step / 2 else "right"  # its text needs the space
     figure.add_vline(
         viewed,
         line={"color": GREY, "width": 1},
@@ -55,19 +58,19 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
     )
 
 
-def _percent(nbytes: float, of: Checkpoint) -> float:
-    return 100 * nbytes / of.full_nbytes
+def _percent(nbytes: float, checkpoint: Checkpoint) -> float:
+    return 100 * nbytes / checkpoint.full_nbytes
 
 
 def _sentence(base: Checkpoint, deltas: Sequence[Checkpoint], budget: float | None) -> str:
     if not deltas:
         return f"So far only the base, {nbytes_text(base.nbytes)}, which is exact."
     nbytes, full = sum(c.nbytes for c in deltas), sum(c.full_nbytes for c in deltas)
-    within = "" if budget is None else f" (budget {percent_text(budget)})"
+    budget_text = "" if budget is None else f" (budget {percent_text(budget)})"
     return (
         f"{len(deltas) + 1} checkpoints in {nbytes_text(base.nbytes + nbytes)} instead of "
         f"{nbytes_text(base.full_nbytes + full)}; a delta takes {percent_text(nbytes / full)} of "
-        f"float32 on average{within}."
+        f"float32 on average{budget_text}."
     )
 
 

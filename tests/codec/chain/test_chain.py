@@ -840,7 +840,7 @@ def test_interrupted_after_the_link(run: Path, monkeypatch: pytest.MonkeyPatch) 
     def interrupt(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(storage, "_fsync_directory", interrupt)
+    monkeypatch.setattr(storage, "fsync_directory", interrupt)
     with pytest.raises(KeyboardInterrupt):
         storage.publish(run / "00000040.delta.safetensors", lambda file: file.write(b"x"))
     assert names(run) == before

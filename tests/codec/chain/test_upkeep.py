@@ -767,7 +767,7 @@ def test_what_cannot_be_removed_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(storage.os, "unlink", refuse)
-        with pytest.raises(codec.WriteError, match="could not be tidied up"):
+        with pytest.raises(codec.WriteError, match="records could not be removed"):
             codec.merge(chain, 8)
     for leftover in chain.glob(".lcc-*"):
         leftover.unlink()

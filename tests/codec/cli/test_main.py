@@ -642,7 +642,7 @@ def test_every_command_is_explained(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    names = "info verify restore export compress merge compact pack unpack bench"
+    names = "info verify restore export compress merge compact pack unpack"
     assert all(f"  {name} " in text for name in names.split())
 
 
@@ -657,7 +657,6 @@ def test_every_command_is_explained(capsys: Capture) -> None:
         (["merge", "no.lcc", "--json", "--steps", "x"], "UsageError", 2),
         (["--json"], "UsageError", 2),
         (["info", "--js"], "UsageError", 2),
-        (["bench", "--json", "-o", "no/file"], "SettingsError", 2),
     ],
 )
 def test_errors_are_json_too(

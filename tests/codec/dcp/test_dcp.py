@@ -236,10 +236,10 @@ def test_a_failed_save_changes_nothing(
 
     def full(descriptor: int) -> None:
         # File and directory of one record, then another; the steps' directory, then the step's.
-        if at == "metadata" or next(fsyncs) == {"records": 2, "names": 1}[at]:
+        if at == "metadata" or next(fsyncs) == {"records": 2, "names": 5}[at]:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    place = {"records": storage, "metadata": dcp.filesystem, "names": files}[at]
+    place = dcp.filesystem if at == "metadata" else storage
     system = types.SimpleNamespace(**vars(os))
     system.fsync = full
     monkeypatch.setattr(place, "os", system)
@@ -522,7 +522,7 @@ def test_a_chain_is_not_in_memory_as_a_whole(
 
     monkeypatch.setattr(records, "load", noted)
     for room, expected in ((0, 2), (2**20, 6)):
-        monkeypatch.setattr(files, "ROOM", room)
+        monkeypatch.setattr(files, "MAX_BUFFERED", room)
         most = 0
         reference.check(load(tmp_path / "6"), state_of(6))
         assert most == expected
@@ -562,7 +562,7 @@ def test_what_it_is_the_command_line_tells(
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1", bits=2)
     dcp.save(state_of(1), storage_writer=writer)
-    with pytest.raises(CheckpointException, match="none is ever overwritten") as error:
+    with pytest.raises(CheckpointException, match="which is never overwritten") as error:
         dcp.save(state_of(1), storage_writer=writer)
     assert isinstance(fault(error), StepOrderError)
     with pytest.raises(CheckpointException, match="checkpoint_id"):

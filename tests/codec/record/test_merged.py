@@ -70,7 +70,7 @@ def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
             record = records.load(data, "r")
             replay = Replay()
             list(replay.advance(base, first))
-            list(replay.advance(entry, record, every=every))
+            list(replay.advance(entry, record, all_steps=every))
             assert replay.step == 5
 
     return read

@@ -624,7 +624,7 @@ def test_other_arithmetic_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return step(self, *args)
 
     monkeypatch.setattr(torch.optim.SGD, "step", other)
-    with pytest.raises(RerunError, match=r"Step 1 restores here.*every step does") as caught:
+    with pytest.raises(RerunError, match=r"Step 1 restores here.*all steps do") as caught:
         restore(tmp_path / "c", sgd().optimizer)
     assert f"torch {torch.__version__}, cpu" in str(caught.value)
     assert not differences(restore(tmp_path / "c", sgd().optimizer, 1), states[1][1])

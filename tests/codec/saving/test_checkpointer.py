@@ -882,7 +882,7 @@ def test_an_interrupted_record_that_cannot_be_looked_at(
                 checkpoints.save(2, walk[2])
             else:
                 patch.setattr(os, "unlink", refuse)
-                with pytest.raises(codec.WriteError, match="could not be tidied up"):
+                with pytest.raises(codec.WriteError, match="records could not be removed"):
                     checkpoints.save(2, walk[2])
         if not removable:
             checkpoints.save(2, walk[2])
@@ -924,7 +924,7 @@ def test_a_record_that_could_not_be_taken_back(
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         for step in (0, 10):
             with monkeypatch.context() as patch:
-                patch.setattr(storage, "_fsync_directory", refuse)
+                patch.setattr(storage, "fsync_directory", refuse)
                 patch.setattr(os, "unlink", refuse)
                 with pytest.raises(codec.WriteError):
                     checkpoints.save(step, states[0])

@@ -304,7 +304,7 @@ def test_a_save_interrupted_after_its_record(
             def interrupted(*_: Any) -> None:
                 raise KeyboardInterrupt
 
-            patch.setattr(storage, "_fsync_directory", interrupted)
+            patch.setattr(storage, "fsync_directory", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(1, changing_states[1])
         assert checkpoints.save(2, changing_states[2]).kind == "base"

@@ -363,7 +363,7 @@ def test_what_forces_a_base_is_said_once_by_name(
         ({"x": np.ones(9)}, {"x": np.ones(9, np.float32)}, ["'x'", "F64", "F32"]),
         ({"x": np.ones(9), "a/b": 1}, {"x": np.ones(9), "c": [1]}, ["value 'c' appeared"]),
         ({"x": np.ones(9), "a": 1}, {"x": np.ones(9)}, ["value 'a' disappeared"]),
-        ({"x": [np.ones(9)]}, {"x": (np.ones(9),)}, ["another kind"]),
+        ({"x": [np.ones(9)]}, {"x": (np.ones(9),)}, ["another order or type"]),
         ({"x": np.ones(9), "y": 1}, {"y": 1, "x": np.ones(9)}, ["order"]),
     ],
 )
@@ -445,7 +445,7 @@ def test_an_edit_that_does_not_fit_is_refused(
     monkeypatch.setattr("codec.scheme.track.MAX_TEXT", 100)
     arrays["values"] = np.frombuffer(b"0 =0 0 20 " + b"9" * 20 + b"\n", np.uint8)
     file.write_bytes(forge(metadata, arrays))
-    with pytest.raises(MalformedRecordError, match="not to 100"):
+    with pytest.raises(MalformedRecordError, match="the limit is 100"):
         codec.restore(path, 1)
 
 

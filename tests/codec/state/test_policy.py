@@ -129,7 +129,7 @@ def test_a_policy_overrules(
         tensors = checkpoints.tracker.track.layout.tensors
     own = {t.name.rpartition("/")[2]: t.target for t in tensors if t.lossy and t.name[0] == "o"}
     assert own == found
-    asked = Policy(policy).asked
+    asked = Policy(policy).kind_by_pattern
     default = [key for key in found if asked(f"optimizer/state/0/{key}") is None]
     told = [m for m in everything_logged(caplog) if "moments are lossy" in m]
     assert len(told) == bool(default)

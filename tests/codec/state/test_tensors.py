@@ -123,7 +123,7 @@ def test_half_beyond_its_range_is_infinite_without_a_warning() -> None:
         (
             {1: np.zeros(1)},
             StateMismatchError,
-            "names of tensors are strings of Unicode; got 1",
+            "tensor names must be valid Unicode strings; got 1",
         ),
         ({"\ud800": np.zeros(1)}, StateMismatchError, r"got '\\ud800'"),
     ],

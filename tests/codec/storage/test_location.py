@@ -79,7 +79,7 @@ def test_what_is_no_path(entry: str, run: Path, tmp_path: Path, monkeypatch: Pat
 
 COMMANDS = "info @|verify @|restore @ -o x.pt|restore run -o @|export @ -o x.pt|export run -o @"
 COMMANDS += "|export run --all pt -o @|merge @|compact @|pack @ -o x|pack run -o @|unpack @ -o x"
-COMMANDS += "|unpack run -o @|compress x.safetensors -o @|bench -o @"
+COMMANDS += "|unpack run -o @|compress x.safetensors -o @"
 
 
 def test_on_the_command_line(

@@ -143,7 +143,7 @@ def flip(path: Path) -> None:
     ("damage", "step", "expected"),
     [(flip, step, "The packed chain does not restore") for step in (0, 2, 4)]
     + [(Path.unlink, step, "The packed chain does not restore") for step in (1, 3)]
-    + [(Path.unlink, 4, "lost its records")],  # the rest restores, but the run saved more
+    + [(Path.unlink, 4, "lacks the steps")],  # the rest restores, but the run saved more
 )
 def test_a_damaged_or_missing_record_is_refused(
     run: Run, damage: Callable[[Path], None], step: int, expected: str

@@ -108,7 +108,7 @@ def test_a_chain_that_is_too_large(
     own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
-    with pytest.raises(FullError, match=r"archives of 14\.0 kB at most"):
+    with pytest.raises(FullError, match=r"archives of at most 14\.0 kB"):
         compress(own, ChainSettings(), place, quiet)
     small = Shelf(most_bytes=13_000).place()
     with pytest.raises(FullError, match="do not fit in"):
@@ -132,7 +132,7 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
         (place.path / "run.lcc" / self.entries[-1].name).unlink()
         return pack(codec.Chain(place.path / "run.lcc"), path)
 
-    cases = ((other, "Step 0 of the packed chain"), (shorter, r"lost its records of steps \[40\]"))
+    cases = ((other, "Step 0 of the packed chain"), (shorter, r"lacks the steps \[40\]"))
     for wrong, sentence in cases:
         monkeypatch.setattr(codec.Chain, "pack", wrong)
         with pytest.raises(codec.ChainError, match=sentence):

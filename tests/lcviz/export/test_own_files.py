@@ -64,10 +64,10 @@ HOSTILE = [
     (b"", "the file is empty"),
     (b"1234", "only 4 bytes"),
     (b"\x93NUMPY" + bytes(100), "does not begin with the length of a header"),
-    (struct.pack("<Q", 2**63 - 1) + bytes(9), "more than 16 MiB"),
+    (struct.pack("<Q", 2**63 - 1) + bytes(9), "longer than 16 MiB"),
     (safetensors(b"{}", n=500), "its header would have 500 bytes"),
-    (safetensors(b"{" * 90), "a header that is none"),
-    (safetensors(b'{"a":' + b"[" * 90_000), "a header that is none"),
+    (safetensors(b"{" * 90), "an invalid header"),
+    (safetensors(b'{"a":' + b"[" * 90_000), "an invalid header"),
     (safetensors(GOOD[:-1] + b"," + GOOD[1:], bytes(16)), "twice"),
     (safetensors(GOOD, bytes(15)), "is cut off, or too long"),
     (safetensors(GOOD, bytes(17)), "is cut off, or too long"),
@@ -76,15 +76,15 @@ HOSTILE = [
     (OVERLAP, "overlap"),
     (described(24, w=entry([4], 8, 24)), "overlap, or a gap"),
     (described(16, w=entry([4], 0, 16, "F33")), "'F33'"),
-    (safetensors(DIGITS), "header that is"),
-    (described(4, w=entry([1] * 65, 0, 4)), "does not say"),
-    (described(4, w=entry([1], 0, 4) | {"x": 1}), "does not"),
+    (safetensors(DIGITS), "invalid header"),
+    (described(4, w=entry([1] * 65, 0, 4)), "describes its tensor 'w' wrongly"),
+    (described(4, w=entry([1], 0, 4) | {"x": 1}), "wrongly"),
     (safetensors(b"{}"), "holds no tensors"),
     (described(0, w=entry([0, 3], 0, 0)), "holds empty tensors only"),
-    (described(16, w=entry([2, 2], 0, 16), __metadata__={"a": 1}), "has a header that is none"),
+    (described(16, w=entry([2, 2], 0, 16), __metadata__={"a": 1}), "has an invalid header"),
     (safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")), "holds empty"),
-    (described(4, w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), "that no machine holds"),
-    (safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)), "whose name is no text"),
+    (described(4, w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), "impossibly large"),
+    (safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)), "name is not valid Unicode"),
 ]
 
 
@@ -138,7 +138,7 @@ def hostile_pickles() -> list[tuple[bytes, str]]:
         (torch_file({"w": W})[:-40], "cut off or damaged"),
         (rewritten(bomb, method=zipfile.ZIP_DEFLATED), "compressed members"),
         (rewritten(("../../evil", b"x")), "whose name leads out"),
-        (rewritten(end="_"), "none of torch"),
+        (rewritten(end="_"), "not one written by torch.save"),
         (torch_file([W]), "holds a list"),
         (torch_file({"epoch": 3, "lr": 0.1}), "holds no tensors, but epoch, lr"),
         (torch_file({"w": W[0, 0].expand(10**9)}), "more than twice"),
@@ -182,7 +182,7 @@ def test_one_that_never_ends_is_ended(
     (tmp_path / "0.pt").write_bytes(rewritten(pickled=tuples(60)))
     torch.save({"w": torch.zeros(2**16)}, tmp_path / "1.pt")
     found = opened(place, tmp_path / "0.pt", tmp_path / "1.pt")
-    assert found.refused == ("0.pt: takes much more time or memory than its size is worth.",)
+    assert found.refused == ("0.pt: takes far more time or memory than a file of its size needs.",)
     assert [file.name for file in found.files] == ["1.pt"]
 
 
@@ -234,7 +234,7 @@ def test_a_hostile_archive(
     path.write_bytes(change(make_chain({"w": W}).with_name("run.lcc.zip").read_bytes()))
     found = opened(place, path)
     (sentence,) = found.refused
-    assert sentence.startswith("evil.lcc.zip: is no chain: ")
+    assert sentence.startswith("evil.lcc.zip: is not a valid chain: ")
     assert expected in sentence
     assert found.archive is None
     assert list(place.path.iterdir()) == []
@@ -321,7 +321,7 @@ def test_a_hostile_zip_beside_papers(
         (bytes(damaged), "cut off or damaged"),
         (bytes(larger), "compressed chain"),
         (bundle(("a.lcc.zip", b"x" * 99)), "is not a readable .lcc.zip"),
-        (bundle(("notes.txt", b"x")), "is no chain: "),
+        (bundle(("notes.txt", b"x")), "is not a valid chain: "),
     ):
         (tmp_path / "all.zip").write_bytes(data)
         (refusal,) = opened(place, tmp_path / "all.zip").refused
@@ -464,13 +464,13 @@ def test_files_that_cannot_be_taken(
     gone, first, second, kind, pipe = found.refused
     assert gone.startswith("a.pt: file not found")
     assert first == second == "1.safetensors: another file has the same name; rename it."
-    assert kind.startswith("x.npy: is no checkpoint; open files of .safetensors, .pt")
+    assert kind.startswith("x.npy: is not a checkpoint; open files of .safetensors, .pt")
     assert kind.endswith(", or one chain, .lcc.zip.")
-    assert pipe == "pipe.pt: is no file."
+    assert pipe == "pipe.pt: is not a regular file."
     with pytest.raises(SourceError, match="201 files; up to 200"):
         open_files([(f"{i}.safetensors", good) for i in range(201)], place, quiet)
     monkeypatch.setattr(own_files, "MOST_EACH", 10)
-    assert "the most is 10 B" in opened(place, good).refused[0]
+    assert "the limit is 10 B" in opened(place, good).refused[0]
 
 
 def test_a_refused_upload_is_deleted_at_once(place: VisitorFolder, shelf: Shelf) -> None:
@@ -535,12 +535,12 @@ def test_what_is_there_in_words(place: VisitorFolder, series: Path, make_chain: 
     paths = sorted(series.iterdir())
     found = opened(place, *paths)
     nbytes = sum(path.stat().st_size for path in paths)
-    assert found.every == 5
+    assert found.spacing == 5
     assert found.describe() == f"4 files, steps 0–15 every 5, {nbytes_text(nbytes)}"
     assert opened(place, *reversed(paths)).digest == found.digest
     fewer = opened(place, *(path for path in paths if "10" not in path.name))
     assert fewer.digest != found.digest
-    assert fewer.every is None
+    assert fewer.spacing is None
     assert "3 files, steps 0–15 unevenly spaced, " in fewer.describe()
     chain = opened(place, make_chain({"w": W}, {"w": W + 1}, {"w": W + 2}))
     assert chain.describe().startswith("A chain of 3 steps, steps 0–2 every 1, ")

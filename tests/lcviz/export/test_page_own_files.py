@@ -64,7 +64,7 @@ def finished(page: Any) -> Any:
 
 
 def result(page: Any) -> compressing.Compressed:
-    found = session.all_jobs().look(*page.at.session_state["export-asked"]).found[0].value
+    found = session.all_jobs().look(*page.at.session_state["export-asked"]).finished_parts[0].value
     assert isinstance(found, compressing.Compressed)
     return found
 
@@ -141,10 +141,10 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     assert chain_file(page) == first  # nothing was done again
     assert not page.at.button
     monkeypatch.setattr(page_own_files, "MOST_KEPT", 1)
-    kept = len(session.all_jobs()._kept)
+    kept = len(session.all_jobs()._finished)
     page.set("segmented_control", "export_scope", "tensor")
     gc.collect()
-    assert len(session.all_jobs()._kept) == kept - 2  # what was measured goes with its chain
+    assert len(session.all_jobs()._finished) == kept - 2  # what was measured goes with its chain
     assert not chain.exists()
     page.set("segmented_control", "export_scope", "model")
     assert buttons(page) == ["Compress 4 checkpoints"]
@@ -158,7 +158,7 @@ def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_
     (tmp_path / "3.safetensors").write_bytes(b"\x93NUMPY" + bytes(99))
     page = own_files(export_path=tmp_path, tables="true")
     (error,) = page.texts("error")
-    assert error.replace("\\", "").startswith("3.safetensors: is no .safetensors file")
+    assert error.replace("\\", "").startswith("3.safetensors: is not a .safetensors file")
     (warning,) = page.texts("warning")
     assert "2.safetensors has other tensors than 2 others" in warning
     assert buttons(page) == ["Compress 3 checkpoints"]
@@ -313,7 +313,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     finished(page.click("export-start"))
     made = result(page)
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch", "optimizer"}
-    assert "Of an optimizer's moments, 3 bits each." in " ".join(page.texts("caption"))
+    assert "An optimizer's moments are kept with 3 bits each." in " ".join(page.texts("caption"))
     (rows,) = (t.value for t in page.at.table if "stored" in t.value)
     assert set(rows["stored"]) == {"lossy", "exactly", "3 bits"}
     assert "As files, same parts" in page.metrics  # the dtype is in neither
@@ -323,7 +323,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     finished(page.click("export-start"))
     made = result(page)
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch"}
-    left_out = "Left out, of the files too: kind, optimizer."
+    left_out = "Left out of chain and files: kind, optimizer."
     assert any(left_out in text for text in page.texts("caption"))
     page.at.get("button_group")[-1].set_value(["model", "epoch", "optimizer"])
     assert any("Keep at least one" in text for text in page.run().texts("markdown"))
@@ -337,7 +337,7 @@ def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
     assert not uploader.proto.type
     uploader.set_value([("notes.txt", b"a note", "text/plain")])
     (error,) = page.run().texts("error")
-    assert error.replace("\\", "").startswith("notes.txt: is no checkpoint; open files of ")
+    assert error.replace("\\", "").startswith("notes.txt: is not a checkpoint; open files of ")
 
 
 def test_everything_in_the_zip_of_a_chain_as_it_is_has_no_script_to_make_it(

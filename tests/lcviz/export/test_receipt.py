@@ -285,13 +285,13 @@ def test_the_script_says_what_to_install(
 
 def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
     """These are the only names of the project that they use: see the scripts of a release."""
-    from codec.files import write_state
+    from codec.inspect import write_state
 
     text = scripts.restore_script(receipt) + scripts.reproduce_script(receipt)
     lines = {line.strip() for line in text.splitlines()}
     imports = {line for line in lines if line.startswith(("import ", "from "))}
     ours = {line for line in imports if "codec" in line or "demo_models" in line}
-    assert ours == {"import codec", "import demo_models", "from codec.files import write_state"}
+    assert ours == {"import codec", "import demo_models", "from codec.inspect import write_state"}
     assert callable(write_state)
 
 

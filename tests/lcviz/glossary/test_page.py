@@ -30,7 +30,7 @@ def test_every_word_the_one_asked_for_and_those_looked_for() -> None:
     assert not at.get("page_link")
     at.query_params["term"] = "code word"
     assert shown(at.run()) == ["code word", *TERMS]
-    assert len(at.get("page_link")) == len(TERMS["code word"].seen)
+    assert len(at.get("page_link")) == len(TERMS["code word"].pages)
     at.query_params.clear()
     at.text_input(key="glossary_find").set_value("Huffman code").run()
     found = shown(at)
@@ -38,7 +38,7 @@ def test_every_word_the_one_asked_for_and_those_looked_for() -> None:
     assert len(found) < 5
     texts = [f"{name} {TERMS[name].text}".casefold() for name in found]
     assert all("huffman" in text and "code" in text for text in texts)
-    assert len(at.get("page_link")) == sum(len(TERMS[name].seen) for name in found)
+    assert len(at.get("page_link")) == sum(len(TERMS[name].pages) for name in found)
     at.text_input(key="glossary_find").set_value("phlogiston").run()
     assert shown(at) == []
     assert at.info

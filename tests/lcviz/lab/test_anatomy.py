@@ -39,13 +39,13 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
     case = make_case(3, scope=scope, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
     found, deltas = promotions(alphabets, codes), case.deltas()
-    assert [p.kept for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+    assert [p.rule for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
 
     def squares(arrays: list[np.ndarray]) -> float:
         return sum(float(np.square(a, dtype=np.float64).sum()) for a in arrays)
 
     for p in found:
-        quantized = [codec.quantize(d, p.kept) for d in deltas]
+        quantized = [codec.quantize(d, p.rule) for d in deltas]
         for name in CODERS:
             assert p.sizes.of(name) == sum(nbytes_of(codec.encode(q, name)) for q in quantized)
         assert p.sizes.n == sum(d.size for d in deltas)
@@ -59,7 +59,7 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
         assert p.energy_share == pytest.approx(kept / squares(deltas), rel=1e-12)
         assert p.error == pytest.approx(np.sqrt(lost / squares(deltas)), rel=1e-6)
     for known, uncoded in zip(found, promotions(alphabets), strict=True):  # the record's own runs
-        own = known.buckets_kept == sum(a.kept for a in alphabets)
+        own = known.buckets_kept == sum(a.n_kept for a in alphabets)
         runs = known.sizes.runlength if own else None
         assert (uncoded.sizes.huffman, uncoded.sizes.runlength) == (known.sizes.huffman, runs)
 
@@ -97,7 +97,7 @@ def test_written_is_the_record(
     for alphabet, group, delta in zip(alphabets, case.step.groups, case.deltas(), strict=True):
         kept = group.encoded.levels.size - 1
         assert alphabet.names == tuple(t.name for t in group.tensors)
-        assert alphabet.kept == kept
+        assert alphabet.n_kept == kept
         assert alphabet.buckets.levels.tolist() == group.encoded.levels.tolist()
         assert len(alphabet.buckets) == len(codec.quantize(delta).buckets)
         everything = codec.quantize(delta)
@@ -120,7 +120,7 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str)
     alphabets, codes = dissect(case.changes, case.step)
     *others, last = promotions(alphabets, codes, Coding(budget=0.1))
     assert tuple(others) == promotions(alphabets, codes)
-    assert last.kept == Coding(budget=0.1)
+    assert last.rule == Coding(budget=0.1)
     kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
     assert last.buckets_kept == kept
     assert 0 < kept < last.buckets
@@ -140,14 +140,14 @@ def test_uniform_steps_are_rows_of_their_own(
     groups, deltas = case.step.groups, case.deltas()
     assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in groups)
     found = promotions(alphabets, codes, Coding(**target))
-    assert [p.kept for p in found] == [Coding(**target)]  # no x promotes steps
+    assert [p.rule for p in found] == [Coding(**target)]  # no x promotes steps
     for a, own, group, delta in zip(alphabets, codes, groups, deltas, strict=True):
         sent = codec.decode(group.encoded)
         k = sent.levels.size
-        assert (a.uniform, a.kept) == (group.encoded.uniform, k - 1)
+        assert (a.uniform, a.n_kept) == (group.encoded.uniform, k - 1)
         assert np.where(own < k, own, 0).tolist() == sent.codes.tolist()
         assert a.buckets.levels.tolist() == sent.levels.tolist()
-        assert a.counts(a.kept).tolist() == sent.counts.tolist()
+        assert a.counts(a.n_kept).tolist() == sent.counts.tolist()
         for code, bucket in enumerate(a.buckets, 1):
             members = delta[own == code].astype(np.float64)
             assert bucket.count == members.size
@@ -210,8 +210,11 @@ def test_totals_count_every_value_once(make_case: MakeCase, scope: str) -> None:
     mantissa, exponent = np.frexp(delta)  # 0.5 <= |mantissa| < 1
     for t in found:
         mine = (mantissa != 0) & (exponent - 1 == t.exponent) & ((delta < 0) == t.sign)
-        assert (t.kept, t.dropped) == (int((mine & kept).sum()), int((mine & ~kept).sum()))
-    assert sum(t.kept + t.dropped for t in found) == np.count_nonzero(delta)
+        assert (t.kept_members, t.dropped_members) == (
+            int((mine & kept).sum()),
+            int((mine & ~kept).sum()),
+        )
+    assert sum(t.kept_members + t.dropped_members for t in found) == np.count_nonzero(delta)
     order = [(-t.exponent, t.sign) for t in found]
     assert order == sorted(set(order))
 
@@ -226,8 +229,8 @@ def test_bucket_kept_in_one_tensor_and_dropped_in_another() -> None:
     step = codec.Tracker(before, 1, "tensor").prepare(after)
     alphabets, _ = dissect(after, step)
     four, quarter = totals(alphabets)
-    assert (four.exponent, four.kept, four.dropped) == (2, 10, 0)
-    assert (quarter.exponent, quarter.kept, quarter.dropped) == (-2, 5, 6)
+    assert (four.exponent, four.kept_members, four.dropped_members) == (2, 10, 0)
+    assert (quarter.exponent, quarter.kept_members, quarter.dropped_members) == (-2, 5, 6)
 
 
 @pytest.mark.parametrize("coder", CODERS)
@@ -281,8 +284,8 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
         (1, (large & (delta < 0)).sum()),
     }
     assert sum(b.count for b in alphabet.buckets) == n
-    assert np.where(codes <= alphabet.kept, codes, 0).tolist() == sent.codes.tolist()
-    assert alphabet.counts(alphabet.kept).tolist() == sent.counts.tolist()
+    assert np.where(codes <= alphabet.n_kept, codes, 0).tolist() == sent.codes.tolist()
+    assert alphabet.counts(alphabet.n_kept).tolist() == sent.counts.tolist()
     for code, (energy, bucket) in enumerate(zip(alphabet.energy, alphabet.buckets), 1):
         own = delta[codes == code].astype(np.float64)
         assert (own.min(), own.max()) == (bucket.min, bucket.max)
@@ -290,5 +293,5 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
     found = promotions((alphabet,), (codes,), Coding(budget=0.02))
     assert found[-1].buckets_kept == 2
     assert found[-1].sizes.of("runlength") == nbytes_of(step.groups[0].encoded)
-    assert {t.kept + t.dropped for t in totals((alphabet,))} >= {50}
-    assert sum(t.kept for t in totals((alphabet,))) == large.sum()
+    assert {t.kept_members + t.dropped_members for t in totals((alphabet,))} >= {50}
+    assert sum(t.kept_members for t in totals((alphabet,))) == large.sum()

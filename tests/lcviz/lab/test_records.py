@@ -100,7 +100,7 @@ def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> 
             encoded = [g.encoded for g in position.delta.groups]
             assert facts.levels == sum(len(e.levels) - 1 for e in encoded)
             assert facts.tables == sum(e.table is not None for e in encoded)
-            assert facts.again == sum(e.cached for e in encoded)
+            assert facts.tables_reused == sum(e.cached for e in encoded)
     found = summary_of(path)
     entries = codec.Chain(path).entries
     deltas = [e.nbytes for e in entries if e.kind == "delta"]
@@ -251,7 +251,7 @@ def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     found = contents(path, before)
     assert summarize(found.records).steps == summary_of(path).steps == tuple(range(57, 78, 3))
     (first,) = (f for f in found.records if f.entry.step == 60)
-    assert (first.entry.kind, first.again) == ("delta", 1)  # a table that the base holds
+    assert (first.entry.kind, first.tables_reused) == ("delta", 1)  # a table that the base holds
 
 
 @pytest.mark.parametrize("file", sorted(BAD.glob("*.safetensors")), ids=lambda p: p.stem)
@@ -291,7 +291,7 @@ def test_what_is_cut_off_misnamed_or_no_file(tmp_path: Path) -> None:
         assert cut == f"00000006.delta.safetensors: expected {n + 1} bytes, found {n}"
         assert "delta of step 9, found delta of step 3" in wrong
         assert "00000012.delta.safetensors: cannot be read: " in none
-        assert pipe.endswith("is no regular file")
+        assert pipe.endswith("is not a regular file")
     assert summarize(heads(path)).steps == (0, 3)
 
 

@@ -162,7 +162,7 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
 def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
-    with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
+    with pytest.raises(codec.SettingsError, match="no two checkpoints in a row"):
         removed_from_series(OwnSeries([tmp_path]), Coding(2))
 
 
@@ -206,5 +206,5 @@ def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
 def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
     for i in range(3):
         torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
-    with pytest.raises(codec.SettingsError, match="checkpoint 2: nothing changed that can be"):
+    with pytest.raises(codec.SettingsError, match="checkpoint 2: no change can be quantized"):
         removed_from_series(OwnSeries([tmp_path]), Coding(2))

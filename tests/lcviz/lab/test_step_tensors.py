@@ -88,7 +88,7 @@ def test_statistics_are_those_of_the_restored_state(chain: codec.Chain) -> None:
         assert [t.name for t in found.tensors] == list(state)
         for t in found.tensors:
             values = np.asarray(state[t.name], np.float64)
-            assert (t.shape, t.n, t.odd) == (values.shape, values.size, 0)
+            assert (t.shape, t.n, t.n_not_finite) == (values.shape, values.size, 0)
             wanted = (values.min(), values.max(), values.mean(), values.std())
             assert (t.low, t.high, t.mean, t.std) == pytest.approx(wanted, rel=1e-12)
         assert found.tensors[1].dtype == "F16"
@@ -173,8 +173,8 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
         chain.save(0, {"w": values, "none": np.full(9, np.nan, np.float32)})
     found = rebuild_step(codec.Chain(tmp_path / "run.lcc"), 0)
     w, none = found.tensors
-    assert (w.odd, w.low, w.high, w.mean) == (3, 1, 3, 2)
-    assert (none.odd, none.low, none.std) == (9, None, None)
+    assert (w.n_not_finite, w.low, w.high, w.mean) == (3, 1, 3, 2)
+    assert (none.n_not_finite, none.low, none.std) == (9, None, None)
 
 
 def test_bfloat16_is_rounded_as_torch_does() -> None:

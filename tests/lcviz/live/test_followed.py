@@ -15,11 +15,11 @@ from lcviz.lab.follow_weight import Weight
 from lcviz.live.followed import (
     MOST_STAIRS,
     first_weight,
+    history_of,
     largest_in_bucket,
-    thread_of,
     weight_at,
 )
-from lcviz.live.shown_step import ShownStep, as_saved
+from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
@@ -27,12 +27,12 @@ from lcviz.ui import navigation
 
 Finished = Callable[..., Run]
 Live = Callable[..., Any]
-Retry = Callable[..., ShownStep]
+Retry = Callable[..., StepRecord]
 W = "linear.weight"
 
 
 def newest(run: Run) -> Any:
-    return as_saved(run, run.snapshot().newest)
+    return saved_record(run, run.snapshot().newest)
 
 
 def deltas(shown: Any) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_a_thread_is_what_the_step_does(finished_runs: Finished, changes: dict[s
     for name, array in shown.restored.items():
         for index in range(0, array.size, max(array.size // 7, 1)):
             weight = Weight(name, index)
-            thread = thread_of(run, shown, weight)
+            thread = history_of(run, shown, weight)
             here = thread.followed
             assert here.restored == weight.of(shown.restored)
             assert here.live == thread.stairs[shown.step].u == weight.of(shown.states.live)
@@ -60,7 +60,7 @@ def test_a_thread_is_what_the_step_does(finished_runs: Finished, changes: dict[s
 def test_stairs_are_the_track_just_before_each_step(finished_runs: Finished) -> None:
     run = finished_runs()
     weight = Weight(W, 1234)
-    stairs = thread_of(run, newest(run), weight).stairs
+    stairs = history_of(run, newest(run), weight).stairs
     assert list(stairs) == [1, 2, 3, 4, 5, 6]
     for step, stair in stairs.items():
         assert stair.u == weight.of(run.states(step).live)
@@ -75,19 +75,19 @@ def test_stairs_of_a_whole_run_that_is_tried(finished_runs: Finished, retry: Ret
         replay.save(step, measured=False)
     shown = retry(run, Coding(1), carries=False)
     weight = Weight(W, int(np.abs(deltas(newest(run))).argmax()))
-    stairs = thread_of(run, shown, weight, replay).stairs
+    stairs = history_of(run, shown, weight, replay).stairs
     assert list(stairs) == list(replay.steps())
     for step, stair in stairs.items():
         assert stair.u == weight.of(run.states(step).live)
         assert stair.track == weight.of(replay.delta(step).states.before)
-    own = thread_of(run, shown, weight).stairs
+    own = history_of(run, shown, weight).stairs
     assert stairs != own
-    assert thread_of(run, shown, weight, replay, own).stairs == own  # known ones are kept
+    assert history_of(run, shown, weight, replay, own).stairs == own  # cached stairs are reused
 
 
 def test_no_more_stairs_than_can_be_told_apart(finished_runs: Finished) -> None:
     run = finished_runs(stop_after=150)
-    stairs = thread_of(run, newest(run), Weight("linear.bias", 3)).stairs
+    stairs = history_of(run, newest(run), Weight("linear.bias", 3)).stairs
     assert MOST_STAIRS / 2 < len(stairs) <= MOST_STAIRS + 1
     assert max(stairs) == 150
 
@@ -96,9 +96,9 @@ def test_the_first_weight_has_waited_to_be_kept(finished_runs: Finished) -> None
     run = finished_runs()
     shown = newest(run)
     weight = first_weight(shown)
-    followed = thread_of(run, shown, weight).followed
+    followed = history_of(run, shown, weight).followed
     assert weight.tensor == W
-    assert followed.kept
+    assert followed.promoted
     written = shown.restored[W] != shown.states.before[W]
     assert abs(followed.delta) == np.abs(deltas(shown))[written].min()
 
@@ -125,7 +125,7 @@ def test_the_largest_change_of_a_bar(
     bars, change = Bars.of(shown), deltas(shown)
     written = shown.restored[W] - shown.states.before[W]
     steps = np.rint(written / bars.size)
-    at = np.sign(steps) * np.ceil(np.abs(steps) / bars.each)
+    at = np.sign(steps) * np.ceil(np.abs(steps) / bars.steps_per_bar)
     for bar in range(int(at.min()), int(at.max()) + 1):
         weight = bars.weight(shown, bar, W)
         members = np.abs(change[at == bar])
@@ -136,7 +136,7 @@ def test_the_largest_change_of_a_bar(
         assert weight.tensor == W
         assert at.reshape(-1)[weight.index] == bar
         assert abs(change.reshape(-1)[weight.index]) == members.max()
-        assert bars.bar_of(thread_of(run, shown, weight).followed) == bar
+        assert bars.bar_of(history_of(run, shown, weight).followed) == bar
     assert bars.weight(shown, 10_000, W) is None
 
 

@@ -27,7 +27,7 @@ from lcviz.live.headline import describe_lost_work
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.server import runs
-from lcviz.server.replays import Replays, Retried
+from lcviz.server.replays import Replays, RetriedRun
 from lcviz.text import CODER_NAMES, iterations_text, nbytes_text, percent_text
 from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
@@ -130,7 +130,7 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     assert (record["x"], record["y"]) == ([2, 4, 6], [round(n / 314, 6) for n in sizes[1:]])
     bars = {(b["exponent"], b["sign"]): b for b in page.picture("buckets")["buckets"]}
     assert {key: (b["kept"], b["rest"]) for key, b in bars.items()} == {
-        (b.exponent, b.sign): (b.kept, b.dropped) for b in totals(c.alphabets)
+        (b.exponent, b.sign): (b.kept_members, b.dropped_members) for b in totals(c.alphabets)
     }
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
@@ -547,7 +547,7 @@ def test_a_budget_in_buckets(live: Live) -> None:
     page = live(**SHORT, **words).click("start")
     c = page.finish().newest
     assert page.the_run.settings.coding == Coding(budget=0.1, quantizer="exponent")
-    kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
+    kept, n = c.alphabets[0].n_kept, len(c.alphabets[0].buckets)
     told = f"Budget 10.00 % in buckets keeps {kept} of {n}"
     assert any(t.startswith(told) for t in page.sentences)
 
@@ -626,9 +626,9 @@ def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
     """It works in the background: by now it may be done with the step that is shown."""
     look = Replays.look
 
-    def a_moment_ago(*args: Any) -> Retried:
+    def a_moment_ago(*args: Any) -> RetriedRun:
         whole = look(*args)
-        return replace(whole, found=whole.found[:-1])
+        return replace(whole, steps=whole.steps[:-1])
 
     monkeypatch.setattr(Replays, "look", a_moment_ago)
     page = live(bits="3")

@@ -258,13 +258,13 @@ def test_a_long_chain_is_read_in_the_background(
     live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every tab says it, can be left, and goes on once the chain is read."""
-    read, restarted = threading.Event(), run_module.restarted
+    read, restarted = threading.Event(), run_module.restarted_model
 
     def slow(*arguments: Any) -> Any:
         assert read.wait(SECONDS)
         return restarted(*arguments)
 
-    monkeypatch.setattr(run_module, "restarted", slow)
+    monkeypatch.setattr(run_module, "restarted_model", slow)
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill")
     other = live(run=run.id)
@@ -279,7 +279,7 @@ def test_a_long_chain_is_read_in_the_background(
         assert session.poll_interval(run) == session.POLL_SECONDS
     finally:
         read.set()
-    run.go_on_beside(SECONDS)
+    run.go_on_in_background(SECONDS)
     assert page.finish().status == "finished"
     assert "Restoring" not in said(other.run())
 
@@ -337,7 +337,7 @@ def test_a_race_that_takes_too_long(
 def test_a_repeated_training_that_differs(live: Live, create: Create) -> None:
     run = run_to(create, 4)
     page = live(run=run.id).click("kill")
-    run._kills[-1] = replace(run._kills[-1], died_as="other bits")
+    run._kills[-1] = replace(run._kills[-1], last_fingerprint="other bits")
     race(page.run())
     assert any("not reach the same bits" in t for t in page.texts("warning"))
     page.click("go-on").finish()
@@ -356,6 +356,6 @@ def test_what_goes_wrong_is_told(
         patch.setattr(Run, "kill", refuse)
         assert page.click("kill").texts("error") == ["This cannot be done."]
     page.run().click("kill")
-    monkeypatch.setattr(run_module, "restarted", refuse)
+    monkeypatch.setattr(run_module, "restarted_model", refuse)
     assert page.click("go-on").texts("error") == ["This cannot be done."]
     assert run.snapshot().status == "killed"

@@ -22,11 +22,11 @@ from lcviz.lab.follow_weight import Weight
 from lcviz.live.bits_picture import bits_picture
 from lcviz.live.buckets_picture import Worth, bits_that_keep, buckets_picture
 from lcviz.live.examples_picture import BYTES, N, examples_picture
-from lcviz.live.followed import Thread, first_weight, thread_of
+from lcviz.live.followed import WeightHistory, first_weight, history_of
 from lcviz.live.headline import describe_crash, headline, times_text
 from lcviz.live.loss_picture import loss_picture
-from lcviz.live.page_pictures import Shown, pictures
-from lcviz.live.shown_step import ShownStep, as_saved
+from lcviz.live.page_pictures import Subject, pictures
+from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import (
     GAP,
@@ -44,7 +44,7 @@ from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
 
 Finished = Callable[..., Run]
-Retry = Callable[..., ShownStep]
+Retry = Callable[..., StepRecord]
 MARK = re.compile(r"\[\[(.+?)\]\]")
 QUANTITY = re.compile(r"\{\{([\w-]+)=([^|]*)\|(.*?)\}\}")
 Models = tuple[str, dict[str, Any]]
@@ -81,11 +81,11 @@ def check(picture: Picture) -> dict[str, Any]:
 
 
 def newest(run: Run) -> Any:
-    return as_saved(run, run.snapshot().newest)
+    return saved_record(run, run.snapshot().newest)
 
 
-def thread_in(run: Run, shown: ShownStep) -> Thread:
-    return thread_of(run, shown, first_weight(shown))
+def thread_in(run: Run, shown: StepRecord) -> WeightHistory:
+    return history_of(run, shown, first_weight(shown))
 
 
 def image(data: dict[str, Any], name: str) -> np.ndarray:
@@ -100,7 +100,7 @@ def test_weights(finished_runs: Finished) -> None:
     run = finished_runs()
     shown, image_of = newest(run), Image.of(newest(run), "linear.weight", 28)
     followed = thread_in(run, shown).followed
-    data = check(weights_picture(shown, image_of, followed, told=True))
+    data = check(weights_picture(shown, image_of, followed, with_values=True))
     row, column = data["followed"]
     assert image_of.weight(row, column) == followed.weight
     assert image_of.weight(28, 0) is None  # between two tiles
@@ -119,15 +119,15 @@ def test_weights(finished_runs: Finished) -> None:
     assert np.count_nonzero((missing != 0) & (missing != GAP)) == np.count_nonzero(
         live - shown.restored["linear.weight"]
     )  # as its caption says
-    told = data["values"]
-    u, track = (np.frombuffer(base64.b64decode(told[name]), "<f4") for name in ("u", "track"))
+    values = data["values"]
+    u, track = (np.frombuffer(base64.b64decode(values[name]), "<f4") for name in ("u", "track"))
     at = row * data["shape"][1] + column
     assert (u[at], track[at]) == (np.float32(followed.live), np.float32(followed.track))
-    code = np.frombuffer(base64.b64decode(told["codes"]), "<u2")[at]
+    code = np.frombuffer(base64.b64decode(values["codes"]), "<u2")[at]
     bucket = followed.bucket
     level = pytest.approx(followed.level)
-    assert told["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
-    assert weights_picture(shown, image_of, followed, told=False).data["values"] is None
+    assert values["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
+    assert weights_picture(shown, image_of, followed, with_values=False).data["values"] is None
     moved = np.count_nonzero(tile)
     of = "linear.weight (10 × 28 × 28)"
     assert f"{moved:,} of 7,840 weights in {of}" in data["text"]
@@ -166,7 +166,7 @@ def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], 
     shown = newest(run)
     data = check(steps_picture(shown))
     alphabet = max(shown.alphabets, key=lambda a: a.n)
-    moved = int(alphabet.buckets.count[: alphabet.kept].sum())
+    moved = int(alphabet.buckets.count[: alphabet.n_kept].sum())
     assert sum(bar["count"] for bar in data["bars"]) == moved
     assert data["dead"] == alphabet.n - moved
     assert data["size"] == alphabet.encoded.levels[1]
@@ -179,7 +179,7 @@ def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], 
     starts = [octave["at"] for octave in data["octaves"]]
     assert starts == sorted(starts)
     again = retry(run, run.settings.coding, 2)  # steps are no buckets to cut
-    assert (again.kept, again.nbytes) == (shown.kept, shown.nbytes)
+    assert (again.n_kept, again.nbytes) == (shown.n_kept, shown.nbytes)
 
 
 def test_many_steps_share_bars(finished_runs: Finished) -> None:
@@ -201,14 +201,16 @@ def test_buckets(finished_runs: Finished, retry: Retry, scope: str) -> None:
     shown = newest(run)
     data = check(buckets_picture(shown, bits_that_keep(shown), Worth(), (-5, 1)))
     bars = {(b["exponent"], b["sign"]): (b["kept"], b["rest"]) for b in data["buckets"]}
-    assert bars == {(b.exponent, b.sign): (b.kept, b.dropped) for b in totals(shown.alphabets)}
+    assert bars == {
+        (b.exponent, b.sign): (b.kept_members, b.dropped_members) for b in totals(shown.alphabets)
+    }
     assert (data["cut"], data["bits"]) == (3 if scope == "model" else None, "2")
     assert data["marked"] == [-5, 1]
     if scope == "model":
         other = retry(run, run.settings.coding, 5)
         data = check(buckets_picture(other, bits_that_keep(other), Worth()))
         assert (data["cut"], data["bits"]) == (5, "")
-        assert sum(b["kept"] for b in data["buckets"]) == other.values
+        assert sum(b["kept"] for b in data["buckets"]) == other.n_changed
         every = retry(run, run.settings.coding, 500)
         assert check(buckets_picture(every, bits_that_keep(every), Worth()))["bits"] == "all"
 
@@ -389,7 +391,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {times_text(full / nbytes)}× smaller"
     assert plain(data["so_far"]) == f"run so far: {smaller}"
-    base_and_one = headline(as_saved(finished_runs(), saved[1]), saved, "", "a", "2 bits")
+    base_and_one = headline(saved_record(finished_runs(), saved[1]), saved, "", "a", "2 bits")
     assert plain(base_and_one.data["so_far"]).startswith("up to step 1: 62.8 kB → ")
     tried = retry(finished_runs(), Coding(1))
     nbytes = {c.step: 100 for c in saved[1:]}
@@ -409,7 +411,7 @@ def test_a_quantity_that_appears_twice_is_equal(
     for shown in (saved, retry(run, Coding(3))):
         thread = thread_in(run, shown)
         crash = describe_crash(snapshot, snapshot.newest.step)
-        every = dict(pictures(run, snapshot, Shown(shown), thread, crash, Worth()))
+        every = dict(pictures(run, snapshot, Subject(shown), thread, crash, Worth()))
         values: dict[str, set[float]] = {}
         found = [one for p in every.values() for one in quantities(p.data)]
         for name, value in found:

@@ -53,7 +53,7 @@ def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
     run.wait(60)
     page = live(steers=False, run=run.id, details="false")
     assert page.picture("headline")["status"].startswith("iteration 2 of 100")
-    assert "You are watching. Only who began this run steers it." in page.texts("markdown")
+    assert "You are watching. Only the run's owner can steer it." in page.texts("markdown")
     assert not buttons(page) & STEERING
     (look,) = links(page)
     assert look["run"] == [run.id]

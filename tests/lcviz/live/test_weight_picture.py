@@ -8,8 +8,8 @@ import pytest
 
 from codec.inspect import Bucket
 from lcviz.lab.follow_weight import Followed, Weight, WeightCode
-from lcviz.live.followed import Stair, Thread
-from lcviz.live.weight_picture import bucket_text, said_text, weight_picture
+from lcviz.live.followed import Stair, WeightHistory
+from lcviz.live.weight_picture import bits_text, bucket_text, weight_picture
 
 BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
@@ -26,14 +26,14 @@ KEPT = Followed(
     0.405,
 )
 DROPPED = replace(
-    KEPT, step=9, track=0.405, live=0.3, delta=-0.105, kept=False, level=0.0, restored=0.405
+    KEPT, step=9, track=0.405, live=0.3, delta=-0.105, promoted=False, level=0.0, restored=0.405
 )
 EXACT = Followed(8, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
 STAIRS = {8: Stair(0.4, 0.5), 9: Stair(0.3, 0.405)}
 
 
 def test_u_goes_its_way_and_the_track_follows_in_steps() -> None:
-    data = weight_picture(Thread(DROPPED, STAIRS), 1, 20).data
+    data = weight_picture(WeightHistory(DROPPED, STAIRS), 1, 20).data
     trained, restored = data["lines"]
     assert (trained["x"], trained["y"]) == ([8, 9], [0.4, 0.3])
     # Just before step 8 the track was 0.5: that is what step 7 left.
@@ -46,24 +46,24 @@ def test_u_goes_its_way_and_the_track_follows_in_steps() -> None:
 
 def test_what_a_step_does_in_words() -> None:
     def text(f: Followed) -> str:
-        return weight_picture(Thread(f, STAIRS), 1, 20).text
+        return weight_picture(WeightHistory(f, STAIRS), 1, 20).text
 
     assert text(KEPT) == ("δ = u − ũ = 0.4 − 0.5 = −0.1, bucket −2⁻⁴, level −0.095. Code: 101.")
     assert "level 0: it stays in the next δ" in text(DROPPED)
     assert text(EXACT) == "Stored exactly in step 8: 0.5."
     assert bucket_text(EXACT) == "stored exactly"
-    lost = weight_picture(Thread(DROPPED, STAIRS), 1, 20, carries=False).text
+    lost = weight_picture(WeightHistory(DROPPED, STAIRS), 1, 20, carries=False).text
     assert lost.startswith("Changed by −0.105 since the last checkpoint, bucket −2⁻⁴, ")
     assert "level 0: it is lost" in lost
     still = replace(DROPPED, delta=0.0, bucket=None)
     assert "bucket none: δ is 0" in text(still)
-    assert Thread(still).bucket is None
-    assert Thread(KEPT).bucket == (-4, 1)
+    assert WeightHistory(still).bucket is None
+    assert WeightHistory(KEPT).bucket == (-4, 1)
 
 
 def test_small_weights_keep_their_digits() -> None:
     tiny = {9: Stair(1.25e-7, 1.5e-8)}
-    trained, restored = weight_picture(Thread(KEPT, tiny), 1, 20).data["lines"]
+    trained, restored = weight_picture(WeightHistory(KEPT, tiny), 1, 20).data["lines"]
     assert (trained["y"], restored["y"]) == ([1.25e-7], [0.405])
 
 
@@ -81,5 +81,5 @@ def test_small_weights_keep_their_digits() -> None:
     ],
 )
 def test_its_bits(said: WeightCode | None, text: str) -> None:
-    assert said_text(replace(KEPT, code=said)) == text
-    assert said_text(EXACT) == "32 bits of the value"
+    assert bits_text(replace(KEPT, code=said)) == text
+    assert bits_text(EXACT) == "32 bits of the value"

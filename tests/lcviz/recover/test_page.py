@@ -106,7 +106,7 @@ def until_half(seeds: int) -> None:
     """Until the first seed is finished and the second is half done."""
     for _ in range(3000):
         view = session.all_jobs().look(ASKED, seeds)
-        if view.found and view.share == 0.5:
+        if view.finished_parts and view.share == 0.5:
             return
         threading.Event().wait(0.02)
     raise AssertionError(view)
@@ -123,7 +123,7 @@ def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) ->
     assert not buttons(page)
     assert "Finished on" in said(page)
     assert "and kept" not in said(page)
-    found = [f.value for f in session.all_jobs().look(ASKED, 2).found]
+    found = [f.value for f in session.all_jobs().look(ASKED, 2).finished_parts]
     assert found[0] == tuple(_alike(found[0], ASKED.fail(0, lambda _done, _total: None)))
     assert title(page) == f"Recover: {headline(found, 0.05)}"
     assert label(page).startswith("Matrix factorization, 5 % of float32")
@@ -289,7 +289,7 @@ def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
     page = recovering(recover_seeds="1", recover_share="1 %").click("recover-start")
     asked = CrashExperiment("matrix-factorization", 0.01, ASKED.protocol)
     finish(page, 1, asked)
-    found = costs([f.value for f in session.all_jobs().look(asked, 1).found])
+    found = costs([f.value for f in session.all_jobs().look(asked, 1).finished_parts])
     assert page.texts("warning") == [nothing_saved(found)]
     assert nothing_saved(found).startswith("SCAR, TOPN and LC Huffman saved nothing")
     further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
@@ -313,7 +313,7 @@ def files(tmp_path: Path) -> Path:
 def of_own(page: Any) -> LastState:
     """What became of the files that this page has asked for."""
     asked = page.at.session_state["recover-own-asked"]
-    (found,) = session.all_jobs().wait(*asked, SECONDS).found
+    (found,) = session.all_jobs().wait(*asked, SECONDS).finished_parts
     page.run()
     assert isinstance(found.value, LastState)
     return found.value
@@ -353,7 +353,7 @@ def test_own_files_that_a_model_of_the_lab_fits(recovering: Recovering, tmp_path
     page = recovering(**OWN, recover_own=str(tmp_path / "run.lcc"), tables="true")
     found = of_own(page.click("recover-own-start"))
     assert found.by == training.task.title
-    assert any(f"By the loss of {found.by}, " in text for text in page.sentences)
+    assert any(f"Measured by the loss of {found.by}, " in text for text in page.sentences)
     assert not any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
     (table,) = (t.value for t in page.at.table)
     assert table["lost"][0] == "0.0 steps"

@@ -42,7 +42,7 @@ def test_a_point_for_every_seed_and_the_mean(check_figure: Check, seeds: Seeds) 
     names = figure["layout"]["yaxis"]["ticktext"]
     assert [n.split("<br>") for n in names] == [[n, "1.23 kB, 4.99 %"] for n in NAMES]
     assert "2 seeds" in panel.sentence
-    assert "An arrow was not back" in panel.sentence
+    assert "the loss was not back at the cap" in panel.sentence
     assert panel.table["of each seed"].tolist()[1:3] == ["1.40 · 2.40", "≥ 4.00 · ≥ 4.00"]
 
 

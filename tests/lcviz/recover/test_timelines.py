@@ -55,7 +55,7 @@ def test_every_way_shows_the_same_iterations(measured: Any) -> None:
     assert DRILL.before == 32  # at least 20, and just after a merge
     for line in found:
         assert line.first == 33
-        assert [s.step for s in line.loop if s.what == TRAINS] == list(range(33, 65))
+        assert [s.step for s in line.loop if s.activity == TRAINS] == list(range(33, 65))
         assert [s.step for s in line.pauses] == list(range(34, 65, 2))
         assert len(line.pauses) == SHOWN
     n = 3 * DRILL.iterations
@@ -67,7 +67,7 @@ def test_nothing_of_one_lane_overlaps(measured: Any) -> None:
         for lane in (line.loop, line.saver):
             assert all(a.begin <= a.end <= b.begin + 1e-9 for a, b in pairwise(lane))
         assert line.loop[0].begin == 0
-        assert {s.what for s in line.loop} == {TRAINS, STANDS_STILL}
+        assert {s.activity for s in line.loop} == {TRAINS, STANDS_STILL}
 
 
 def test_the_saver_is_the_loop_itself_unless_asynchronous(measured: Any) -> None:
@@ -77,13 +77,13 @@ def test_the_saver_is_the_loop_itself_unless_asynchronous(measured: Any) -> None
             pauses[s.step].begin <= s.begin <= s.end <= pauses[s.step].end for s in line.saver
         ]
         assert all(inside) == (line.way != ASYNCHRONOUS)
-        ends = {s.step: s.end for s in line.saver if s.what == WRITES}
-        commits = {s.step: s for s in line.saver if s.what == COMMITS}
+        ends = {s.step: s.end for s in line.saver if s.activity == WRITES}
+        commits = {s.step: s for s in line.saver if s.activity == COMMITS}
         known = {step: at for at, step in line.durable}
-        given = {step: at for at, step in line.given}
+        given = {step: at for at, step in line.handed_over}
         for step, end in ends.items():
             assert end < known[step] < commits[step].end
-            begin = next(s.begin for s in line.saver if s.step == step and s.what == ENCODES)
+            begin = next(s.begin for s in line.saver if s.step == step and s.activity == ENCODES)
             assert begin > pauses[step].begin
             if line.way == ASYNCHRONOUS:
                 assert given[step] <= pauses[step].end
@@ -101,21 +101,21 @@ def test_deltas_are_merged_and_all_steps_restore(measured: Any) -> None:
     assert {line.track for line in measured[0]} == {plain.track}
     assert plain.nbytes == background.nbytes > merged.nbytes
     for what in (MERGES, REOPENS):
-        assert [s.step for s in merged.saver if s.what == what] == [48, 64]
-    assert not [s for s in (*plain.saver, *background.saver) if s.what in (MERGES, REOPENS)]
-    assert len([s for s in merged.saver if s.what == ENCODES]) == SHOWN
+        assert [s.step for s in merged.saver if s.activity == what] == [48, 64]
+    assert not [s for s in (*plain.saver, *background.saver) if s.activity in (MERGES, REOPENS)]
+    assert len([s for s in merged.saver if s.activity == ENCODES]) == SHOWN
 
 
 def test_what_a_crash_leaves_by_recounting(measured: Any) -> None:
     for line in measured[0]:
         for machine in (True, False):
             changes = line.behind(machine)
-            known = line.given if line.way == ASYNCHRONOUS and not machine else line.durable
+            known = line.handed_over if line.way == ASYNCHRONOUS and not machine else line.durable
             for i in range(60):
                 second = i * line.end / 59
                 done = 32
                 for span in line.loop:
-                    if span.what == TRAINS and span.end <= second:
+                    if span.activity == TRAINS and span.end <= second:
                         done = span.step
                 saved = 0
                 for at, step in known:

@@ -95,7 +95,7 @@ def test_every_span_is_in_its_lane(check_figure: Check) -> None:
             expected = [
                 (round(1e3 * s.begin, 3), round(1e3 * s.seconds, 3), lane)
                 for s in (*own.loop, *own.saver)
-                if s.what == what
+                if s.activity == what
             ]
             assert spans(figure, what, "y" if i == 0 else f"y{2 * i + 1}") == expected
     first = bars(figure, STANDS_STILL, "y3")

@@ -156,7 +156,7 @@ def test_a_missing_record_and_a_later_base(tmp_path: Path) -> None:
     (path / "00000001.delta.safetensors").unlink()
     verdict = figures_of(path).verdict
     assert verdict == (
-        "Steps 0 and 5 to 8 still restore; 2 to 4 do not. The newest step is there: a training "
+        "Steps 0 and 5 to 8 still restore; 2 to 4 do not. The newest step restores: a training "
         "can go on. Put back the record before 00000002.delta.safetensors to get the others back."
     )
 

@@ -22,8 +22,8 @@ def record(step: int, kind: str = "delta", nbytes: int = 100, **more: Any) -> Re
 RECORDS = (
     record(0, "base", 4100, levels=None),
     record(5, tables=1),
-    record(10, nbytes=80, tables=1, again=1),
-    record(20, "merged", 300, first=15, steps=(15, 20), tables=4, again=1),
+    record(10, nbytes=80, tables=1, tables_reused=1),
+    record(20, "merged", 300, first=15, steps=(15, 20), tables=4, tables_reused=1),
     record(25, digest=None, levels=None, reached=False, problem="x: expected a, found b"),
     record(30, reached=False),
 )
@@ -57,7 +57,7 @@ def test_every_record_is_a_mark(check_figure: Check) -> None:
     data = {t["name"]: points(t) for t in check_figure(panel)["data"]}["delta, new table"]
     assert len(data) <= MAX_POINTS
     assert data[-1][0] == 3 * MAX_POINTS - 1
-    assert f"{MAX_POINTS} are drawn" in panel.sentence
+    assert f"{MAX_POINTS} of each kind are drawn" in panel.sentence
 
 
 def test_records_as_a_table() -> None:

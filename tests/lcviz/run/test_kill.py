@@ -93,7 +93,7 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
     assert (after.status, after.iteration, after.steps) == ("killed", iteration, before.steps)
     (kill,) = after.kills
     assert (kill.iteration, kill.step, kill.lost) == (iteration, iteration // 2 * 2, iteration % 2)
-    assert kill.died_as == died_as
+    assert kill.last_fingerprint == died_as
     assert kill.pace.iteration == pytest.approx(after.train_seconds / iteration)
     assert min(kill.pace.probe, kill.pace.save) > 0
     assert chain_bytes(run.path) == files
@@ -143,10 +143,10 @@ def test_one_that_fails_in_the_last_moment(make_run: MakeRun, gate: MakeGate) ->
 
 def test_nothing_to_kill(make_run: MakeRun) -> None:
     run = make_run()
-    with pytest.raises(RunError, match="Nothing but the base is saved"):
+    with pytest.raises(RunError, match="Only the base is saved"):
         run.kill()
     assert run.snapshot().status == "paused"
-    with pytest.raises(RunError, match="Only a run that was killed"):
+    with pytest.raises(RunError, match="This run was not killed"):
         run.go_on()
     diverged = make_run("lenet5", lr=1e6, stop_after=40)
     diverged.play()
@@ -163,7 +163,7 @@ def test_closing_a_dead_run(make_run: MakeRun) -> None:
     run.close()
     assert run.snapshot().status == "closed"
     assert not run.path.exists()
-    with pytest.raises(RunError, match="Only a run that was killed"):
+    with pytest.raises(RunError, match="This run was not killed"):
         run.go_on()
 
 
@@ -261,10 +261,10 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
     assert run.snapshot() == replace(before, message=str(e.value))
     assert all(p.is_meta for p in run.task.model.parameters())
     if "base" in name:
-        run.go_on_beside(SECONDS)
+        run.go_on_in_background(SECONDS)
         assert run.snapshot() == replace(before, message=str(e.value))
         file.write_bytes(whole)
-        run.go_on_beside(SECONDS)
+        run.go_on_in_background(SECONDS)
         after = run.wait(SECONDS)
         assert (after.status, after.message) == ("finished", "")
 
@@ -275,13 +275,13 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A long chain: it is read once this event is set."""
-    read, restarted = threading.Event(), run_module.restarted
+    read, restarted = threading.Event(), run_module.restarted_model
 
     def slow(*arguments: Any) -> Any:
         assert read.wait(SECONDS)
         return restarted(*arguments)
 
-    monkeypatch.setattr(run_module, "restarted", slow)
+    monkeypatch.setattr(run_module, "restarted_model", slow)
     yield read
     read.set()
 
@@ -290,18 +290,18 @@ def test_going_on_in_the_background(make_run: MakeRun, slowly: threading.Event) 
     """Nobody waits for a long chain, and several tabs that ask for it are as good as one."""
     run = make_run(interval=2, stop_after=6)
     paused = play_to(run, 3)
-    run.go_on_beside(SECONDS)  # for the dead only
+    run.go_on_in_background(SECONDS)  # for the dead only
     assert run.snapshot() == paused
     before = killed(run)
     for _ in range(2):
-        run.go_on_beside()
+        run.go_on_in_background()
     run.kill()  # of another tab that has not seen it yet
     during = run.wait(0.01)
     assert during == replace(before, status="restoring")
     assert [t.name for t in threading.enumerate()].count(f"restore-{run.id}") == 1
     assert (during.trained, during.resumed_at) == (3, ())
     slowly.set()
-    run.go_on_beside(SECONDS)
+    run.go_on_in_background(SECONDS)
     after = run.wait(SECONDS)
     assert (after.status, after.steps, after.trained) == ("finished", (0, 2, 4, 6), 7)
     assert (after.resumed_at, len(after.kills)) == ((2,), 1)
@@ -316,8 +316,8 @@ def test_an_unexpected_error_is_shown_and_not_swallowed(
 
     run = make_run()
     killed(run, 3)
-    monkeypatch.setattr(run_module, "restarted", broken)
-    run.go_on_beside(SECONDS)
+    monkeypatch.setattr(run_module, "restarted_model", broken)
+    run.go_on_in_background(SECONDS)
     after = run.snapshot()
     assert after.status == "killed"
     assert "ValueError('a bug')" in after.message
@@ -327,14 +327,14 @@ def test_an_unexpected_error_is_shown_and_not_swallowed(
 def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event) -> None:
     run = make_run()
     killed(run, 3)
-    run.go_on_beside()
+    run.go_on_in_background()
     closer = threading.Thread(target=run.close)
     closer.start()
     while run.snapshot().status != "closed":
         time.sleep(0.001)
     slowly.set()
     closer.join(SECONDS)
-    run.go_on_beside(SECONDS)
+    run.go_on_in_background(SECONDS)
     assert run.wait(SECONDS).status == "closed"
     assert not run.path.exists()
     assert f"run-{run.id}" not in {t.name for t in threading.enumerate()}

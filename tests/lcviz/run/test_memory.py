@@ -32,7 +32,7 @@ def finished(run: Run) -> Run:
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     """All that pages show of them."""
     coded = [
-        (a.names, a.n, a.kept, a.nbytes, a.cached, a.encoded.stream_elements) for a in alphabets
+        (a.names, a.n, a.n_kept, a.nbytes, a.cached, a.encoded.stream_elements) for a in alphabets
     ]
     lengths = [None if a.table is None else a.table.lengths.tolist() for a in alphabets]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
@@ -99,7 +99,7 @@ def test_states_and_codes_are_the_same_from_disk(
     stored = finished(make_run(stop_after=4, **settings))
     assert held._states.steps_in_memory == (0, 1, 2, 3, 4)
     assert stored._states.steps_in_memory == stored._codes.steps_in_memory == (4,)
-    assert stored.steps_held() == (0, 1, 2, 3, 4)
+    assert stored.steps_with_states() == (0, 1, 2, 3, 4)
     for step in range(5):
         for kept, found in (
             (held.states(step), stored.states(step)),
@@ -108,7 +108,7 @@ def test_states_and_codes_are_the_same_from_disk(
             assert pickle.dumps(kept) == pickle.dumps(found)
     assert not isinstance(stored.snapshot().at(2).alphabets, tuple)  # they are there, too
     stored.close()
-    assert stored.steps_held() == (4,)
+    assert stored.steps_with_states() == (4,)
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])

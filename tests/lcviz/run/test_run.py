@@ -191,13 +191,13 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
         assert c.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
         room = budget * c.lossy_nbytes
         assert c.nbytes - c.exact_nbytes <= room
-        if len(c.alphabets) > 1 or c.alphabets[0].kept == len(c.alphabets[0].buckets):
+        if len(c.alphabets) > 1 or c.alphabets[0].n_kept == len(c.alphabets[0].buckets):
             continue
         (a,), (codes,) = c.alphabets, run.codes(c.step)
         if coder == "runlength":
-            more = runlength_nbytes(codes, a.buckets.keeping(a.kept + 1))
+            more = runlength_nbytes(codes, a.buckets.keeping(a.n_kept + 1))
         else:
-            more = huffman_nbytes(a.counts(a.kept + 1))
+            more = huffman_nbytes(a.counts(a.n_kept + 1))
         assert longest + more > room
 
 
@@ -205,7 +205,7 @@ def test_states_and_codes_are_those_of_the_delta(make_run: MakeRun, saves: Saves
     """The track before it, what was handed to the codec, and the difference quantized."""
     run = make_run("lenet5", stop_after=3)
     snapshot = played(run)
-    assert run.steps_held() == (0, 1, 2, 3)
+    assert run.steps_with_states() == (0, 1, 2, 3)
     assert (run.states(0).before, run.codes(0)) == ({}, [])  # type: ignore[union-attr]
     assert (run.states(9), run.codes(9)) == (None, None)
     assert run.states() is run.states(3)
@@ -319,7 +319,7 @@ def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
     assert not run.path.exists()
     assert f"run-{run.id}" not in {t.name for t in threading.enumerate()}
     newest = run.snapshot().newest.step
-    assert run.steps_held() == (newest,)
+    assert run.steps_with_states() == (newest,)
     assert run.codes(newest) is None
     for again in (run.play, run.step, run.pause, run.close):
         again()

@@ -94,7 +94,7 @@ def test_old_deltas_make_room_but_for_the_one_that_is_wanted(
     run = finished_runs()
     monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.states(1).nbytes)
     replay = Replay(run, Trial(Coding(1)))
-    replay.wanted = 2
+    replay.pinned_step = 2
     for step in replay.steps():
         replay.save(step, measured=False)
     assert [step for step in replay.steps() if replay.delta(step)] == [2, 5, 6]

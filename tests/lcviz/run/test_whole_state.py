@@ -16,7 +16,7 @@ from lcviz.lab.progress import unreported
 from lcviz.lab.recovery.kill import Crash, OnDisk
 from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
-from lcviz.live.shown_step import ShownStep, as_saved
+from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.run.run import Run, RunError
 
 Finished = Callable[..., Run]
@@ -66,7 +66,7 @@ def test_the_parts_of_a_record_are_all_of_it(
 ) -> None:
     run = finished_runs(**WHOLE | changes)
     for c in run.snapshot().checkpoints[1:]:
-        shown = as_saved(run, c)
+        shown = saved_record(run, c)
         assert shown.nbytes == c.nbytes
         assert min(shown.header_nbytes, shown.weights_nbytes, c.moment_nbytes) > 0
         assert shown.restored is not None
@@ -78,7 +78,7 @@ def test_the_parts_of_a_record_are_all_of_it(
 
 
 def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
-    finished_runs: Finished, retry: Callable[..., ShownStep]
+    finished_runs: Finished, retry: Callable[..., StepRecord]
 ) -> None:
     """Of the whole state, to the last byte, with moments and all."""
     run, other = finished_runs(**WHOLE), finished_runs(**WHOLE, bits=3)
@@ -123,16 +123,16 @@ def test_it_races_back_as_the_lab_does(make_run: MakeRun) -> None:
     (kill,) = run.snapshot().kills
     ours = OnDisk("lc", chain=run.path, newest=kill.step, whole=True)
     s = run.settings
-    crash = Crash(s.workload, s.seed, 6, 1, ours, 0.05, kill.died_as, cap=5)
+    crash = Crash(s.workload, s.seed, 6, 1, ours, 0.05, kill.last_fingerprint, cap=5)
     raced = crash.race(unreported)
     assert raced.alike
-    stop = Protocol(6, 1, 5, begun=True)
+    stop = Protocol(6, 1, 5, optimizer_at_start=True)
     (again,) = fail_and_recover(s.workload, s.seed, [lc(Coding(), "default")], stop)
     assert raced.outcomes[-1].race.restored == again.race.restored
     (full,) = (one for one in raced.outcomes if one.method.name == "full")
     assert full.nbytes > 3 * run.snapshot().newest.weights_full_nbytes  # m and v, too
     alone = replace(crash, ours=replace(ours, whole=False)).protocol
-    assert (alone.optimizer, alone.begun) == (False, False)
+    assert (alone.optimizer, alone.optimizer_at_start) == (False, False)
 
 
 def test_only_adam_has_moments(settings_for: Callable[..., Any]) -> None:

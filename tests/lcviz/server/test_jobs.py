@@ -63,7 +63,7 @@ def gate() -> Iterator[Gate]:
 
 
 def values(line: Jobs[int], experiment: str, parts: int) -> list[int]:
-    return [found.value for found in line.look(experiment, parts).found]
+    return [found.value for found in line.look(experiment, parts).finished_parts]
 
 
 def test_progress_by_part_and_within(line: Jobs[int], gate: Gate) -> None:
@@ -71,18 +71,18 @@ def test_progress_by_part_and_within(line: Jobs[int], gate: Gate) -> None:
     line.ask("a", 2, gate, "me")
     gate.await_word()
     view = line.look("a", 2, "me")
-    assert (view.status, view.found, view.share, view.watchers) == (WORKING, (), 0, 1)
+    assert (view.status, view.finished_parts, view.share, view.watchers) == (WORKING, (), 0, 1)
     gate.let()
     gate.await_word()
     assert line.look("a", 2, "me").share == 0.5
     gate.let()
     gate.await_word()  # of the second part
     view = line.look("a", 2, "me")
-    assert ([found.value for found in view.found], view.share) == ([0], 0)
+    assert ([found.value for found in view.finished_parts], view.share) == ([0], 0)
     gate.let(2)
     view = line.wait("a", 2, SECONDS)
-    assert (view.status, [found.value for found in view.found]) == (DONE, [0, 10])
-    assert abs(time.time() - view.found[1].at) < SECONDS
+    assert (view.status, [found.value for found in view.finished_parts]) == (DONE, [0, 10])
+    assert abs(time.time() - view.finished_parts[1].at) < SECONDS
 
 
 def test_what_a_part_has_found_so_far_can_be_seen(line: Jobs[int]) -> None:
@@ -119,7 +119,7 @@ def test_what_is_there_is_given_at_once_and_more_of_it_is_added(line: Jobs[int])
     line.ask("a", 4, lambda part, _tell: more.append(part) or part, "me")  # type: ignore[func-returns-value]
     assert line.wait("a", 4, SECONDS).status == DONE
     assert more == [2, 3]
-    assert line.look("b", 2).found == ()
+    assert line.look("b", 2).finished_parts == ()
 
 
 def test_stopped_within_a_part_finished_parts_stay(line: Jobs[int], gate: Gate) -> None:

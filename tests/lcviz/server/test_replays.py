@@ -34,12 +34,12 @@ def test_it_is_done_once_and_goes_on_with_the_run(
         run.step()
         run.wait(SECONDS)
         found = line.look(run, trial, n, "me", SECONDS)
-        assert [step.step for step in found.found] == list(range(1, n + 1))
+        assert [step.step for step in found.steps] == list(range(1, n + 1))
         assert found.is_over
         assert set(found.losses) == set(range(1, n + 1))
-        assert found.at(n) == found.found[-1]
+        assert found.at(n) == found.steps[-1]
     again = line.look(run, trial, 3, "you", 0)
-    assert (again.replay, again.found) == (found.replay, found.found)
+    assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
 def test_a_long_run_is_measured_at_some_steps_and_at_the_one_shown(
@@ -67,11 +67,11 @@ def test_the_newest_try_wins(
     monkeypatch.setattr(Replay, "save", slow)
     run = finished_runs()
     begun = line.look(run, first, 6, "me", 0)
-    assert (begun.found, begun.is_over, begun.n) == ((), False, 6)
+    assert (begun.steps, begun.is_over, begun.n) == ((), False, 6)
     line.look(run, second, 6, "me", 0)
     go.set()
     found = line.look(run, second, 6, "me", SECONDS)
-    assert (found.is_over, len(found.found)) == (True, 6)
+    assert (found.is_over, len(found.steps)) == (True, 6)
     assert saved.count(first) <= 1
 
 
@@ -91,5 +91,5 @@ def test_few_are_kept(
     first = [line.look(run, trial, 6, "me", SECONDS) for trial in codings]
     again = line.look(run, codings[0], 6, "me", SECONDS)
     assert again.replay is not first[0].replay
-    assert again.found == first[0].found
+    assert again.steps == first[0].steps
     assert again.replay.delta(6) is not None

@@ -45,7 +45,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def few(own: Sweep) -> list[Setting]:
         return FEW[:2] if own.wide else FEW
 
-    monkeypatch.setattr(Sweep, "tried", property(few))
+    monkeypatch.setattr(Sweep, "candidate_settings", property(few))
     monkeypatch.setattr(sweeps, "ITERATIONS", 48)
     monkeypatch.setattr(sweeps, "RUN_ITERATIONS", 48)
     monkeypatch.setattr(page_sweep, "ITERATIONS", 48)
@@ -88,7 +88,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     assert not page.texts("error") + page.texts("warning")
     sweep = Sweep("matrix-factorization")
     finished(page.click("tune-asked-start"), sweep)
-    (found,) = session.all_jobs().look(sweep, 1).found
+    (found,) = session.all_jobs().look(sweep, 1).finished_parts
     tuned = answer(found.value, "rework", 3.0).tuned
     assert page.charts == {"frontier"}
     assert page.at.title[0].proto.help == tuned.because
@@ -113,7 +113,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     by_distance = answer(found.value, "distance", 0.3)
     assert title(page) == f"Tune: {by_distance.headline}"
     assert not page.at.button  # nothing was done again
-    assert session.all_jobs().look(sweep, 1).found == (found,)
+    assert session.all_jobs().look(sweep, 1).finished_parts == (found,)
     assert tuning(**MODEL).charts == {"frontier"}
     assert not tuning(**MODEL, tune_wide="all").charts
 
@@ -151,7 +151,7 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
     """Of the example and of a run of one's own, each with what it would change there."""
     example = session.all_runs().example()
     page = finished(tuning(), of_run(example))
-    (found,) = session.all_jobs().look(of_run(example), 1).found
+    (found,) = session.all_jobs().look(of_run(example), 1).finished_parts
     tuned = answer(found.value, "rework", 3.0).tuned
     assert tuned.recommended is not None
     assert title(page) == f"Tune: {answer(found.value, 'rework', 3.0).headline}"
@@ -272,7 +272,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert page.texts("caption")[0].startswith("40 files, steps 5–200 every 5, ")
     assert not page.at.button(key="tune-asked-start").disabled
     page.click("tune-asked-start")
-    (found,) = of_own(page).found
+    (found,) = of_own(page).finished_parts
     page.run()
     best = answer(found.value, "distance", 0.2).tuned.recommended
     assert best is not None
@@ -289,7 +289,7 @@ def test_own_files_too_few_for_an_interval(
 ) -> None:
     """That interval is left out, and the page says so."""
     several = settings((2,), (), ("model",), ("runlength",), (1, 2, 5, 10))
-    monkeypatch.setattr(Sweep, "tried", property(lambda _: several))
+    monkeypatch.setattr(Sweep, "candidate_settings", property(lambda _: several))
     for i in range(14, 40):
         (own / f"{i}.pt").unlink()
     page = tuning(**OWN, tune_own=str(own), tune_distance="1")

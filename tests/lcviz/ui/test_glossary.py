@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lcviz.ui.glossary import GROUPS, TERMS, address, behind, explained, linked
+from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked, title_help
 
 LCVIZ = Path(__file__).resolve().parents[3] / "lcviz"
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
@@ -67,8 +67,8 @@ def test_a_term_can_stand_in_a_tooltip() -> None:
         assert term.text[-1] == "."
         assert len(term.text) <= 100
         assert not set(term.text) & set('"\n*`[]<>')
-        assert set(term.seen) <= pages
-        assert term.seen
+        assert set(term.pages) <= pages
+        assert term.pages
 
 
 def test_marked_words_are_in_the_glossary() -> None:
@@ -85,6 +85,6 @@ def test_marked_words_are_in_the_glossary() -> None:
 
 
 def test_a_picture_s_title_is_explained_if_it_is_a_word() -> None:
-    assert behind("Buckets") == {"help": TERMS["bucket"].text, "link": address("bucket")}
-    assert behind("δ")["link"] == address("delta")
-    assert behind("Size of each bucket") == behind("") == {}
+    assert title_help("Buckets") == {"help": TERMS["bucket"].text, "link": address("bucket")}
+    assert title_help("δ")["link"] == address("delta")
+    assert title_help("Size of each bucket") == title_help("") == {}

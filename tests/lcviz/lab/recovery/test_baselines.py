@@ -128,7 +128,7 @@ def test_what_became_nan_comes_first() -> None:
 @pytest.mark.parametrize("cls", [Scar, TopN])
 @pytest.mark.parametrize("fraction", [0, 1.1, -0.1, float("nan"), "a", True, None])
 def test_fractions_out_of_range(cls: Any, fraction: Any) -> None:
-    with pytest.raises(codec.SettingsError, match="above 0 and is at most 1"):
+    with pytest.raises(codec.SettingsError, match="above 0 and at most 1"):
         cls(state(0), fraction=fraction)
 
 

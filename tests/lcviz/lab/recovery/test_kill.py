@@ -14,7 +14,7 @@ import torch
 import codec
 from codec import Coding
 from codec.errors import StepNotFoundError
-from lcviz.lab.progress import counted, unreported
+from lcviz.lab.progress import as_report, unreported
 from lcviz.lab.recovery.kill import BEFORE, CAPS, SECONDS, Crash, OnDisk, Pace, Raced, fingerprint
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
@@ -134,7 +134,7 @@ def test_one_that_went_on_before(tmp_path: Path) -> None:
     crash = crash_of(tmp_path / "run.lcc", went_on=6)
     found = raced(crash)
     assert found.alike
-    assert not raced(replace(crash, went_on=frozenset(), cap=1)).alike
+    assert not raced(replace(crash, resumed_at=frozenset(), cap=1)).alike
 
 
 def test_an_optimizer_that_remembers_begins_anew(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_progress_in_words(crash: Crash) -> None:
         shares.append(done / total)
         told.append(crash.where(shares[-1]))
 
-    crash.race(counted(progress))
+    crash.race(as_report(progress))
     assert shares == sorted(shares)
     assert told[:2] == ["Repeating the training: 1 of 14", "Repeating the training: 2 of 14"]
     assert told[13] == "Training on without a crash, to compare: 0 of 20"

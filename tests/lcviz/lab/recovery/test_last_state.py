@@ -85,7 +85,7 @@ def test_a_loss_of_one_s_own_gets_the_state_as_it_was_saved(tmp_path: Path) -> N
 def test_states_that_cannot_be_compared(tmp_path: Path) -> None:
     for i, last in enumerate((torch.ones(900), torch.zeros(900), torch.ones(800))):
         torch.save({"w": last}, tmp_path / f"{i}.pt")
-    with pytest.raises(SettingsError, match="checkpoint 2 are not those of the first one"):
+    with pytest.raises(SettingsError, match="checkpoint 2 differ from those of the first one"):
         crash_at_last(OwnSeries([tmp_path]), METHODS)
     torch.save({"w": torch.full((900,), float("nan"))}, tmp_path / "2.pt")
     with pytest.raises(SettingsError, match="checkpoint 2 holds NaN"):

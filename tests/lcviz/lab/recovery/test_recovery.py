@@ -13,7 +13,7 @@ import torch
 import codec
 from codec import Coding
 from lcviz.lab.measures import crossing
-from lcviz.lab.progress import counted
+from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.baselines import Scar
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import (
@@ -73,7 +73,7 @@ def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
         3,
         METHODS[:4],
         SHORT,
-        counted(lambda done, total: calls.append((done, total))),
+        as_report(lambda done, total: calls.append((done, total))),
     )
     for outcome in again:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
@@ -111,7 +111,7 @@ def test_an_optimizer_that_remembers_is_restored_too() -> None:
 
 @pytest.mark.parametrize("wrong", [{"interval": 0}, {"interval": 13}, {"cap": 0}, {"smooth": -1}])
 def test_protocols_that_are_none(wrong: dict[str, int]) -> None:
-    with pytest.raises(ProtocolError, match="saves at least once"):
+    with pytest.raises(ProtocolError, match="must save before it fails"):
         Protocol(**{"fail_at": 12, "cap": 5} | wrong)
 
 
@@ -208,7 +208,7 @@ def test_failing_again_and_again() -> None:
         [Method("full"), lc(Coding(1))],
         2,
         9,
-        counted(lambda done, total: calls.append((done, total))),
+        as_report(lambda done, total: calls.append((done, total))),
     )
     assert calls == [(n, 27) for n in range(1, 28)]
     assert full.metric == full.undisturbed == ours.undisturbed

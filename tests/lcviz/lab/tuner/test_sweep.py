@@ -16,7 +16,7 @@ from lcviz.lab.workload import workload
 
 
 def test_a_choice_or_every_setting() -> None:
-    few, many = Sweep("lenet5").tried, Sweep("lenet5", wide=True).tried
+    few, many = Sweep("lenet5").candidate_settings, Sweep("lenet5", wide=True).candidate_settings
     assert len(few) == 60
     assert set(few) < set(many) == set(settings())
     assert len(set(many)) == len(many) == (9 + 2 * 4 + 2) * 2 * 2 * 4
@@ -28,11 +28,11 @@ def test_a_choice_or_every_setting() -> None:
 def test_a_run_is_repeated_with_few_settings() -> None:
     trained = workload("logistic-regression")
     sweep = Sweep("", run=trained, seed=3)
-    assert set(sweep.tried) < set(Sweep("", wide=True).tried)
-    assert len(sweep.tried) == 36
+    assert set(sweep.candidate_settings) < set(Sweep("", wide=True).candidate_settings)
+    assert len(sweep.candidate_settings) == 36
     assert sweep.series == TrainedSeries(trained, 3, RUN_ITERATIONS)
     assert sweep.unit == "iteration"
-    assert Sweep("", run=trained, seed=3, wide=True).tried == settings()
+    assert Sweep("", run=trained, seed=3, wide=True).candidate_settings == settings()
 
 
 class Opened:
@@ -55,8 +55,8 @@ def test_checkpoints_of_one_s_own(own: Path) -> None:
     told: list[tuple[int, int]] = []
     found = sweep.try_out(lambda done, total: told.append((done, total)))
     assert told[-1] == (40, 40)
-    chosen = choose(found, "distance", 0.2, sweep.tried)
-    assert chosen == tune(OwnSeries([own]), "distance", 0.2, sweep.tried)
+    chosen = choose(found, "distance", 0.2, sweep.candidate_settings)
+    assert chosen == tune(OwnSeries([own]), "distance", 0.2, sweep.candidate_settings)
     assert sweep.unit == "checkpoint"
 
 

@@ -157,10 +157,10 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     nearest = tune(own, "size", 0.2, FEW)
     assert "restores closest" in nearest.because
     calls: list[tuple[int, int]] = []
-    with pytest.raises(codec.SettingsError, match="come without a training"):
+    with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
         tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
     assert not calls  # before anything is tried
-    with pytest.raises(codec.SettingsError, match="come without a training"):
+    with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
         choose(try_out(own, FEW[:2]), "rework", 3)
 
 
@@ -239,7 +239,7 @@ def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
 
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "ROOM", 3 * 4 * 7850)
+    monkeypatch.setattr(replay, "MOST_TRACK_NBYTES", 3 * 4 * 7850)
     calls: list[tuple[int, int]] = []
     again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
     assert again == tuned
@@ -254,12 +254,12 @@ def test_targets_that_are_none(target: str, most: float) -> None:
 
 
 def test_series_that_cannot_fail(own: OwnSeries, tmp_path: Path) -> None:
-    with pytest.raises(codec.SettingsError, match="too short to fail in"):
+    with pytest.raises(codec.SettingsError, match="too short to compare"):
         tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
-    with pytest.raises(codec.SettingsError, match="too short to fail in"):  # and come back
+    with pytest.raises(codec.SettingsError, match="too short to compare"):  # and come back
         tune(replace(SERIES, iterations=13), "size", 0.1, settings(intervals=(1,)))
     torch.save({"w": torch.ones(7, 7)}, own.paths[0] / "40.pt")
-    with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 are not those"):
+    with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 differ from those"):
         tune(own, "size", 0.1, FEW)
 
 

@@ -101,7 +101,7 @@ def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
 
 
 def test_a_budget(check_figure: Check) -> None:
-    last = replace(made()[4], kept=Coding(budget=0.05, quantizer="exponent"), buckets_kept=17)
+    last = replace(made()[4], rule=Coding(budget=0.05, quantizer="exponent"), buckets_kept=17)
     panel = bits_panel([*made(), last], 9)
     figure = check_figure(panel)
     assert figure["data"][0]["x"] == [*NAMES, "5 %"]

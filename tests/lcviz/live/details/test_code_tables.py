@@ -183,7 +183,7 @@ def test_a_table_for_more_symbols_than_there_are_now() -> None:
     first[1] = -0.5
     _, alphabet, stage = coded([first, second])
     assert alphabet.cached
-    assert alphabet.kept == 1
+    assert alphabet.n_kept == 1
     rows = token_table(alphabet, stage)
     strange = [r for r in rows if r.symbol == 2]
     assert strange

@@ -1,4 +1,4 @@
-"""What is timed: the codec's own steps, and copying the same memory.
+"""What is timed: the codec's steps, and copying the same memory.
 
 encode           Tracker.step (subtract, quantize, code, move the track with its digests), and the
                  BLAKE3 digest of the record's contents
@@ -31,7 +31,7 @@ ENCODE, DECODE, IN_PLACE = ACTIONS = ("encode", "decode", "decode in place")
 
 
 class RoundTripError(AssertionError):
-    """A task did not give back what it was given, so its speed means nothing."""
+    """A task gave back something else than it was given, so its speed means nothing."""
 
 
 def _nothing() -> None:
@@ -66,10 +66,10 @@ class Tools:
     notes: list[str] = field(default_factory=list)
 
 
-def same(found: NDArray[Any], expected: NDArray[Any], what: str) -> None:
-    """Raise RoundTripError unless both hold the same bits."""
-    if not np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
-        raise RoundTripError(f"{what} did not give back what it was given")
+def check_same(decoded: NDArray[Any], expected: NDArray[Any], tool: str) -> None:
+    """Raise RoundTripError unless both arrays hold the same bits."""
+    if not np.array_equal(decoded.view(np.uint8), expected.view(np.uint8)):
+        raise RoundTripError(f"{tool} did not give back what it was given")
 
 
 class Copier:
@@ -95,14 +95,14 @@ class Copier:
                 part = slice(begin, begin + self.PIECE)
                 np.copyto(target[part], source[part])
 
-        others = [self._pool.submit(work) for _ in range(threads() - 1)]
+        helpers = [self._pool.submit(work) for _ in range(threads() - 1)]
         work()
-        for other in others:
-            other.result()
+        for helper in helpers:
+            helper.result()
 
 
 def copies(sample: Sample, out: Floats, copy: Copier) -> Tools:
-    """The limit: read and write the memory once."""
+    """Copying the state into `out`: the fastest that memory can be read and written once."""
     kinds = ((COPY, copy), (COPY_1, np.copyto))
     return Tools(
         [
@@ -110,7 +110,7 @@ def copies(sample: Sample, out: Floats, copy: Copier) -> Tools:
                 name,
                 "copy",
                 partial(move, out, sample.state),
-                partial(lambda _, name: same(out, sample.state, name), name=name),
+                partial(lambda _, name: check_same(out, sample.state, name), name=name),
             )
             for name, move in kinds
         ]
@@ -143,16 +143,16 @@ def ours(
         return made, fingerprint(made)
 
     def run_decode() -> None:
-        unchanged()
+        check_record()
         apply(delta, track, outs)
 
     def run_in_place() -> None:
-        unchanged()
+        check_record()
         moved.apply(delta)
         if moved.sums != after:
             raise RoundTripError(f"{coder}: another digest after decoding")
 
-    def unchanged() -> None:
+    def check_record() -> None:
         if fingerprint(delta) != record:
             raise RoundTripError(f"the bytes of {coder} have changed")
 
@@ -161,18 +161,18 @@ def ours(
             if digest(array) != after[name]:
                 raise RoundTripError(f"{coder}: values and digest contradict each other")
             if expected is not None:
-                same(array, sample.tensors(expected)[name], coder)
+                check_same(array, sample.tensors(expected)[name], coder)
 
-    def check_encode(result: tuple[Delta, bytes]) -> None:
-        if result[1] != record or moved.sums != after:
+    def check_encode(encoded: tuple[Delta, bytes]) -> None:
+        if encoded[1] != record or moved.sums != after:
             raise RoundTripError(f"{coder} encodes the same delta in two ways")
         check(tracker.state)
 
-    inside = dict(tracker.state)
+    tracked = dict(tracker.state)
     tasks = [
         TimedTask(coder, ENCODE, run_encode, check_encode, restart),
         TimedTask(coder, DECODE, run_decode, lambda _: check(outs), lambda: out.fill(0)),
-        TimedTask(coder, IN_PLACE, run_in_place, lambda _: check(inside), restart),
+        TimedTask(coder, IN_PLACE, run_in_place, lambda _: check(tracked), restart),
     ]
     return Tools(tasks, {coder: lambda: 8 * delta.nbytes / sample.n})
 
@@ -181,7 +181,7 @@ def fingerprint(delta: Delta) -> bytes:
     """BLAKE3 of a delta's bytes in a record."""
     h = blake3()
     parts = list(delta.exact.values())
-    contexts = (c for own in delta.residuals.values() for r in own for c in r.contexts)
+    contexts = (c for rs in delta.residuals.values() for r in rs for c in r.contexts)
     for context in contexts:
         parts += [context.streams, context.payload]
     for group in delta.groups:

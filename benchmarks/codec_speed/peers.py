@@ -1,13 +1,14 @@
-"""Other packages on the same data as the codec: what they take, and how long.
+"""Other packages on the same data as the codec: their sizes and times.
 
-They are the extra "bench" of pyproject.toml. One that is not installed is left out, and said to be.
-Where a package offers threads it gets as many as the codec; zipnn chooses its own number.
+They are the extra "bench" of pyproject.toml. A package that is not installed is left out, and a
+note says so. Where a package offers threads it gets as many as the codec; zipnn chooses its own
+number.
 
     torch.save, safetensors   the state, in memory
     zstd-1 of the delta       its float32 bytes as they are
-    zstd-1 of the symbols     quantized already, x bits each, packed already: only zstd is timed
-    zipnn                     the state's or the delta's float32 bytes. It overwrites what it is
-                              given to compress, so that is put back outside the timed part
+    zstd-1 of the symbols     quantized and packed to x bits each before: only zstd is timed
+    zipnn                     the state's or the delta's float32 bytes. zipnn overwrites its input,
+                              which is restored outside the timed part
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec import threads
-from codec.bench import cases, samples
-from codec.bench.samples import Floats, Sample
-from codec.bench.tasks import DECODE, ENCODE, TimedTask, Tools, same
 from codec.scheme.quantize import Quantized, dequantize, quantize
 
+from . import cases, samples
+from .samples import Floats, Sample
+from .tasks import DECODE, ENCODE, TimedTask, Tools, check_same
+
 PACKAGES = ("torch", "safetensors", "zstandard", "zipnn", "lc_checkpoint")
-HOW = "pip install -e '.[bench]'"
+INSTALL = "pip install -e '.[bench]'"
 ELEMENTS = 100_000  # lc_checkpoint loops over single values in Python
 
 
-def tools(sample: Sample, q: Quantized) -> Tools:
-    """Every peer that is installed. q: the quantized delta."""
+def peer_tools(sample: Sample, q: Quantized) -> Tools:
+    """Tasks and sizes of all peers that are installed. q: the quantized delta."""
     delta = sample.state - sample.track
-    found = Tools()
+    tools = Tools()
     for package, add in (
         ("torch", partial(_torch, sample)),
         ("safetensors", partial(_safetensors, sample)),
@@ -47,10 +49,10 @@ def tools(sample: Sample, q: Quantized) -> Tools:
         ("zipnn", partial(_zipnn, sample.state, delta)),
     ):
         if find_spec(package):
-            add(found)
+            add(tools)
         else:
-            found.notes.append(f"{package} is not installed: {HOW}")
-    return found
+            tools.notes.append(f"{package} is not installed: {INSTALL}")
+    return tools
 
 
 def packed_symbols(q: Quantized) -> NDArray[np.uint8]:
@@ -65,8 +67,8 @@ def packed_symbols(q: Quantized) -> NDArray[np.uint8]:
 class _Peer:
     """A pair of functions, and the bytes that go from one to the other.
 
-    encode(): returns what decode takes. size: of that, in bytes. values: decode's result as the
-    array that is expected.
+    encode(): returns what decode takes. size: its bytes. values: turns decode's result into an
+    array like `expected`.
     """
 
     def __init__(
@@ -83,25 +85,25 @@ class _Peer:
         self.name, self.n, self.size = name, n, size
         self._encode, self._decode, self._values = encode, decode, values
         self._expected, self._reset = expected, reset
-        self._data: Any = None
+        self._encoded: Any = None
 
     def add_to(self, tools: Tools) -> None:
-        """Two tasks, and the size."""
+        """Add the two tasks, and the size."""
         reset = self._reset or (lambda: None)
         tools.tasks += [
             TimedTask(self.name, ENCODE, self._encode, self._keep, reset),
-            TimedTask(self.name, DECODE, lambda: self._decode(self._data), self._check),
+            TimedTask(self.name, DECODE, lambda: self._decode(self._encoded), self._check),
         ]
-        tools.bits[self.name] = lambda: 8 * self.size(self._data) / self.n
+        tools.bits[self.name] = lambda: 8 * self.size(self._encoded) / self.n
 
-    def _keep(self, data: Any) -> None:
-        self._data = data
+    def _keep(self, encoded: Any) -> None:
+        self._encoded = encoded
 
-    def _check(self, result: Any) -> None:
-        same(self._values(result), self._expected, self.name)
+    def _check(self, decoded: Any) -> None:
+        check_same(self._values(decoded), self._expected, self.name)
 
 
-def _torch(sample: Sample, found: Tools) -> None:
+def _torch(sample: Sample, tools: Tools) -> None:
     import torch
 
     state = {name: torch.from_numpy(a) for name, a in sample.tensors(sample.state).items()}
@@ -124,10 +126,10 @@ def _torch(sample: Sample, found: Tools) -> None:
         sample.state,
         sample.n,
         lambda file: file.getbuffer().nbytes,
-    ).add_to(found)
+    ).add_to(tools)
 
 
-def _safetensors(sample: Sample, found: Tools) -> None:
+def _safetensors(sample: Sample, tools: Tools) -> None:
     from safetensors.numpy import load, save
 
     state = sample.tensors(sample.state)
@@ -138,85 +140,85 @@ def _safetensors(sample: Sample, found: Tools) -> None:
         lambda loaded: np.concatenate([loaded[name].reshape(-1) for name in state]),
         sample.state,
         sample.n,
-    ).add_to(found)
+    ).add_to(tools)
 
 
-def _zstandard(delta: Floats, symbols: NDArray[np.uint8], found: Tools) -> None:
+def _zstandard(delta: Floats, symbols: NDArray[np.uint8], tools: Tools) -> None:
     zstandard = import_module("zstandard")
     compressor = zstandard.ZstdCompressor(level=1, threads=threads() if threads() > 1 else 0)
-    for what, array in (("the delta", delta), ("the symbols", symbols)):
+    for source, array in (("the delta", delta), ("the symbols", symbols)):
         _Peer(
-            f"zstd-1 of {what}",
+            f"zstd-1 of {source}",
             partial(compressor.compress, array.view(np.uint8).data),
             zstandard.ZstdDecompressor().decompress,
             partial(np.frombuffer, dtype=np.uint8),
             array,
             delta.size,
-        ).add_to(found)
+        ).add_to(tools)
 
 
-def _zipnn(state: Floats, delta: Floats, found: Tools) -> None:
+def _zipnn(state: Floats, delta: Floats, tools: Tools) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what torch will drop some day
         zipnn = import_module("zipnn")
-    for what, array in (("the state", state), ("the delta", delta)):
+    for source, array in (("the state", state), ("the delta", delta)):
         coder = zipnn.ZipNN(input_format="byte", bytearray_dtype="float32")
-        room = bytearray(array.nbytes)
+        buffer = bytearray(array.nbytes)
         _Peer(
-            f"zipnn of {what}",
-            partial(coder.compress, room),
+            f"zipnn of {source}",
+            partial(coder.compress, buffer),
             coder.decompress,
             partial(np.frombuffer, dtype=np.float32),
             array,
             array.size,
-            reset=partial(np.copyto, np.frombuffer(room, np.float32), array),
-        ).add_to(found)
-    note = f"zipnn uses {coder.threads} threads, its default; its input is overwritten by it"
-    found.notes.append(note)
+            reset=partial(np.copyto, np.frombuffer(buffer, np.float32), array),
+        ).add_to(tools)
+    note = f"zipnn uses {coder.threads} threads, its default, and overwrites its input"
+    tools.notes.append(note)
 
 
 def lc_checkpoint() -> dict[str, Any]:
-    """The package lc_checkpoint on 100,000 elements of lap:3, and ours on the same.
+    """The package lc_checkpoint and our codec on the same 100,000 elements of lap:3.
 
     Returns n; ours and theirs, dicts of bits (per parameter), encode and decode (seconds) and
-    error (the norm of what is lost over that of the delta); problem: why theirs is None.
+    error (the norm of the restore error over the norm of the delta); problem: why theirs is None.
     """
     sample = samples.make("lap", ELEMENTS)
     delta = sample.state - sample.track
     q = quantize(delta, 3)
-    own = cases.case(sample, 3, rounds=3)["tools"]["runlength"]
+    ours = cases.measure_sample(sample, 3, rounds=3)["tools"]["runlength"]
     answer: dict[str, Any] = {
         "n": sample.n,
         "ours": {
-            "bits": own["bits"],
-            ENCODE: statistics.median(own[ENCODE]["seconds"]),
-            DECODE: statistics.median(own[DECODE]["seconds"]),
-            "error": _lost(dequantize(q), delta),
+            "bits": ours["bits"],
+            ENCODE: statistics.median(ours[ENCODE]["seconds"]),
+            DECODE: statistics.median(ours[DECODE]["seconds"]),
+            "error": _error(dequantize(q), delta),
         },
         "theirs": None,
         "problem": None,
     }
     try:
-        theirs = import_module("lc_checkpoint.main")
+        package = import_module("lc_checkpoint.main")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it takes the logarithm of zeros
             begin = time.perf_counter()
-            data, coder = theirs.compress_data(delta)
+            compressed, coder = package.compress_data(delta)
             middle = time.perf_counter()
-            decoded = theirs.decode_data(data, coder)
+            decoded = package.decode_data(compressed, coder)
             end = time.perf_counter()
         answer["theirs"] = {
-            "bits": 8 * len(data) / sample.n,
+            "bits": 8 * len(compressed) / sample.n,
             ENCODE: middle - begin,
             DECODE: end - middle,
-            "error": _lost(np.asarray(decoded, np.float64), delta),
+            "error": _error(np.asarray(decoded, np.float64), delta),
         }
     except ModuleNotFoundError as exc:
-        answer["problem"] = f"{exc.name} is not installed: {HOW}"
-    except Exception as exc:  # whatever it may raise is its result
+        answer["problem"] = f"{exc.name} is not installed: {INSTALL}"
+    except Exception as exc:  # any error is this package's result
         answer["problem"] = f"{type(exc).__name__}: {exc}"
     return answer
 
 
-def _lost(found: NDArray[Any], delta: Floats) -> float:
-    return float(np.linalg.norm(found - delta) / np.linalg.norm(delta))
+def _error(decoded: NDArray[Any], delta: Floats) -> float:
+    return float(np.linalg.norm(decoded - delta) / np.linalg.norm(delta))

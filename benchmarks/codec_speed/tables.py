@@ -5,86 +5,84 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lcviz.lab.markdown import table
+
 from .samples import size_name
-from .scaling import line
+from .scaling import fit_line
 from .tasks import ACTIONS
 
 DASH = "–"
 
 
-def report(result: Mapping[str, Any]) -> str:
-    """Everything that `bench.collect` found, as Markdown."""
-    return heading(result) + "\n" + body(result)
+def heading(measured: Mapping[str, Any]) -> str:
+    """Date, machine, versions and the command."""
+    m = measured["machine"]
+    memory_text = f"{m['memory'] / 2**30:.0f} GiB of memory" if m["memory"] else "memory unknown"
+    versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
+    return (
+        f"On {measured['date']}: {m['cpu']}, {m['cores']} processors, {memory_text}, "
+        f"{m['system']}; {versions}. {measured['threads']} threads.\n\n    {measured['command']}\n"
+    )
 
 
-def body(result: Mapping[str, Any]) -> str:
+def body(measured: Mapping[str, Any]) -> str:
     """The tables, each under a heading."""
-    parts = [case(found) for found in result["cases"]]
-    if result["lc_checkpoint"]:
-        parts.append(lc_checkpoint(result["lc_checkpoint"]))
-    if result["growth"]:
-        parts.append(growth(result["growth"]))
-    if result["memory"]:
-        parts.append(memory(result["memory"]))
-    if result["cold_start"]:
-        parts.append(cold_start(result["cold_start"]))
-    notes = list(dict.fromkeys(note for c in result["cases"] for note in c["notes"]))
+    parts = [case_table(case) for case in measured["cases"]]
+    if measured["lc_checkpoint"]:
+        parts.append(lc_checkpoint(measured["lc_checkpoint"]))
+    if measured["growth"]:
+        parts.append(growth(measured["growth"]))
+    if measured["memory"]:
+        parts.append(memory(measured["memory"]))
+    if measured["cold_start"]:
+        parts.append(cold_start(measured["cold_start"]))
+    notes = list(dict.fromkeys(note for case in measured["cases"] for note in case["notes"]))
     if notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {note}" for note in notes) + "\n")
     return "\n".join(parts)
 
 
-def heading(result: Mapping[str, Any]) -> str:
-    """Date, machine, versions and the command."""
-    m = result["machine"]
-    memory_text = f"{m['memory'] / 2**30:.0f} GiB of memory" if m["memory"] else "memory unknown"
-    versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
-    return (
-        f"On {result['date']}: {m['cpu']}, {m['cores']} processors, {memory_text}, {m['system']}; "
-        f"{versions}. {result['threads']} threads.\n\n    {result['command']}\n"
-    )
-
-
-def case(found: Mapping[str, Any]) -> str:
+def case_table(case: Mapping[str, Any]) -> str:
     """One kind of data at one size."""
     lines = [
-        f"## {size_name(found['n'])} parameters of {found['data']}",
+        f"## {size_name(case['n'])} parameters of {case['data']}",
         "",
-        f"{found['n']:,} parameters, {100 * found['zeros']:.2f} % of the quantized delta zero, "
-        f"{found['levels']} levels, entropy of single values {bits(found['entropy'])} bits per "
-        f"parameter{_shuffled(found)}. Medians of {found['rounds']} rounds.",
+        f"{case['n']:,} parameters, {100 * case['zeros']:.2f} % of the quantized delta zero, "
+        f"{case['levels']} levels, entropy of single values {bits(case['entropy'])} bits per "
+        f"parameter{_shuffled(case)}. Medians of {case['rounds']} rounds.",
         "\n",
     ]
     columns = ["", "bits per parameter", *(f"{a}, GB/s" for a in ACTIONS)]
     columns += [f"{a} ÷ copy" for a in ACTIONS]
     rows = []
-    for name, tool in found["tools"].items():
+    for name, tool in case["tools"].items():
         # a copy is one action, shown under the first
-        done = [tool.get(a, tool.get("copy") if a == ACTIONS[0] else None) for a in ACTIONS]
+        timings = [tool.get(a, tool.get("copy") if a == ACTIONS[0] else None) for a in ACTIONS]
         rows.append(
             [name, bits(tool["bits"]) if "bits" in tool else DASH]
-            + [speed(d["gbs"]) if d else DASH for d in done]
-            + [speed(d["to_copy"]) if d else DASH for d in done]
+            + [speed(timing["gbs"]) if timing else DASH for timing in timings]
+            + [speed(timing["to_copy"]) if timing else DASH for timing in timings]
         )
     return "\n".join(lines) + table(columns, rows)
 
 
-def lc_checkpoint(found: Mapping[str, Any]) -> str:
-    """The package lc_checkpoint compared with ours, on few elements."""
-    text = f"## The package lc_checkpoint, {found['n']:,} elements of lap:3\n\n"
+def lc_checkpoint(comparison: Mapping[str, Any]) -> str:
+    """The package lc_checkpoint compared with our codec, on few elements."""
+    text = f"## The package lc_checkpoint, {comparison['n']:,} elements of lap:3\n\n"
     rows = [
         [
             name,
-            bits(f["bits"]),
-            f"{1e3 * f['encode']:.1f}",
-            f"{1e3 * f['decode']:.1f}",
-            f"{100 * f['error']:.2f} %",
+            bits(figures["bits"]),
+            f"{1e3 * figures['encode']:.1f}",
+            f"{1e3 * figures['decode']:.1f}",
+            f"{100 * figures['error']:.2f} %",
         ]
-        for name, f in (("ours", found["ours"]), ("lc_checkpoint", found["theirs"]))
-        if f
+        for name, figures in (("ours", comparison["ours"]), ("lc_checkpoint", comparison["theirs"]))
+        if figures
     ]
     head = ["", "bits per parameter", "encode, ms", "decode, ms", "lost, of the delta's norm"]
-    problem = f"\nlc_checkpoint gave no result: {found['problem']}\n" if found["problem"] else ""
+    reason = comparison["problem"]
+    problem = f"\nlc_checkpoint gave no result: {reason}\n" if reason else ""
     return text + table(head, rows) + problem
 
 
@@ -105,7 +103,7 @@ def growth(rows: Sequence[Mapping[str, Any]]) -> str:
     text = "## Growth\n\n" + table(head, body)
     if len(rows) < 3:
         return text
-    fits = {a: line([r["n"] for r in rows], [r["ns"][a] for r in rows]) for a in actions}
+    fits = {a: fit_line([r["n"] for r in rows], [r["ns"][a] for r in rows]) for a in actions}
     lines = [
         f"{a} {fixed:.2f} ms and {ns:.3f} ns a parameter (off by {off:.0%} at most)"
         for a, (fixed, ns, off) in fits.items()
@@ -130,18 +128,6 @@ def cold_start(rows: Sequence[Mapping[str, Any]]) -> str:
     return "## Cold start\n\n" + table(head, body)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up."""
-    cells = [list(head), *map(list, rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    lines = [
-        " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-        for row in cells
-    ]
-    lines.insert(1, " | ".join("-" * width for width in widths))
-    return "".join(f"| {line} |\n" for line in lines)
-
-
 def speed(value: float) -> str:
     """Two decimals, or two digits below 0.1."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
@@ -157,8 +143,8 @@ def extra(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.2f}"
 
 
-def _shuffled(found: Mapping[str, Any]) -> str:
-    if not found["shuffled"]:
+def _shuffled(case: Mapping[str, Any]) -> str:
+    if not case["shuffled"]:
         return ""
-    sizes = (f"{coder} {bits(size)}" for coder, size in found["shuffled"].items())
+    sizes = (f"{coder} {bits(size)}" for coder, size in case["shuffled"].items())
     return f"; in random order {', '.join(sizes)}"

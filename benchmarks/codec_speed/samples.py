@@ -1,18 +1,19 @@
-"""Seeded deltas to measure on, from almost all zeros to almost none.
+"""Seeded deltas to measure with, from almost all zeros to almost none.
 
     mlp     one iteration of a real multilayer perceptron: with 3 bits about 99.9 % of the
             quantized delta is zero, with 4 bits about 80 %
     lap     Laplace's distribution with a log-normal scale: about 94 % with 3 bits
     gauss   the normal distribution: about 62 % with 3 bits, 5 % with 4
 
-The share of zeros depends on where the largest value lies between two powers of two. For lap and
-gauss two planted values keep it in the same place at every size. The perceptron is really trained,
-so its shares differ a little from size to size.
+The share of zeros depends on where the largest value lies between two powers of two. In lap and
+gauss two planted values fix that place for every size. The perceptron is really trained, so its
+shares differ a little from size to size.
 """
 
 from __future__ import annotations
 
 import math
+from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +23,15 @@ from codec.scheme.quantize import MAX_BITS
 
 NAMES = ("mlp", "lap", "gauss")
 UNITS = {"k": 2**10, "M": 2**20}
-LEAST = 1024  # parameters: a smaller perceptron has no hidden unit
+MIN_SIZE = 1024  # parameters: a smaller perceptron has no hidden unit
 
 Floats = NDArray[np.float32]
 
 CHUNK = 2**22  # elements drawn at a time
 WEIGHT = 0.02  # standard deviation of the weights of lap and gauss
-SMALLEST = 2.0**-12  # the least magnitude in three exponents (six of seven buckets)
-BELOW = {"lap": 4.8, "gauss": 1.22}  # the same in scales of the distribution
-PLANTED, LARGEST = 6.0, 7.75  # in units of SMALLEST; the topmost exponent goes from 4 to 8
+SMALLEST = 2.0**-12  # the smallest magnitude of the three largest exponents: 3 bits keep these
+BELOW = {"lap": 4.8, "gauss": 1.22}  # SMALLEST, in scales of the distribution
+PLANTED, LARGEST = 6.0, 7.75  # in units of SMALLEST; the largest exponent goes from 4 to 8
 
 INPUTS, CLASSES, HIDDEN = 784, 10, 3700  # above HIDDEN units a perceptron grows in depth
 BATCH, RATE, ITERATIONS = 32, np.float32(0.05), 6
@@ -61,25 +62,27 @@ class Sample:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """'100k,1M' -> [102400, 1048576]. Raises ValueError."""
+    """'100k,1M' -> [102400, 1048576]. Raises ArgumentTypeError."""
     sizes = []
     for word in text.split(","):
         unit = UNITS.get(word[-1:], 1)
         digits = word[:-1] if unit > 1 else word
-        if not digits.isdecimal() or int(digits) * unit < LEAST:
-            raise ValueError(f"a size is a number like 100k or 16M, at least {LEAST}, not {word!r}")
+        if not digits.isdecimal() or int(digits) * unit < MIN_SIZE:
+            raise ArgumentTypeError(
+                f"a size is a number like 100k or 16M, at least {MIN_SIZE}, not {word!r}"
+            )
         sizes.append(int(digits) * unit)
     return sizes
 
 
 def parse_data(text: str) -> list[tuple[str, int]]:
-    """'mlp:3,lap:4' -> [('mlp', 3), ('lap', 4)]: a distribution and bits. Raises ValueError."""
+    """'mlp:3,lap:4' -> [('mlp', 3), ('lap', 4)]: names and bits. Raises ArgumentTypeError."""
     data = []
     for word in text.split(","):
         name, _, bits = word.partition(":")
         if name not in NAMES or not bits.isdecimal() or not 1 <= int(bits) <= MAX_BITS:
             expected = f"{'|'.join(NAMES)}:BITS with 1 to {MAX_BITS} bits"
-            raise ValueError(f"data are {expected}, not {word!r}")
+            raise ArgumentTypeError(f"data are {expected}, not {word!r}")
         data.append((name, int(bits)))
     return data
 
@@ -101,7 +104,7 @@ def make(name: str, n: int, seed: int = 0) -> Sample:
         part = slice(begin, min(begin + CHUNK, n))
         rng.standard_normal(dtype=np.float32, out=track[part])
         track[part] *= np.float32(WEIGHT)
-        state[part] = _drawn(name, track[part].size, rng)
+        state[part] = _draw(name, track[part].size, rng)
     state *= np.float32(SMALLEST / BELOW[name])
     np.clip(state, -LARGEST * SMALLEST, LARGEST * SMALLEST, out=state)
     state[n // 3], state[2 * n // 3] = PLANTED * SMALLEST, -PLANTED * SMALLEST
@@ -109,15 +112,15 @@ def make(name: str, n: int, seed: int = 0) -> Sample:
     return Sample(name, track, state, ((n,),))
 
 
-def _drawn(name: str, n: int, rng: np.random.Generator) -> Floats:
+def _draw(name: str, n: int, rng: np.random.Generator) -> Floats:
     if name == "gauss":
         return rng.standard_normal(n, np.float32)
-    drawn = rng.standard_normal(n, np.float32)
-    drawn *= np.float32(0.3)
-    np.exp(drawn, out=drawn)
-    drawn *= rng.standard_exponential(n, np.float32)
-    drawn *= rng.integers(0, 2, n, np.int8) * np.int8(2) - np.int8(1)
-    return drawn
+    values = rng.standard_normal(n, np.float32)
+    values *= np.float32(0.3)
+    np.exp(values, out=values)
+    values *= rng.standard_exponential(n, np.float32)
+    values *= rng.integers(0, 2, n, np.int8) * np.int8(2) - np.int8(1)
+    return values
 
 
 def _mlp(n: int, rng: np.random.Generator) -> Sample:
@@ -149,16 +152,16 @@ def _layers(n: int) -> tuple[tuple[int, ...], ...]:
 
 def _descend(layers: list[Floats], inputs: Floats, answers: NDArray[np.int64]) -> None:
     """One step of gradient descent on the cross entropy, in place."""
-    seen = [inputs]
+    activations = [inputs]
     for layer in layers[:-1]:
-        seen.append(np.maximum(seen[-1] @ layer, 0))
-    scores = seen[-1] @ layers[-1]
+        activations.append(np.maximum(activations[-1] @ layer, 0))
+    scores = activations[-1] @ layers[-1]
     slope = np.exp(scores - scores.max(axis=1, keepdims=True))
     slope /= slope.sum(axis=1, keepdims=True)
     slope[np.arange(answers.size), answers] -= 1
     slope /= np.float32(answers.size)
-    for layer, values in zip(reversed(layers), reversed(seen)):
-        change = values.T @ slope
+    for layer, values in zip(reversed(layers), reversed(activations)):
+        gradient = values.T @ slope
         slope = (slope @ layer.T) * (values > 0)
-        change *= RATE
-        layer -= change
+        gradient *= RATE
+        layer -= gradient

@@ -1,10 +1,9 @@
-"""The benchmark: its data, its round trips, what it tells; never how fast anything is."""
+"""The benchmark `speed`: its data, its round trips, its figures; never how fast anything is."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,9 @@ import numpy as np
 import pytest
 
 import codec
-from benchmarks import peers, speed
-from codec.bench import cases, command, markdown, samples, scaling, tasks
-from codec.bench.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, TimedTask
-from codec.cli.main import main
+from benchmarks import speed
+from benchmarks.codec_speed import cases, goals, peers, samples, scaling, tables, tasks
+from benchmarks.codec_speed.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, TimedTask
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -29,32 +27,29 @@ CODERS = ("runlength", "huffman")
 @pytest.fixture(autouse=True)
 def _small_and_short(monkeypatch: Patch) -> None:
     """One round is one round, and no caches are emptied."""
-    monkeypatch.setattr(cases, "MORE", 1)
-    monkeypatch.setattr(cases, "ELSEWHERE", 1)
+    monkeypatch.setattr(cases, "SMALL_FACTOR", 1)
+    monkeypatch.setattr(cases, "FLUSH", 1)
 
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    with command.using(2):
+    with speed.using(2):
         yield
-
-
-def answer(arguments: list[str], capsys: Capture) -> dict[str, Any]:
-    assert main(["bench", "--sizes", TINY, "--rounds", "1", "--json", *arguments]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert isinstance(found, dict)
-    return found
 
 
 def test_structure_and_sizes(capsys: Capture) -> None:
     """Every case has every tool, and its sizes are those of real encodings."""
     usual = codec.threads()
-    found = answer(["--data", "mlp:4,lap:3", "--threads", "3"], capsys)
+    arguments = f"--sizes {TINY} --rounds 1 --json --data mlp:4,lap:3 --threads 3"
+    assert speed.main(arguments.split()) == 0
+    captured = capsys.readouterr()
+    assert "100k parameters of lap:3 in " in captured.err
+    measured = json.loads(captured.out)
     assert codec.threads() == usual
-    assert (found["threads"], found["rounds"]) == (3, 1)
-    assert set(found["machine"]) == {"cpu", "cores", "memory", "system", "versions"}
-    assert (found["lc_checkpoint"], found["growth"], found["cold_start"]) == (None, [], [])
-    for case, (name, bits) in zip(found["cases"], (("mlp", 4), ("lap", 3)), strict=True):
+    assert (measured["threads"], measured["rounds"]) == (3, 1)
+    assert set(measured["machine"]) == {"cpu", "cores", "memory", "system", "versions"}
+    assert (measured["lc_checkpoint"], measured["growth"], measured["cold_start"]) == (None, [], [])
+    for case, (name, bits) in zip(measured["cases"], (("mlp", 4), ("lap", 3)), strict=True):
         assert case["data"] == f"{name}:{bits}"
         assert list(case["tools"]) == [COPY, COPY_1, *CODERS]
         (copying,) = case["tools"][COPY]["copy"]["seconds"]
@@ -146,12 +141,6 @@ def test_a_wrong_result_is_no_result(two_threads: None) -> None:
                 task.check(None)
 
 
-def test_a_wrong_result_ends_the_command(monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(cases, "expected_track", lambda sample, _: sample.track)
-    assert main(["bench", "--sizes", TINY, "--data", "lap:3", "--rounds", "1"]) == 1
-    assert capsys.readouterr().err == "error: runlength did not give back what it was given\n"
-
-
 def test_rounds_are_taken_in_turn() -> None:
     order: list[str] = []
 
@@ -169,7 +158,7 @@ def test_rounds_are_taken_in_turn() -> None:
         )
 
     seconds = cases.measure([task("a"), task("b")], 2)
-    assert [len(mine) for mine in seconds] == [2, 2]
+    assert [len(times) for times in seconds] == [2, 2]
     plain = ["areset", "arun", "breset", "brun"]
     checked = ["areset", "arun", "acheck", "breset", "brun", "bcheck"]
     assert order == checked + plain + checked
@@ -200,39 +189,15 @@ def test_samples_are_seeded_and_in_tensors() -> None:
 
 
 WRONG = "--sizes 1000|--sizes 1G|--sizes M|--sizes 1M,|--data lap|--data lap:0|--data lap:9"
-WRONG += "|--data beta:3|--threads 0|--rounds 0|--rounds x|--growth 1|run.lcc"
+WRONG += "|--data beta:3|--threads 0|--rounds x|--growth 1|-o no/file"
 
 
 @pytest.mark.parametrize("wrong", WRONG.split("|"))
-def test_wrong_use(wrong: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["bench", *wrong.split()])
-    assert caught.value.code == 2
-    assert "usage: python -m codec" in capsys.readouterr().err
-
-
-def test_wrong_use_seen_before_anything_is_measured(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
-    monkeypatch.setattr(command, "collect", lambda *_: pytest.fail("measured"))
-    assert main(["bench", "-o", str(tmp_path / "no" / "file")]) == 2
-    assert "no such directory" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "benchmarks.peers", None)
-    assert main(["bench", "--peers"]) == 2
-    assert "only in the root of the repository" in capsys.readouterr().err
-
-
-def test_text(tmp_path: Path, capsys: Capture) -> None:
-    arguments = ["bench", "--sizes", TINY, "--data", "lap:3", "--rounds", "1"]
-    assert main([*arguments, "-o", str(tmp_path / "found.md")]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "100k parameters of lap:3 in " in captured.err
-    text = (tmp_path / "found.md").read_text(encoding="utf-8")
-    assert "## 100k parameters of lap:3" in text
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [row.split(" | ")[0].strip("| ") for row in rows[2:]] == [COPY, COPY_1, *CODERS]
-    assert len({row.count("|") for row in rows}) == 1
+def test_wrong_use(wrong: str, monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setattr(speed, "collect", lambda *_: pytest.fail("measured"))
+    with pytest.raises(SystemExit):
+        speed.main(wrong.split())
+    assert re.search("a number|data are|at least 1|no such directory", capsys.readouterr().err)
 
 
 def test_growth() -> None:
@@ -241,28 +206,28 @@ def test_growth() -> None:
     for row in rows:
         assert set(row["ns"]) == set(row["to_copy"]) == {"copy", "encode", "decode in place"}
         assert row["to_copy"]["copy"] == 1
-        # marks and codes of the survivors are there while it encodes
+        # marks and codes of the survivors are in memory while it encodes
         assert row["extra"] is None or 0.1 < row["extra"] < 100
-    assert "| 64k " in markdown.growth(rows)
+    assert "| 64k " in tables.growth(rows)
 
 
 def test_memory_while_dense_deltas_are_written() -> None:
-    """Survivors take 1.125 bytes an element; what is written of them takes their place."""
+    """Survivors take 1.125 bytes an element, and their encoding takes the same memory."""
     extra = scaling.memory(2**22, "gauss", 4, "huffman")
     assert extra is None or 1.0 < extra < 1.25
 
 
 def test_line() -> None:
     sizes = [2**20, 2**22, 2**24]
-    fixed, ns, off = scaling.line(sizes, [2e6 / n + 0.5 for n in sizes])  # 2 ms and 0.5 ns each
+    fixed, ns, off = scaling.fit_line(sizes, [2e6 / n + 0.5 for n in sizes])  # 2 ms and 0.5 ns each
     assert (fixed, ns, off) == (pytest.approx(2), pytest.approx(0.5), pytest.approx(0, abs=1e-9))
-    fixed, ns, off = scaling.line([1, 2, 3], [1e6, 2e6, 1e6])  # times of 1, 4, 3 ms
+    fixed, ns, off = scaling.fit_line([1, 2, 3], [1e6, 2e6, 1e6])  # times of 1, 4, 3 ms
     assert off > 0.3
     rows = [
         {"n": n, "ns": {"encode": 2e6 / n + 0.5}, "to_copy": {"encode": 1}, "extra": None}
         for n in sizes
     ]
-    assert "encode 2.00 ms and 0.500 ns a parameter (off by 0% at most)" in markdown.growth(rows)
+    assert "encode 2.00 ms and 0.500 ns a parameter (off by 0% at most)" in tables.growth(rows)
 
 
 def test_a_child_that_fails() -> None:
@@ -273,12 +238,12 @@ def test_a_child_that_fails() -> None:
 def test_peers(two_threads: None) -> None:
     sample = samples.make("gauss", 2**17)
     q = codec.quantize(sample.state - sample.track, 3)
-    tools = peers.tools(sample, q)
+    tools = peers.peer_tools(sample, q)
     names = [task.tool for task in tools.tasks[::2]]
     assert names[:2] == ["torch.save", "safetensors"]
     missing = {note.split()[0] for note in tools.notes if "not installed" in note}
     assert missing == {p for p in ("zstandard", "zipnn") if not peers.find_spec(p)}
-    assert all(note.endswith(peers.HOW) for note in tools.notes if "not installed" in note)
+    assert all(note.endswith(peers.INSTALL) for note in tools.notes if "not installed" in note)
     cases.measure(tools.tasks, 1)  # checks them
     assert all(32 < tools.bits[name]() < 33 for name in names[:2])
     for task in tools.tasks[1::2]:
@@ -293,10 +258,8 @@ def test_packed_symbols() -> None:
 
 
 def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Each goal is looked for where it was meant, and a shortfall is shown.
-
-    What is measured in processes of their own is measured here: test_growth has them.
-    """
+    """Each goal is judged for its own sizes and data. `test_growth` starts processes; here their
+    work is done in this one."""
 
     def here(what: str, *arguments: Any) -> Any:
         return json.loads(json.dumps(getattr(scaling, what)(*arguments)))
@@ -305,16 +268,20 @@ def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:
     start = {"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}
     monkeypatch.setattr(scaling, "cold_start", lambda _: [start])
     ours = {"bits": 1, "encode": 1, "decode": 1, "error": 0.5}
-    found = {"n": 10, "theirs": None, "problem": "x is not installed", "ours": ours}
-    monkeypatch.setattr(peers, "lc_checkpoint", lambda: found)
-    monkeypatch.setattr(speed, "LARGE", 2**16)
-    arguments = ["--sizes", "64k", "--data", "lap:3", "--rounds", "1", "--growth", "64k,65k,66k"]
-    assert speed.main([*arguments, "-o", str(tmp_path / "RESULTS.md")]) == 0
+    comparison = {"n": 10, "theirs": None, "problem": "x is not installed", "ours": ours}
+    monkeypatch.setattr(peers, "lc_checkpoint", lambda: comparison)
+    monkeypatch.setattr(goals, "LARGE", 2**16)
+    arguments = "--sizes 64k --data lap:3 --rounds 1 --growth 64k,65k,66k --peers -o"
+    assert speed.main([*arguments.split(), str(tmp_path / "RESULTS.md")]) == 0
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "python benchmarks/speed.py --sizes 64k" in text
     parts = "## Goals: |~94 % zeros|extra bytes|off a fixed time|As straight lines: copy "
     assert all(part in text for part in [*parts.split("|"), "no result: x is not installed"])
     assert re.search(r"\| warm +\| warm_up +\| 0.50 +\| 0.25 +\| 0.75 +\|", text)
+    rows = text.partition("## 64k parameters of lap:3")[2].partition("\n## ")[0].splitlines()
+    rows = [row for row in rows if row.startswith("|")]
+    assert [row.split(" | ")[0].strip("| ") for row in rows[2:6]] == [COPY, COPY_1, *CODERS]
+    assert len({row.count("|") for row in rows}) == 1
 
 
 def tool(seconds: float, bits: float, to_copy: float) -> dict[str, Any]:
@@ -337,8 +304,8 @@ def test_verdicts() -> None:
         },
     }
     result = {"cases": [case], "memory": [], "growth": []}
-    found = {v.goal: (v.found, v.met) for v in speed.verdicts(result)}
-    assert found == {
+    by_goal = {v.goal: (v.measured, v.met) for v in goals.verdicts(result)}
+    assert by_goal == {
         "encode ÷ copy": (0.5, True),
         "encode ÷ zipnn": (3.0, False),  # beside the faster of the two
         "decode ÷ copy": (0.5, False),
@@ -348,13 +315,13 @@ def test_verdicts() -> None:
     }
     small = case | {"n": 2**20, "zeros": 0.99, "shuffled": None}
     small["tools"] = {name: small["tools"][name] for name in CODERS}
-    found = {v.goal: v.met for v in speed.verdicts(result | {"cases": [small]})}
-    assert found == {"encode ÷ zipnn": None, "bits ÷ the paper's Huffman code": False}
+    met = {v.goal: v.met for v in goals.verdicts(result | {"cases": [small]})}
+    assert met == {"encode ÷ zipnn": None, "bits ÷ the paper's Huffman code": False}
     rows = [
         {"n": n * 2**20, "extra": extra, "ns": {"encode": ns, "decode in place": 1.0}}
         for n, extra, ns in ((1, 9.0, 2.0), (16, 1.2, 1.0), (64, 1.3, 2.0))
     ]
-    verdicts = list(speed.verdicts({"cases": [], "memory": [], "growth": rows}))
+    verdicts = list(goals.verdicts({"cases": [], "memory": [], "growth": rows}))
     assert [(v.where, v.met) for v in verdicts] == [
         ("16M lap:3", True),
         ("64M lap:3", False),

@@ -1,4 +1,4 @@
-"""The step shown: as the record has it, with another setting, and with another cut."""
+"""The record of a step: as the run saved it, with another setting, and with another cut."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 import codec
 from codec import Coding
-from lcviz.live.shown_step import ShownStep, as_saved
+from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.run.run import Run
 
 Finished = Callable[..., Run]
-Retry = Callable[..., ShownStep]
+Retry = Callable[..., StepRecord]
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -22,23 +22,23 @@ Retry = Callable[..., ShownStep]
 def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str) -> None:
     run = finished_runs(coder=coder, scope=scope)
     for checkpoint in run.snapshot().checkpoints[1:]:
-        shown = as_saved(run, checkpoint)
+        shown = saved_record(run, checkpoint)
         assert shown.nbytes == checkpoint.nbytes
         assert min(shown.header_nbytes, shown.table_nbytes, shown.word_nbytes) > 0
-        assert not shown.trial
+        assert not shown.is_trial
         restored = codec.restore(run.path, checkpoint.step)
         assert shown.restored is not None
         for name, array in shown.restored.items():
             np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
         before = run.states(checkpoint.step).before
         changed = sum(np.count_nonzero(shown.restored[n] != before[n]) for n in before)
-        assert shown.values == changed
+        assert shown.n_changed == changed
 
 
 def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished, retry: Retry) -> None:
     run = finished_runs("lenet5", stop_after=2)
     checkpoint = run.snapshot().newest
-    shown, again = as_saved(run, checkpoint), retry(run, Coding(1))
+    shown, again = saved_record(run, checkpoint), retry(run, Coding(1))
     assert shown.exact_nbytes == again.exact_nbytes == checkpoint.exact_nbytes > 50
     assert 200 < again.header_nbytes < 300
     assert abs(shown.header_nbytes - again.header_nbytes) < 10
@@ -49,21 +49,25 @@ def test_saved_once_more_with_its_own_setting_it_is_the_same(
 ) -> None:
     run = finished_runs()
     for checkpoint in run.snapshot().checkpoints[1:]:
-        saved = as_saved(run, checkpoint)
+        saved = saved_record(run, checkpoint)
         again = retry(run, run.settings.coding, step=checkpoint.step)
-        assert (again.nbytes, again.kept, again.words) == (saved.nbytes, saved.kept, saved.words)
-        assert again.trial
-        assert not saved.trial
+        assert (again.nbytes, again.n_kept, again.words) == (
+            saved.nbytes,
+            saved.n_kept,
+            saved.words,
+        )
+        assert again.is_trial
+        assert not saved.is_trial
 
 
 def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) -> None:
     run = finished_runs()
-    saved = as_saved(run, run.snapshot().checkpoints[1])
+    saved = saved_record(run, run.snapshot().checkpoints[1])
     coding = run.settings.coding
     sizes = []
     for most in (0, 1, 2, 3, 7, 500):
         shown = retry(run, coding, most, step=1)
-        assert shown.kept == (min(most, len(saved.alphabets[0].buckets)),)
+        assert shown.n_kept == (min(most, len(saved.alphabets[0].buckets)),)
         sizes.append(shown.nbytes)
     assert sizes == sorted(sizes)
     three = retry(run, coding, 3, step=1)
@@ -75,7 +79,7 @@ def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> 
     """With nothing left out: the track before, plus E of the delta, plus what is stored exactly."""
     run = finished_runs("lenet5", stop_after=3)
     newest = run.snapshot().newest
-    shown, states = as_saved(run, newest), run.states()
+    shown, states = saved_record(run, newest), run.states()
     result = shown.removed_buckets(run.task.probe_loss)
     before, live = states.before, states.live
     lossy = [t for a in newest.alphabets for t in a.names]
@@ -108,6 +112,6 @@ def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: Finished) 
     checkpoint = run.snapshot().checkpoints[1]
     for step in run._codes.steps:
         run._codes.drop(step)
-    saved = as_saved(run, checkpoint)
+    saved = saved_record(run, checkpoint)
     assert saved.restored is None
     assert saved.nbytes == checkpoint.nbytes

@@ -72,7 +72,7 @@ def growth(
     return rows
 
 
-def line(sizes: Sequence[int], ns: Sequence[float]) -> tuple[float, float, float]:
+def fit_line(sizes: Sequence[int], ns: Sequence[float]) -> tuple[float, float, float]:
     """Fit a line to times, by relative deviations.
 
     sizes: parameters. ns: nanoseconds per parameter. Returns the fixed cost (ms), the cost of each
@@ -90,8 +90,8 @@ def memory(n: int, name: str, bits: int, coder: str) -> float | None:
     Includes what the first step leaves behind: its payload, and memory kept for reuse. None if the
     system does not say (only Linux does). Raises ChildError.
     """
-    found = _child("peak", n, name, bits, coder, threads())["extra"]
-    return None if found is None else float(found)
+    extra = _child("peak", n, name, bits, coder, threads())["extra"]
+    return None if extra is None else float(extra)
 
 
 def cold_start(report: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
@@ -101,23 +101,23 @@ def cold_start(report: Callable[[str], None] = lambda _: None) -> list[dict[str,
     seconds. Raises ChildError.
     """
     rows = []
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        for cache, what, folder in (
-            ("empty", "first step", one),
-            ("empty", "warm_up", other),
-            ("warm", "first step", other),
-            ("warm", "warm_up", other),
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as warm:
+        for cache, what, kernels in (
+            ("empty", "first step", folder),
+            ("empty", "warm_up", warm),
+            ("warm", "first step", warm),
+            ("warm", "warm_up", warm),
         ):
-            imported, seconds = start(what, folder)
+            imported, seconds = start(what, kernels)
             rows.append({"cache": cache, "what": what, "import": imported, "seconds": seconds})
             report(f"cold start: {what}, {cache} cache, in {imported + seconds:.1f} s")
     return rows
 
 
-def start(what: str, cache: str | None = None) -> tuple[float, float]:
+def start(what: str, cache: str) -> tuple[float, float]:
     """Seconds to import codec, and of the first step or of warm_up, in a new process.
 
-    cache: folder for numba's compiled kernels, None for the default one. Raises ChildError.
+    cache: folder for numba's compiled kernels. Raises ChildError.
     """
     code = START.format(warm_up=what == "warm_up", n=START_N)
     imported, seconds = json.loads(_python(code, cache))
@@ -133,14 +133,16 @@ def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[st
     with Copier() as copy:
         tools = (copies(sample, out, copy), ours(sample, bits, RUNLENGTH.name, out, copy))
         tasks = [
-            task for t in tools for task in t.tasks if task.action in ("copy", ENCODE, IN_PLACE)
+            task
+            for part in tools
+            for task in part.tasks
+            if task.tool in (COPY, RUNLENGTH.name) and task.action in ("copy", ENCODE, IN_PLACE)
         ]
-        tasks = [task for task in tasks if task.tool in (COPY, RUNLENGTH.name)]
         seconds = dict(zip((task.action for task in tasks), measure(tasks, rounds)))
     return {
         "n": sample.n,
-        "ns": {what: 1e9 * statistics.median(s) / sample.n for what, s in seconds.items()},
-        "to_copy": {what: median_ratio(seconds["copy"], s) for what, s in seconds.items()},
+        "ns": {action: 1e9 * statistics.median(s) / sample.n for action, s in seconds.items()},
+        "to_copy": {action: median_ratio(seconds["copy"], s) for action, s in seconds.items()},
     }
 
 
@@ -153,31 +155,30 @@ def peak(n: int, name: str, bits: int, coder: str, n_threads: int) -> dict[str, 
     state = sample.tensors(sample.state)
     with suppress(OSError, AttributeError):  # freed memory must not count as memory in use
         ctypes.CDLL(None).malloc_trim(0)
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    except OSError:
+    if not forget_peak():
         return {"extra": None}
-    before = _status("VmRSS")
+    before = resident("VmRSS")
     step = tracker.step(state)
-    extra = (_status("VmHWM") - before) / sample.n
+    extra = (resident("VmHWM") - before) / sample.n
     assert step.groups
     return {"extra": extra}
 
 
 def child(what: str, arguments: Sequence[Any]) -> None:
-    """Print the answer of one of the functions above; `_child` runs this in a new process."""
+    """Print the answer of `timing` or `peak`; `_child` runs this in a new process."""
     functions: dict[str, Callable[..., dict[str, Any]]] = {"timing": timing, "peak": peak}
     print(json.dumps(functions[what](*arguments)))
 
 
 def _child(what: str, *arguments: Any) -> dict[str, Any]:
-    code = f"from codec.bench.scaling import child; child({what!r}, {arguments!r})"
+    code = f"from {__name__} import child; child({what!r}, {arguments!r})"
     answer = json.loads(_python(code, None))
     assert isinstance(answer, dict)
     return answer
 
 
 def _python(code: str, cache: str | None) -> str:
+    """The output of a new Python. cache: folder of numba's kernels, None for the usual one."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
@@ -189,9 +190,17 @@ def _python(code: str, cache: str | None) -> str:
     return done.stdout
 
 
-def _status(key: str) -> int:
-    """A line of /proc/self/status in bytes. Raises OSError where there is none."""
-    found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    if found is None:
-        raise OSError(f"no {key}")
-    return int(found.group(1)) * 1024
+def forget_peak() -> bool:
+    """Restart the count of this process's peak memory; False where the system cannot do that."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def resident(key: str) -> int:
+    """A figure of this process's memory in bytes: VmRSS (in use) or VmHWM (the peak)."""
+    line = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert line, key
+    return int(line[1]) * 1024

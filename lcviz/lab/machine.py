@@ -1,0 +1,36 @@
+"""The machine that an experiment runs on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def machine(packages: Iterable[str]) -> dict[str, Any]:
+    """This machine: cpu, cores, memory (bytes, None if unknown), system, and the versions of Python
+    and of these packages. Packages that are not installed are left out."""
+    cpu = platform.processor() or platform.machine()
+    with suppress(OSError):
+        line = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        cpu = line[1] if line else cpu
+    memory = None
+    with suppress(AttributeError, ValueError, OSError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    versions = {"Python": platform.python_version()}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cpu": cpu,
+        "cores": cores,
+        "memory": memory,
+        "system": platform.platform(terse=True),
+        "versions": versions,
+    }
