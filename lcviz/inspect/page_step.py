@@ -20,13 +20,13 @@ from lcviz.ui import widgets
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, show_damage
 
-WORDS = 24  # of the bit view
-MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
+WORDS = 24  # code words shown
+MOST_STEPS = 20_000  # on the slider: the browser holds all of them
 COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps between them
 
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
-    """The chosen step. At first, and with follow always, that is the newest that restores."""
+    """The chosen step. At first, and always if follow is set: the newest step that restores."""
     step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
@@ -48,15 +48,16 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
         return
     if facts.needs_rerun:
         st.info(
-            "This record holds gradients. Parameters and moments below are those of the base: the "
-            "optimizer's own steps lead from them to what a restart gets, see "
-            "`codec.rerun.restore`."
+            "This record holds gradients. The parameters and moments below are those of the base; "
+            "a restart repeats the optimizer's steps from there, see `codec.rerun.restore`."
         )
     if any(t.changed is not None and t.stored == "codes" for t in facts.tensors):
         widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
-    _table(facts)
+    if (box := widgets.opened("All tensors", "table_rows", "inspect-all-tensors")) is not None:
+        with box:
+            _table(facts)
     grid = st.grid(2, min_column_width=420)
     with grid.cell():
         _stream(facts)
@@ -78,7 +79,8 @@ def _table(facts: StepFacts) -> None:
 
 
 def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | None:
-    """The step; kept until another one is asked for. Says why it cannot be restored."""
+    """The rebuilt step, kept until another is chosen; None if it cannot be restored, as the page
+    then says."""
     records = findings.catalogue.records
     key = (next(r for r in records if step in r.steps and not r.aside).key, step)
     if findings.step is not None and findings.step[0] == key:
@@ -103,38 +105,41 @@ def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | 
 def _stream(facts: StepFacts) -> None:
     """The first code words of an alphabet's payload."""
     st.markdown("**The first code words of the payload**")
-    coded = {alphabet_text(g): g for g in facts.groups}
-    if not coded:
+    group_by_name = {alphabet_text(g): g for g in facts.groups}
+    if not group_by_name:
         st.markdown("This record has no code words: everything in it is stored exactly.")
         return
-    name = next(iter(coded))
-    if len(coded) > 1:
+    name = next(iter(group_by_name))
+    if len(group_by_name) > 1:
         name = st.selectbox(
             "Tensors",
-            list(coded),
+            list(group_by_name),
             key="inspect_alphabet",
             bind="query-params",
             help="Tensors that share buckets and code words.",
         )
-    group = coded[name]
-    e = group.encoded
-    if e.arithmetic:
+    group = group_by_name[name]
+    encoded = group.encoded
+    if encoded.arithmetic:
         st.markdown(
-            f"This is one arithmetic code of {nbytes_text(e.payload.size)} for {group.n:,} values, "
-            f"{e.payload_bits / group.n:.3f} bits each. It has no code words."
+            f"This is one arithmetic code of {nbytes_text(encoded.payload.size)} for "
+            f"{group.n:,} values, {encoded.payload_bits / group.n:.3f} bits each. It has no code "
+            "words."
         )
         return
-    words = first_words(e, WORDS)
+    words = first_words(encoded, WORDS)
     if not words:
         st.markdown(f"No bits are needed: all {group.n:,} values have the same code.")
         return
-    shown = [f":{COLOURS[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words)]
-    st.markdown(" ".join(shown))
+    coloured_words = [
+        f":{COLOURS[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words)
+    ]
+    st.markdown(" ".join(coloured_words))
     nbits = sum(len(w.word) + len(w.rest) for w in words)
     st.markdown(
-        f":small[{plural(nbits, 'bit')} of {e.payload_bits:,}, in {plural(len(words), 'word')}, "
-        f"stand for the first {words[-1].at + 1:,} of {group.n:,} values. "
-        "On disk there are no gaps between them.]"
+        f":small[{plural(nbits, 'bit')} of {encoded.payload_bits:,}, in "
+        f"{plural(len(words), 'word')}, stand for the first {words[-1].at + 1:,} of {group.n:,} "
+        "values. On disk there are no gaps between them.]"
     )
     st.table(
         {
@@ -176,21 +181,22 @@ def _value(facts: StepFacts) -> None:
         return
     value = np.float32(flat[index])
     place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))
-    f = fields(float(value))
-    sign, exponent, mantissa = f.bits
+    bit_fields = fields(float(value))
+    sign, exponent, mantissa = bit_fields.bits
     st.markdown(
         f"At ({place}) it is **{minus(f'{value:.9g}')}**, stored as  \n"
         f":blue-background[{sign}] :orange-background[{exponent}] :green-background[{mantissa}]"
     )
     if not np.isfinite(value):
-        meaning = "all bits of the exponent are 1: infinite, or no number"
-    elif f.exponent == -127:
+        meaning = "all bits of the exponent are 1: infinite, or not a number"
+    elif bit_fields.exponent == -127:
         meaning = "all bits of the exponent are 0: zero, or too small for the usual rule"
     else:
+        sign_text = "negative" if bit_fields.sign else "positive"
         meaning = (
-            f":blue[sign {sign}, {'negative' if f.sign else 'positive'}] · :orange[exponent: "
-            f"{int(exponent, 2)} − 127 = {minus(f.exponent)}] · :green[mantissa "
-            f"{f.mantissa:.8g}]"
+            f":blue[sign {sign}, {sign_text}] · :orange[exponent: "
+            f"{int(exponent, 2)} − 127 = {minus(bit_fields.exponent)}] · :green[mantissa "
+            f"{bit_fields.mantissa:.8g}]"
         )
     st.markdown(f":small[{meaning}]")
     stored = next(t.stored for t in facts.tensors if t.name == name)

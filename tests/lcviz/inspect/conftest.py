@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 
-FOLDED = ("inspect-else", "inspect-records", "inspect-receipting")  # boxes
+FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
 
 
 @pytest.fixture(scope="session")

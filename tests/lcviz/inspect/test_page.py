@@ -65,7 +65,7 @@ def test_what_is_folded_away_costs_nothing(inspecting: MakePage) -> None:
     page = inspecting(unfold=False)
     for kind in ("file_uploader", "text_input"):
         assert not page.at.get(kind)
-    assert len(page.at.dataframe) == 1  # the tensors of the step
+    assert len(page.at.dataframe) == 0
     assert len(inspecting().at.dataframe) == 2
 
 
@@ -440,7 +440,7 @@ def test_uploads_that_are_refused(
     page = inspecting()
     for where, name, value, data, reason in (
         (session.shelf(), "most_bytes", len(packed) - 1, packed, "This server keeps "),
-        (foreign_files, "MAX_MEMBERS", 8, packed, "a zip of 9 members; 8 are taken."),
+        (foreign_files, "MAX_MEMBERS", 8, packed, "a zip of 9 members; the limit is 8."),
         (own_files, "UPLOAD_MIB", 1, bytes(2**20 + 1), "can be uploaded together, 1.05 MB each"),
     ):
         with monkeypatch.context() as patch:

@@ -46,7 +46,7 @@ def test_a_receipt_is_checked(
     assert not page.texts("success")
     (success,) = page.click("check-receipt").texts("success")
     assert "5 records, 5 steps" in success
-    assert "only its script can show" in success
+    assert "Only its script can show" in success
     other = about | {"settings": about["settings"] | {"bits": 7}}
     assert not give(page, other).texts("success")  # another receipt is not checked yet
     (error,) = page.click("check-receipt").texts("error")

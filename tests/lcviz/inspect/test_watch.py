@@ -52,7 +52,7 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
     watch = Watch([str(tmp_path)])
     found = ["run9.lcc", "run10.lcc", "a/own", "a/b/deep.lcc"]
     assert names(watch) == found
-    assert (steps(watch), watch.one) == ([2, 2, 2, 2], None)
+    assert (steps(watch), watch.only_run) == ([2, 2, 2, 2], None)
     write(tmp_path / "run1.lcc", 3)
     write(tmp_path / "run9.lcc", 5)
     (tmp_path / "soon.lcc").mkdir()
@@ -72,7 +72,7 @@ def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     places = ["run.lcc", f"{tmp_path}/b/run.lcc", f"{tmp_path}/c", "memory://x/run.lcc/"]
     watch = Watch([*places, f"{tmp_path}/a/../a/run.lcc"])
     assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "memory://x/run.lcc"]
-    assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
+    assert (steps(watch), watch.only_run) == ([2, 2, 2, None], None)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert steps(Watch(["~/a/run.lcc"])) == [2]
 
@@ -81,12 +81,12 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     path = tmp_path / "later" / "own"
     watch = Watch([str(path)])
     assert (names(watch), steps(watch)) == (["own"], [None])
-    assert watch.one is not None
+    assert watch.only_run is not None
     path.mkdir(parents=True)  # a chain's, or a folder of chains?
-    assert (names(watch), watch.one) == ([], None)
+    assert (names(watch), watch.only_run) == ([], None)
     write(path, 3)
     assert (names(watch), steps(watch)) == (["own"], [3])
-    assert watch.one is not None
+    assert watch.only_run is not None
     shutil.rmtree(path)
     write(path, 2, seed=1)
     assert steps(watch) == [2]
@@ -356,7 +356,7 @@ def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
     (run,) = watch.runs()
     (tmp_path / "a.lcc").rename(tmp_path / "b.lcc")
     assert names(watch) == ["b.lcc"]
-    assert [len(known.heads) for known in watch._known.values()] == [0, 9]
+    assert [len(known.heads) for known in watch._states.values()] == [0, 9]
     (tmp_path / "a.lcc").mkdir()  # another one begins under its name
     assert [(r.name, r.number, r.summary is None) for r in watch.runs()] == [
         ("a.lcc", run.number, True),
