@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,7 +156,8 @@ def collect(
         "command": command,
         "threads": threads(),
         "rounds": rounds,
-        "machine": machine(packages),
+        "machine": machine(packages)
+        | {"memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")},
         "lc_checkpoint": peers.lc_checkpoint() if with_peers else None,
         "cases": list(cases.run(sizes, data, rounds, peer_tools, report)),
         "growth": [],

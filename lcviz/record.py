@@ -99,4 +99,6 @@ def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
 
 if __name__ == "__main__":
     tune.FILE.write_text(tune.record(), encoding="utf-8")
+    crashes = recover.record(recover.EXPERIMENT, recover.SEEDS)
+    recover.FILE.write_text(crashes.dump(), encoding="utf-8")
     recording.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")

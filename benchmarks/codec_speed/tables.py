@@ -17,7 +17,7 @@ DASH = "–"
 def heading(measured: Mapping[str, Any]) -> str:
     """Date, machine, versions and the command."""
     m = measured["machine"]
-    memory_text = f"{m['memory'] / 2**30:.0f} GiB of memory" if m["memory"] else "memory unknown"
+    memory_text = f"{m['memory'] / 2**30:.0f} GiB of memory"
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     return (
         f"On {measured['date']}: {m['cpu']}, {m['cores']} processors, {memory_text}, "

@@ -13,15 +13,14 @@ from typing import Any
 
 
 def machine(packages: Iterable[str]) -> dict[str, Any]:
-    """This machine: cpu, cores, memory (bytes, None if unknown), system, and the versions of Python
-    and of these packages. Packages that are not installed are left out."""
+    """This machine: cpu, cores, system, and the versions of Python and of these packages.
+
+    Packages that are not installed are left out.
+    """
     cpu = platform.processor() or platform.machine()
     with suppress(OSError):
         line = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         cpu = line[1] if line else cpu
-    memory = None
-    with suppress(AttributeError, ValueError, OSError):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = {"Python": platform.python_version()}
     for name in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -30,7 +29,6 @@ def machine(packages: Iterable[str]) -> dict[str, Any]:
     return {
         "cpu": cpu,
         "cores": cores,
-        "memory": memory,
         "system": platform.platform(terse=True),
         "versions": versions,
     }

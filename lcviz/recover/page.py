@@ -19,18 +19,18 @@ from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.glossary import explained
+from lcviz.ui.recording import COMMAND
 
 from . import page_last_state
 from .page_rework import conditions, details, headline, pictures
 from .page_timelines import TITLE, timelines
-from .recorded import COMMAND, RecordingError, recorded
+from .recorded import EXPERIMENT, SEEDS, recorded
 from .timelines import Drill
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
 FAIL_AT_LIMITS, CAP_LIMITS = (10, 500), (10, 300)  # smallest and largest choice
 SOURCES = {"trained": "a demo model", "own": "own files"}
-DEFAULT, SEEDS = CrashExperiment(next(iter(MODELS)), 0.05, Protocol()), 5
 IN_URL = tuple(
     f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
 )
@@ -59,7 +59,7 @@ def page() -> None:
             key="recover_source",
             label_visibility="collapsed",
         )
-        share = _share() if source == "own" else DEFAULT.share
+        share = _share() if source == "own" else EXPERIMENT.share
     if source == "own":
         page_last_state.section(share)
     else:
@@ -69,7 +69,7 @@ def page() -> None:
 def _trained() -> None:
     """The experiment on a demo model, trained for it on this server."""
     first = st.container(key="answer")
-    experiment, seeds, wrong = DEFAULT, SEEDS, ""
+    experiment, seeds, wrong = EXPERIMENT, SEEDS, ""
     if (box := widgets.opened("Settings", "tune", "recover-settings", IN_URL)) is not None:
         with box:
             experiment, seeds, wrong = _settings()
@@ -77,22 +77,17 @@ def _trained() -> None:
 
     def answer(view: View[Outcomes], watching: bool) -> None:
         finished = _from_server(job, view) or _recorded()
-        title = "what a crash costs"
-        if finished is not None:
-            experiment, _, by_seed = finished
-            title = headline(by_seed, experiment.share)
-        st.title(f"Recover: {title}", anchor=False)
+        experiment, _, by_seed = finished
+        st.title(f"Recover: {headline(by_seed, experiment.share)}", anchor=False)
         job.controls(view, watching, _texts(job, view, wrong))
         if (other := job.other_active_key) is not None:
             _name_other_experiment(other)
-        if finished is not None:
-            _label(finished, recording=not view.finished_parts)
-            pictures(*finished)
+        _label(finished, recording=not view.finished_parts)
+        pictures(*finished)
 
     def more(view: View[Outcomes], _watching: bool) -> None:
-        finished = _from_server(job, view) or _recorded(quiet=True)
-        if finished is not None:
-            details(finished[2])
+        _, _, by_seed = _from_server(job, view) or _recorded()
+        details(by_seed)
 
     with first:
         job.follow(answer)
@@ -113,14 +108,9 @@ def _from_server(job: PageJob[Outcomes], view: View[Outcomes]) -> FinishedSeeds 
     return (job.experiment, job.parts, by_seed) if by_seed else None
 
 
-def _recorded(*, quiet: bool = False) -> FinishedSeeds | None:
-    """The package's recording; None if it cannot be read. quiet: do not show why."""
-    try:
-        recording = recorded()
-    except RecordingError as exc:
-        if not quiet:
-            st.error(str(exc), icon=":material/broken_image:")
-        return None
+def _recorded() -> FinishedSeeds:
+    """The package's recording."""
+    recording = recorded()
     return recording.experiment, len(recording.by_seed), list(recording.by_seed)
 
 
@@ -157,7 +147,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         interval = widgets.choice(
             "Save every … iterations",
             INTERVALS,
-            default=DEFAULT.protocol.interval,
+            default=EXPERIMENT.protocol.interval,
             key="recover_interval",
             help="What was trained since the last checkpoint is lost with every method.",
         )
@@ -165,7 +155,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         fail_at = widgets.checked_number(
             "Crash at iteration T",
             *FAIL_AT_LIMITS,
-            DEFAULT.protocol.fail_at,
+            EXPERIMENT.protocol.fail_at,
             10,
             key="recover_fail_at",
             text="The last iteration before the crash.",
@@ -184,7 +174,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
         cap = widgets.checked_number(
             "Give up after",
             *CAP_LIMITS,
-            DEFAULT.protocol.cap,
+            EXPERIMENT.protocol.cap,
             10,
             key="recover_cap",
             text="Iterations after T. If the loss is not back by then, all of them count.",
@@ -200,7 +190,7 @@ def _share() -> float:
     return widgets.choice(
         "Size limit, % of float32",
         {s: f"{100 * s:g} %" for s in SHARES},
-        default=DEFAULT.share,
+        default=EXPERIMENT.share,
         key="recover_share",
         help="Of a record on disk, header included. The method “full” has no limit.",
     )

@@ -19,10 +19,8 @@ from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment, costs
 from lcviz.lab.workload import workload
 from lcviz.recover import page_last_state
-from lcviz.recover import recorded as recordings
-from lcviz.recover.page import DEFAULT, SEEDS
+from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.recover.page_rework import headline, nothing_saved
-from lcviz.recover.recorded import recorded
 from lcviz.server import jobs
 from lcviz.ui import session
 
@@ -220,7 +218,7 @@ def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
     assert page.at.table
     page.at.session_state["recover-settings"] = False
     page.run().click("recover-start")
-    asked = replace(DEFAULT, protocol=Protocol(14))
+    asked = replace(EXPERIMENT, protocol=Protocol(14))
     assert session.all_jobs().look(asked, SEEDS).status in jobs.ACTIVE
 
 
@@ -230,7 +228,7 @@ def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
     assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
     assert own.day in label(page)
     (how,) = (m.help for m in page.at.markdown if own.day in m.value)
-    assert "python -m lcviz.recover.record" in how
+    assert "python -m lcviz.record" in how
     assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
     assert page.charts == PANELS
     lines = {line["name"]: line for line in page.picture("race")["lines"]}
@@ -238,22 +236,6 @@ def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
     page.set("segmented_control", "recover_seed_5", 3)
     lines = {line["name"]: line for line in page.picture("race")["lines"]}
     assert lines["SCAR"]["x"][-1] == round(own.by_seed[3][1].rework, 4)
-
-
-def test_a_damaged_recording_leaves_the_page_whole(
-    recovering: Recovering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "recorded.json").write_bytes(recordings.FILE.read_bytes()[:5000])
-    monkeypatch.setattr(recordings, "FILE", tmp_path / "recorded.json")
-    recorded.cache_clear()
-    page = recovering(recover_seeds="1")
-    recorded.cache_clear()
-    (error,) = page.texts("error")
-    assert "recorded.json: it is no recording" in error
-    assert not page.charts
-    finish(page.click("recover-start"), 1)
-    assert page.charts == PANELS
-    assert not page.texts("error")
 
 
 @pytest.mark.parametrize(
