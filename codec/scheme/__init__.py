@@ -12,7 +12,7 @@ Read in this order:
     coders      the lossless coders by name
     arithmetic  one adaptive arithmetic code for a small alphabet in uniform steps
     stream      codes to payload bits and back, in streams that threads share
-    residual    exact tensors: what leads from one value to the next, bit by bit
+    residual    exact tensors: the change from the last value to the next, bit by bit
     batch       small tensors that share an alphabet, each with levels of its own
     budget      the most buckets, or the smallest steps, within a size limit
     distance    the largest steps that leave at most a share of the change
@@ -20,7 +20,7 @@ Read in this order:
     delta       one encoded step
     track       the state a restart would load
     origin      a sample of the base: how far a restart would be behind
-    tracker     states to deltas, each taken to the track
+    tracker     states to deltas, each the difference to the track
     kernels     the compiled loops behind all of these
     workers, memory, warmup    threads, scratch memory, compiling before the first save
 """

@@ -5,12 +5,12 @@ Each decision has a context, and each context a probability that adapts while el
 as in Witten, Neal and Cleary, "Arithmetic Coding for Data Compression", CACM 30(6), 1987. So there
 is no code table, and a value may take less than a bit.
 
-A neuron's row or column of weights changes together. The context of an element is therefore the
-magnitude that its row and its column so far lead to expect: the product of their means, divided by
-the tensor's. FORMAT.md has every number.
+A neuron's row or column of weights changes together. The context of an element is therefore its
+expected magnitude: the mean of its row so far times the mean of its column so far, divided by the
+mean of the tensor so far. FORMAT.md has every number.
 
-One element after the other takes about ten times as long as runs of zeros, so large alphabets are
-left to `stream`.
+Coding element by element takes about ten times as long as coding runs of zeros, so large alphabets
+use the streams of `stream`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from . import kernels, workers
 from .kernels import BATCH, UNIT
 from .survivors import Segments, Survivors
 
-MOST = 2**17  # elements: from here on, time counts for more than bytes
-USES = 61  # of a context, after which its probability adapts no slower
+MOST = 2**17  # elements: in larger alphabets, time matters more than bytes
+USES = 61  # of a context; after them, its rate of adaptation stays
 
 Matrices = tuple[tuple[int, int], ...]
 
@@ -48,7 +48,7 @@ def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
 
 
 def are_matrices(matrices: object) -> bool:
-    """Whether these are pairs of whole numbers from 0 on."""
+    """Whether these are pairs of integers, each at least 0."""
     return isinstance(matrices, tuple) and all(
         isinstance(matrix, tuple)
         and len(matrix) == 2
@@ -58,7 +58,7 @@ def are_matrices(matrices: object) -> bool:
 
 
 def n_elements(matrices: Matrices) -> int:
-    """Of all tensors together."""
+    """The number of elements of all tensors together."""
     return sum(rows * columns for rows, columns in matrices)
 
 
@@ -70,7 +70,7 @@ def dense(survivors: Survivors) -> NDArray[np.uint16]:
 
 
 def write(codes: NDArray[np.uint16], matrices: Matrices) -> NDArray[np.uint8] | None:
-    """The bytes that stand for codes; None if they are more than float32 takes.
+    """The arithmetic code of codes; None if it is longer than the elements in float32.
 
     Args:
         codes: (n,), below `kernels.MAX_UNIFORM`.
@@ -85,16 +85,16 @@ def read(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.u
     """The codes that were written.
 
     Raises:
-        StreamError: A code is not below k, or bytes are left.
+        StreamError: A code is not below k, or bytes remain after the last code.
     """
     codes, _ = _read(payload, matrices, k, _NOTHING)
     return codes
 
 
 def bits(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.float64]:
-    """What each element costs, float64 (n,). Raises as `read`."""
-    _, found = _read(payload, matrices, k, np.zeros(n_elements(matrices)))
-    return found
+    """The bits of each element, float64 (n,). Raises what `read` raises."""
+    _, costs = _read(payload, matrices, k, np.zeros(n_elements(matrices)))
+    return costs
 
 
 def advance(
@@ -104,14 +104,14 @@ def advance(
     columns: int,
     mode: int,
 ) -> NDArray[np.uint64]:
-    """Move the track by levels[codes]; the arguments and the result are as in `stream.advance`."""
+    """Move the track by levels[codes]; arguments and return value are as in `stream.advance`."""
     pieces = workers.pieces(codes.size, least=BATCH)
     sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
     arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        own = scratch.positions, scratch.found, sums[i], scratch.moved
-        kernels.advance_codes(codes, *pieces[i], *arrays, levels, columns, mode, *own)
+        buffers = scratch.positions, scratch.codes, sums[i], scratch.moved
+        kernels.advance_codes(codes, *pieces[i], *arrays, levels, columns, mode, *buffers)
 
     workers.spread(work, len(pieces))
     return sums.sum(axis=0, dtype=np.uint64)
@@ -124,11 +124,11 @@ def _read(
         codes = np.zeros(n_elements(matrices), np.uint16)
     except (MemoryError, ValueError) as exc:
         raise StreamError(f"no memory for {n_elements(matrices)} codes: {exc}") from exc
-    own = np.append(payload, np.uint8(0))  # writable: a kernel serves both ways
-    asked = _coded(codes, matrices, k, False, own, payload.size, costs)
-    if asked < 0:
+    padded_payload = np.append(payload, np.uint8(0))  # a writable copy: one kernel reads and writes
+    bytes_read = _coded(codes, matrices, k, False, padded_payload, payload.size, costs)
+    if bytes_read < 0:
         raise StreamError(f"a symbol beyond the last of {k} levels")
-    if asked < payload.size:
+    if bytes_read < payload.size:
         raise StreamError(f"bytes that go on after {codes.size} elements")
     return codes, costs
 

@@ -23,7 +23,7 @@ from .stream import Message
 from .survivors import Segments, packed
 from .tables import Counts
 
-PIECE = 2**15  # elements, about: a thread with fewer is not worth starting
+PIECE = 2**15  # elements, about: fewer are not worth starting a thread for
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Batch:
     """The quantized changes of several tensors.
 
     codes: uint8 or uint16 (n,). levels: float32 (k, 1, tensors), as in `Encoded`. counts: int64
-    (k,), how often each code occurs. is_huge: bool (tensors,), whether a change of the tensor may
-    make its track overflow, see `Histogram.n_huge`; NaN and infinity count too.
+    (k,), how often each code occurs. is_huge: bool (tensors,), whether a change of the tensor is
+    NaN, infinite, or may make its track overflow (see `Histogram.n_huge`).
     """
 
     codes: Codes
@@ -58,24 +58,24 @@ def quantized(segments: Segments, keep: int | None) -> Batch:
         segments: The tensors.
         keep: The largest number of buckets that a tensor keeps; None for all.
     """
-    most = kernels.N_BINS if keep is None else keep
+    max_buckets = kernels.N_BINS if keep is None else keep
     tensors = segments.tracks.size
-    codes = empty_codes(segments.n, most + 1)
-    levels, kept = np.zeros((tensors, most + 1), np.float32), np.empty(tensors, np.int64)
-    highest = np.empty(tensors, np.int64)
+    codes = empty_codes(segments.n, max_buckets + 1)
+    levels = np.zeros((tensors, max_buckets + 1), np.float32)
+    n_buckets, highest_fields = np.empty(tensors, np.int64), np.empty(tensors, np.int64)
     pieces = _pieces(segments)
     counts = np.zeros((len(pieces), kernels.N_BINS + 1), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        out = codes, levels, kept, highest, counts[i]
-        kernels.quantize_batch(*arrays, *pieces[i], most, *out)
+        outputs = codes, levels, n_buckets, highest_fields, counts[i]
+        kernels.quantize_batch(*arrays, *pieces[i], max_buckets, *outputs)
 
     workers.spread(work, len(pieces))
-    k = int(kept.max(initial=0)) + 1
-    total = counts.sum(axis=0)[:k]
-    total[0] = segments.n - total.sum()
-    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), total, highest >= HUGE)
+    k = int(n_buckets.max(initial=0)) + 1
+    totals = counts.sum(axis=0)[:k]
+    totals[0] = segments.n - totals.sum()
+    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), totals, highest_fields >= HUGE)
 
 
 def _pieces(segments: Segments) -> list[tuple[int, int]]:

@@ -1,16 +1,17 @@
 """Budget mode: uniform steps as small, or as many buckets, as fit into a share of float32's bytes.
 
-A budget pays for the record's header, code tables, levels and code words. Tensors that are stored
-exactly come on top of it: no setting can make them smaller. So do those that are alone, as an
-optimizer's moments are: their own bits say what they take.
+A budget pays for the record's header, code tables, levels and code words. It does not pay
+for tensors that are stored exactly, which no setting can make smaller, nor for tensors that are
+alone, as an optimizer's moments are, whose size follows from their own target.
 
-Several records may share a budget, as those of a rank do (`SharedBudget`): one after another, each
-has its part of what is left.
+Several records may share a budget, as the records of a rank do (`SharedBudget`). They are coded one
+after another, and each gets its part of the bytes not yet spent.
 
 A histogram gives a rough size for any step size and any number of buckets: Shannon's bound, which
-runs of zeros may undercut. Counted tokens give an upper bound. Their ratio to the estimate leads to
-the next step size. With buckets the search starts with too many and goes down until the size fits;
-if much of the budget is left, the next bucket is kept in part, its largest values first.
+runs of zeros may undercut. Counted tokens give an upper bound of the true size. The ratio of
+the two corrects the estimate that the next step size is chosen by. With buckets, the search starts
+with too many and keeps fewer until they fit. If much of the budget then remains, the next bucket is
+kept in part, its largest values first.
 """
 
 from __future__ import annotations
@@ -43,23 +44,25 @@ from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
 from .uniform import LARGEST_CHANGE, LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
 
-BEST = 0.1  # of the estimate: no coder is expected to need less
-HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
-FULL = 0.75  # of the room: enough, the search ends
+BEST = 0.1  # share of the estimate: no coder is expected to need less
+HOPE = 0.8  # of the last ratio: with fewer buckets, runs may be longer and the ratio smaller
+FULL = 0.75  # share of the limit from which on the search for buckets ends
 PASSES = 12  # at most, to find a part of a bucket, or a step size
-USED = 0.975  # of the room: enough for uniform steps, the search ends
-EXCESS = 1.012  # bytes of an alphabet as a multiple of the estimate, usually
-AIM = 0.992  # of the room: what the next step size is chosen for
-CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
-NEAR, NEAREST = 0.1, 1.01  # so near to a size that was tried, halving the interval promises more
+USED = 0.975  # share of the limit from which on the search for a step size ends
+EXCESS = 1.012  # usual ratio of an alphabet's bytes to the estimate
+AIM = 0.992  # share of the limit that the next step size is chosen for
+CLOSE = 1.0005  # step sizes of a smaller ratio are not worth another pass
+# Closer than this ratio to a size already tried: bisect. NEAR: as a power of the interval's ratio.
+# NEAREST: at most.
+NEAR, NEAREST = 0.1, 1.01
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Survivors reduced to what fits.
+    """The survivors of an alphabet that fit into its share of a budget.
 
-    buckets: those that are kept; None for uniform steps. nbytes: an upper bound of their size; if
-    nothing fits, the size of the largest value alone. remainder: what they leave.
+    buckets: those that are kept; None for uniform steps. nbytes: an upper bound of the encoded
+    size; if nothing fits, the size of the largest value alone. remainder: what the step leaves.
     """
 
     survivors: Survivors
@@ -72,14 +75,14 @@ class Fitted:
     arithmetic: ArithmeticCode | None = None
 
     @property
-    def kept(self) -> int:
-        """How many values."""
+    def n_kept(self) -> int:
+        """How many values are kept."""
         return int(self.counts.codes[1:].sum())
 
     def message(self, shape: tuple[int, ...]) -> Message:
-        """Ready to be coded."""
-        own = self.survivors, self.units, self.counts, self.levels, shape, None
-        return Message(*own, self.buckets is None, self.arithmetic)
+        """The survivors, ready to be coded."""
+        quantized = self.survivors, self.units, self.counts, self.levels, shape, None
+        return Message(*quantized, self.buckets is None, self.arithmetic)
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,11 @@ class Allowance:
     """What one record may take of a budget.
 
     Attributes:
-        share: The budget, a share of ``whole``.
-        whole: Bytes in float32 of the lossy tensors of all records that share the budget, without
-            those that are alone.
-        nbytes: The part of this record.
-        most: Bytes that it may take if its smallest changes need them.
+        share: The budget as a share of ``whole``.
+        whole: float32 bytes of the lossy tensors of all records that share the budget, without
+            tensors that are alone.
+        nbytes: Bytes of this record's part.
+        most: Bytes that the record may take if its smallest changes need them.
     """
 
     share: float
@@ -101,7 +104,7 @@ class Allowance:
 
     @classmethod
     def of(cls, share: float, layout: Layout) -> Allowance:
-        """All of a budget, for a single record."""
+        """The whole budget, for a single record."""
         nbytes = share * layout.lossy_nbytes
         return cls(share, layout.lossy_nbytes, nbytes, nbytes)
 
@@ -111,7 +114,7 @@ class SharedBudget:
     """A budget of several records, which are coded one after another, small ones first.
 
     Args:
-        share: Of ``whole``.
+        share: The budget as a share of ``whole``.
         whole: See `Allowance`.
     """
 
@@ -121,28 +124,28 @@ class SharedBudget:
     _coded: int = field(default=0, init=False)  # of the whole
 
     def allowance(self, nbytes: int) -> Allowance:
-        """For the next record, of lossy tensors with so many bytes in float32."""
-        left = max(self.share * self.whole - self._spent, 0.0)
-        part = left * nbytes / max(self.whole - self._coded, nbytes, 1)
-        return Allowance(self.share, self.whole, part, left)
+        """The allowance of the next record. nbytes: float32 bytes of its lossy tensors."""
+        unspent = max(self.share * self.whole - self._spent, 0.0)
+        part = unspent * nbytes / max(self.whole - self._coded, nbytes, 1)
+        return Allowance(self.share, self.whole, part, unspent)
 
-    def spend(self, nbytes: int, taken: int) -> None:
-        """Subtract what the record of these tensors took."""
+    def spend(self, nbytes: int, record_nbytes: int) -> None:
+        """Subtract the bytes of a record. nbytes: float32 bytes of its lossy tensors."""
         self._coded += nbytes
-        self._spent += taken
+        self._spent += record_nbytes
 
 
 @dataclass
 class Budget:
     """The bytes of one record, divided among its alphabets while they are coded.
 
-    Small alphabets come first (`order`). Each has its share of what is left, and may take more if
-    its smallest change needs it: otherwise a bias would never get a level.
+    Small alphabets come first (`order`). Each gets its share of the unspent bytes. It may take
+    more if its smallest change needs it: otherwise a bias would never get a level.
 
     Args:
         allowance: What the record may take, without tensors stored exactly or alone.
-        layout: The track's.
-        coder: Its name.
+        layout: The layout of the track.
+        coder: The coder's name.
         header: Bytes of the record's header.
     """
 
@@ -161,16 +164,16 @@ class Budget:
 
     @staticmethod
     def order(tensors: Sequence[TensorSpec]) -> tuple[bool, int]:
-        """Sort key: alphabets outside the model, whose buckets are all kept, then small ones."""
+        """Sort key: alphabets outside the model, whose size is fixed, then the model's by size."""
         return not tensors[0].family, sum(t.size for t in tensors)
 
-    def room(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
-        """Bytes of an alphabet's share, and all bytes that are left."""
-        left, most = (
+    def limits(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
+        """Bytes of an alphabet's share, and all unspent bytes."""
+        unspent, all_unspent = (
             max(limit - self._spent, 0.0) for limit in (self.allowance.nbytes, self.allowance.most)
         )
         n = sum(t.size for t in tensors)
-        return left * n / max(self._elements, n), most
+        return unspent * n / max(self._elements, n), all_unspent
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """Subtract the bytes of an alphabet."""
@@ -183,7 +186,7 @@ class Budget:
             self._elements -= sum(t.size for t in tensors)
 
     def lacks(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
-        """Note tensors that have changed although their smallest change, nbytes, does not fit."""
+        """Note changed tensors whose smallest change, of ``nbytes``, does not fit."""
         self._lacking |= {t.name: 0 for t in tensors} | {tensors[0].name: nbytes}
 
     def check(self) -> None:
@@ -198,8 +201,8 @@ class Budget:
             taken = f"{sum(self._outside.values()):,}"
             parts.append(f"the lossy tensors outside the model ({names_of(self._outside)}) {taken}")
         if self._lacking:
-            least = sum(self._lacking.values())
-            parts.append(f"the smallest change of {names_of(self._lacking)} would take {least:,}")
+            lacking = sum(self._lacking.values())
+            parts.append(f"the smallest change of {names_of(self._lacking)} would take {lacking:,}")
         share, whole = self.allowance.share, self.allowance.whole
         if elsewhere := share * whole - self.allowance.most:
             parts.insert(0, f"other records take {int(elsewhere):,}")
@@ -210,10 +213,10 @@ class Budget:
         )
 
     def _advice(self, needed: float) -> str:
-        share = 1.25 * needed / max(self.allowance.whole, 1)  # other steps need more
+        share = 1.25 * needed / max(self.allowance.whole, 1)  # a margin: other steps may need more
         digits = 2 - math.ceil(math.log10(share))
-        enough = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
-        ways = [f"pass budget={enough:g} or more"] if enough < 1 else []
+        suggested = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
+        ways = [f"pass budget={suggested:g} or more"] if suggested < 1 else []
         ways.append("pass bits instead of a budget")
         if not coder_of(self.coder).counts_runs:
             ways.append("pass coder='runlength', for plain Huffman takes at least a bit a value")
@@ -224,11 +227,11 @@ class Budget:
 
 
 class BeyondError(Exception):
-    """A sample of magnitudes has missed a much larger one."""
+    """A change is larger than the magnitudes say, or not finite."""
 
 
 def check_budget(budget: float) -> float:
-    """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
+    """The budget as a float. Raises SettingsError unless it is above 0 and at most 1."""
     numbers = int | float | np.integer | np.floating
     number = isinstance(budget, numbers) and not isinstance(budget, bool)
     if not number or not 0 < budget <= 1:
@@ -240,56 +243,57 @@ def check_budget(budget: float) -> float:
 
 
 def fit_buckets(
-    found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
+    collected: Collected, coder: str, previous: CodeTable | None, limit: float, hard_limit: float
 ) -> Fitted:
-    """Keep as many buckets as fit into ``room`` bytes, and the largest values of the next one.
+    """Keep as many buckets as fit into ``limit`` bytes, and the largest values of the next one.
 
     Args:
-        found: All bins of a delta.
-        coder: Its name.
+        collected: All bins of a delta.
+        coder: The coder's name.
         previous: The last code table.
-        room: Bytes.
-        most: Bytes that the fewest values may take if nothing fits into the room.
+        limit: Bytes of the alphabet's share.
+        hard_limit: Bytes that the largest value alone may take if it does not fit into ``limit``.
     """
 
-    def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
-        part = found.at_least(magnitude, n)
-        fitted = _buckets(part, coder, previous, room)
+    def fit_part(limit: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
+        part = collected.at_least(magnitude, n)
+        fitted = _fit_whole(part, coder, previous, limit)
         return fitted, fitted.levels.size - 1 == len(part.histogram.buckets())
 
-    every = found.histogram.buckets()
-    whole = _buckets(found, coder, previous, room)
-    kept = whole.levels.size - 1
-    if kept == len(every) or whole.nbytes >= FULL * room > 0:
-        return whole
-    ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
+    all_buckets = collected.histogram.buckets()
+    whole_buckets = _fit_whole(collected, coder, previous, limit)
+    n_kept = whole_buckets.levels.size - 1
+    if n_kept == len(all_buckets) or whole_buckets.nbytes >= FULL * limit > 0:
+        return whole_buckets
+    partial = all_buckets[n_kept]
+    ends = np.abs(np.array([partial.min, partial.max], np.float32)).view(np.uint32)
     part, magnitude = None, 0
     # Bisection of the magnitude, each step a pass over the delta. Few steps: whole buckets nearly
     # fill most budgets.
     low, high = int(ends.min()), int(ends.max())
     for _ in range(PASSES):
         middle = (low + high) // 2
-        fitted, fits = settled(room, middle)
+        fitted, fits = fit_part(limit, middle)
         if fits:
             part, magnitude, high = fitted, middle, middle
         else:
             low = middle + 1
-        if low >= high + (not fits) or (fits and fitted.nbytes >= FULL * room):
+        if low >= high + (not fits) or (fits and fitted.nbytes >= FULL * limit):
             break
-    if part and part.nbytes > whole.nbytes:
-        return settled(room, magnitude)[0]
-    if kept:
-        return settled(room)[0]
+    if part and part.nbytes > whole_buckets.nbytes:
+        return fit_part(limit, magnitude)[0]
+    if n_kept:
+        return fit_part(limit)[0]
     # Too many values share the largest magnitude: keep the first of them.
-    largest = int(found.histogram.high.max())
-    least = settled(math.inf, largest, 1)[0].nbytes
-    if least > most:
-        return replace(settled(0.0, largest, 1)[0], nbytes=least)
-    n, end = 1, int(found.at_least(largest).histogram.count.sum())
+    largest = int(collected.histogram.high.max())
+    smallest_nbytes = fit_part(math.inf, largest, 1)[0].nbytes
+    if smallest_nbytes > hard_limit:
+        return replace(fit_part(0.0, largest, 1)[0], nbytes=smallest_nbytes)
+    n, end = 1, int(collected.at_least(largest).histogram.count.sum())
     while n < end:
         middle = (n + end + 1) // 2
-        n, end = (middle, end) if settled(room, largest, middle)[1] else (n, middle - 1)
-    return settled(max(room, least), largest, n)[0]
+        n, end = (middle, end) if fit_part(limit, largest, middle)[1] else (n, middle - 1)
+    return fit_part(max(limit, smallest_nbytes), largest, n)[0]
 
 
 def fit_steps(
@@ -297,19 +301,19 @@ def fit_steps(
     magnitudes: Magnitudes,
     coder: str,
     previous: CodeTable | None,
-    room: float,
-    most: float,
+    limit: float,
+    hard_limit: float,
     matrices: Matrices,
 ) -> Fitted:
-    """Take the smallest uniform steps that fit into ``room`` bytes.
+    """Take the smallest uniform steps that fit into ``limit`` bytes.
 
     Args:
-        quantize: The delta.
-        magnitudes: Its magnitudes.
-        coder: Its name.
+        quantize: The quantizer of the delta.
+        magnitudes: The magnitudes of the delta.
+        coder: The coder's name.
         previous: The last code table.
-        room: Bytes.
-        most: Bytes that the fewest values may take if nothing fits into the room.
+        limit: Bytes of the alphabet's share.
+        hard_limit: Bytes that the first value alone may take if it does not fit into ``limit``.
         matrices: Rows and columns of the tensors.
 
     Raises:
@@ -319,125 +323,134 @@ def fit_steps(
     tries_arithmetic = arithmetic_may_serve(coder, n)
     least_size = quantize.finest(largest) if largest else np.float32(SMALLEST_SIZE)
 
-    def settled(
+    def fit_size(
         size: float, first: int | None = None, end: int | None = None, other: float = 0
     ) -> Fitted:
-        """first: keep so many survivors only. end, other: see `UniformQuantizer`."""
+        """Quantize in steps of one size.
+
+        first: how many survivors to keep; None for all. end, other: see `UniformQuantizer`.
+        """
         fine = max(np.float32(size), least_size)
-        found = quantize(fine, largest, end, float(np.float32(other)))
-        if found.beyond:
+        steps = quantize(fine, largest, end, float(np.float32(other)))
+        if steps.beyond:
             raise BeyondError
         if first is not None:
-            found = found.first(first)
-        units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
-        counts = Counts(found.counts, tokens, uniform=True)
-        levels = 4 * (counts.codes.size > 1)
-        nbytes = _nbytes(found.survivors, units, counts, levels, previous)
+            steps = steps.first(first)
+        units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
+        counts = Counts(steps.counts, tokens, uniform=True)
+        levels_nbytes = 4 * (counts.codes.size > 1)
+        nbytes = _nbytes(steps.survivors, units, counts, levels_nbytes, previous)
         arithmetic = None
         if tries_arithmetic and not needs_no_bits(counts.codes):
-            arithmetic = arithmetic_code(found.survivors, matrices)
-            nbytes = min(nbytes, arithmetic.payload.size + levels) if arithmetic else nbytes
-        quantized = found.survivors, units, counts, found.levels
-        return Fitted(*quantized, None, nbytes, found.remainder, arithmetic)
+            arithmetic = arithmetic_code(steps.survivors, matrices)
+            nbytes = min(nbytes, arithmetic.payload.size + levels_nbytes) if arithmetic else nbytes
+        quantized = steps.survivors, units, counts, steps.levels
+        return Fitted(*quantized, None, nbytes, steps.remainder, arithmetic)
 
-    def cut(size: float, room: float) -> Fitted:
-        """As many of the first survivors as fit, one at least."""
-        n, end = 1, int(settled(size).counts.codes[1:].sum())
+    def fit_first(size: float, limit: float) -> Fitted:
+        """As many of the first survivors as fit, at least one."""
+        n, end = 1, int(fit_size(size).counts.codes[1:].sum())
         while n < end:
             middle = (n + end + 1) // 2
-            fits = settled(size, middle).nbytes <= room
+            fits = fit_size(size, middle).nbytes <= limit
             n, end = (middle, end) if fits else (n, middle - 1)
-        return settled(size, n)
+        return fit_size(size, n)
 
-    def blended(size: float, other: float, room: float) -> Fitted:
-        """At the beginning all steps of this size that fit, then only changes of a larger one."""
-        fits, end = 0, -(-n // BLOCK)
-        while fits + 1 < end:
-            middle = (fits + end) // 2
-            enough = settled(size, end=BLOCK * middle, other=other).nbytes <= room
-            fits, end = (middle, end) if enough else (fits, middle)
-        return settled(size, end=BLOCK * fits, other=other)
+    def fit_blend(size: float, other: float, limit: float) -> Fitted:
+        """Steps of this size in as many of the first blocks as fit.
+
+        In the blocks after them, only changes that would be a step of size ``other``.
+        """
+        n_fine, n_too_many = 0, -(-n // BLOCK)
+        while n_fine + 1 < n_too_many:
+            middle = (n_fine + n_too_many) // 2
+            fits = fit_size(size, end=BLOCK * middle, other=other).nbytes <= limit
+            n_fine, n_too_many = (middle, n_too_many) if fits else (n_fine, middle)
+        return fit_size(size, end=BLOCK * n_fine, other=other)
 
     if not largest:
-        return settled(1.0)
+        return fit_size(1.0)
     if not largest <= LARGEST_CHANGE:
         raise BeyondError
     # Between these sizes, q of the largest change goes from its limit down to 1.
     finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
     coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
-    over, fits, best, newest, ratio, most_kept = 0.0, 0.0, None, None, EXCESS, 0
+    too_fine, fitting, best, newest, ratio, n_kept_then = 0.0, 0.0, None, None, EXCESS, 0
     for _ in range(PASSES):
-        low, high = over or finest, fits or coarsest
-        size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)
-        if over and fits:
-            near = min((fits / over) ** NEAR, NEAREST)
-            if not over * near < size < fits / near:
-                size = math.sqrt(over) * math.sqrt(fits)
-        elif fits and size > fits / NEAREST:  # an estimate that hardly moves is far off
-            size = max(fits / 2, finest)
-        elif over and size < over * NEAREST:
-            size = min(over * 2, coarsest)
-        newest = settled(size)
-        if newest.nbytes <= room:
-            fits, best = size, newest
-            enough = newest.kept and newest.nbytes >= USED * room  # in no room, none is not enough
+        low, high = too_fine or finest, fitting or coarsest
+        size = magnitudes.size_for(8 * AIM * limit / ratio / n, offset, low, high)
+        if too_fine and fitting:
+            margin = min((fitting / too_fine) ** NEAR, NEAREST)
+            if not too_fine * margin < size < fitting / margin:
+                size = math.sqrt(too_fine) * math.sqrt(fitting)
+        elif fitting and size > fitting / NEAREST:  # it hardly moves: the estimate is far off
+            size = max(fitting / 2, finest)
+        elif too_fine and size < too_fine * NEAREST:
+            size = min(too_fine * 2, coarsest)
+        newest = fit_size(size)
+        if newest.nbytes <= limit:
+            fitting, best = size, newest
+            enough = newest.n_kept and newest.nbytes >= USED * limit  # nothing is never enough
             if enough or size <= finest * CLOSE**2:
                 return newest
         else:
-            over, most_kept = size, newest.kept
-        if (over >= coarsest / CLOSE**2) or (over and fits and fits <= over * CLOSE):
+            too_fine, n_kept_then = size, newest.n_kept
+        if too_fine >= coarsest / CLOSE**2 or 0 < fitting <= too_fine * CLOSE:
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
         ratio = max(newest.nbytes / estimate, 1e-3)
     if best is None or best.levels.size == 1:
         # Even the largest values are too many: keep the first of them.
-        least = settled(largest, 1).nbytes
-        if least > most:
-            return replace(settled(min(4 * largest, LARGEST_SIZE)), nbytes=least)
-        return cut(largest, max(room, least))
-    if best.nbytes < USED * room and most_kept > best.kept:
-        # Of many values of nearly one magnitude no size keeps a part.
-        part = blended(over, fits, room)
-        if best.nbytes < part.nbytes <= room:
+        smallest_nbytes = fit_size(largest, 1).nbytes
+        if smallest_nbytes > hard_limit:
+            return replace(fit_size(min(4 * largest, LARGEST_SIZE)), nbytes=smallest_nbytes)
+        return fit_first(largest, max(limit, smallest_nbytes))
+    if best.nbytes < USED * limit and n_kept_then > best.n_kept:
+        # No single size keeps only a part of many values of nearly equal magnitude.
+        part = fit_blend(too_fine, fitting, limit)
+        if best.nbytes < part.nbytes <= limit:
             return part
-        newest = part  # the survivors are its now
-    return best if best is newest else settled(fits)
+        newest = part  # it now has the survivors' memory
+    return best if best is newest else fit_size(fitting)
 
 
-def _buckets(found: Collected, coder: str, previous: CodeTable | None, room: float) -> Fitted:
-    survivors, histogram = found.survivors, found.histogram
-    every = histogram.buckets()
+def _fit_whole(
+    collected: Collected, coder: str, previous: CodeTable | None, limit: float
+) -> Fitted:
+    survivors, histogram = collected.survivors, collected.histogram
+    all_buckets = histogram.buckets()
     n = survivors.n
-    estimates = np.array([_estimate(every, k, n) for k in range(len(every) + 1)])
-    final, keep, ratio = histogram.final(every), len(every), BEST
+    estimates = np.array([_estimate(all_buckets, k, n) for k in range(len(all_buckets) + 1)])
+    final, keep, ratio = histogram.final(all_buckets), len(all_buckets), BEST
     while True:
-        fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
-        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)  # do not skip past what fits
-        buckets = every.keeping(keep)
-        counts = buckets.counts(n)
+        fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= limit)
+        # at most halved: a larger number than the estimate says may fit
+        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)
+        buckets = all_buckets.keeping(keep)
+        code_counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
-        units, tokens = coder_of(coder).settle(survivors, final, counts)
-        kept = Counts(counts, tokens)
-        exact = _nbytes(survivors, units, kept, 4 * keep, previous)
-        if exact <= room or keep == 0:
+        units, tokens = coder_of(coder).settle(survivors, final, code_counts)
+        counts = Counts(code_counts, tokens)
+        nbytes = _nbytes(survivors, units, counts, 4 * keep, previous)
+        if nbytes <= limit or keep == 0:
             buckets = buckets.first(keep)
-            remainder = found.remainder(buckets, buckets.levels)
-            return Fitted(survivors, units, kept, buckets.levels, buckets, exact, remainder)
-        ratio = max(ratio, HOPE * exact / estimates[keep])
+            remainder = collected.remainder(buckets, buckets.levels)
+            return Fitted(survivors, units, counts, buckets.levels, buckets, nbytes, remainder)
+        ratio = max(ratio, HOPE * nbytes / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
 
 
-def _estimate(every: Buckets, keep: int, n: int) -> float:
-    counts = every.keeping(keep).counts(n)
+def _estimate(all_buckets: Buckets, keep: int, n: int) -> float:
+    counts = all_buckets.keeping(keep).counts(n)
     return huffman.entropy(counts) / 8 + 4 * keep
 
 
 def _nbytes(
-    survivors: Survivors, units: int, counts: Counts, levels: int, previous: CodeTable | None
+    survivors: Survivors, units: int, counts: Counts, levels_nbytes: int, previous: CodeTable | None
 ) -> int:
-    """levels: their bytes."""
+    """An upper bound of the bytes of an alphabet. levels_nbytes: bytes of its levels."""
     if needs_no_bits(counts.codes):
-        return levels
+        return levels_nbytes
     streams = -(-survivors.units // units)
-    return tables.choose(counts, previous, streams).nbytes(streams) + levels
+    return tables.choose(counts, previous, streams).nbytes(streams) + levels_nbytes

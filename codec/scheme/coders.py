@@ -1,8 +1,8 @@
 """The lossless coders, by name. A new one needs a `Coder`, listed in `CODERS`.
 
 A coder decides what is counted before a code table is chosen: single codes, or also runs of zeros.
-All coders share tables, streams and the decoder; one with another payload needs a branch in
-`stream`, too.
+All coders share tables, streams and the decoder. A coder with another kind of payload also needs
+a branch in `stream`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from . import kernels, runlength, workers
 from .kernels import MAX_STREAM, UNIT
 from .survivors import Survivors
 
-SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of a stream then hardly matter
-STREAMS = 8  # at least, if there are so many units
-NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # rough times of one thread
+SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of each stream then hardly matter
+STREAMS = 8  # at least, if there are enough units
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # rough times in one thread
 NS_A_PIECE = 100_000  # several times the cost of calling another thread
 
 Final = NDArray[np.uint16]
@@ -35,14 +35,14 @@ class Coder:
 
     Attributes:
         name: What settings and records call it.
-        title: What people call it.
-        short: The same in a sentence.
+        title: Its name in headings and lists.
+        short: Its name within a sentence.
         summary: What it does, in one sentence.
         counts_runs: Whether it also codes runs of zeros.
-        settle: Gives survivors their final codes. Takes survivors, the level of every code they
-            note (uint16 (512,), or None if codes are levels already) and the counts of the
-            levels (int64 (k,)). Returns the units of a stream, and the counts of tokens as `Counts`
-            has them, None if it has none.
+        settle: Gives survivors their final codes. Takes survivors, the level of each noted code
+            (uint16 (512,), or None if codes are levels already) and how often each level occurs
+            (int64 (k,)). Returns the units of a stream, and the counts of tokens as in `Counts`,
+            which are None if the coder counts no runs.
     """
 
     name: str
@@ -61,7 +61,7 @@ def coder_of(name: str) -> Coder:
 
 
 def stream_units(n: int, n_symbols: int) -> int:
-    """Units of a stream, a power of two: enough symbols in each, and enough streams."""
+    """Units of a stream: the power of two that makes enough streams of enough symbols."""
     units = 1
     while (
         2 * units * UNIT <= MAX_STREAM
@@ -73,9 +73,9 @@ def stream_units(n: int, n_symbols: int) -> int:
 
 
 def least_streams(s: Survivors, units: int) -> int:
-    """How many streams are worth calling another thread. units: those of a stream."""
-    survivors = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
-    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors) / units)
+    """How many streams make calling another thread worthwhile. units: those of a stream."""
+    survivors_a_unit = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
+    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors_a_unit) / units)
 
 
 def _settle_codes(
@@ -99,15 +99,15 @@ def _settle_tokens(
     units = stream_units(s.n, int(s.n - counts[0]))
     pieces = workers.pieces(-(-s.units // units), least=least_streams(s, units))
     cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-    rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # zero, and one for all that have no words
-    found = np.zeros((len(pieces), rows, cells), np.int32)
+    rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # one for all symbols without words
+    counted = np.zeros((len(pieces), rows, cells), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, found[i])
+        kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counted[i])
 
     workers.spread(work, len(pieces))
     tokens = np.zeros((rows - 1, kernels.MAX_CLASSES), np.int64)
-    kernels.sum_tokens(found, tokens)
+    kernels.sum_tokens(counted, tokens)
     return units, tokens
 
 

@@ -35,7 +35,7 @@ UNSET: Any = Unset()  # the caller passed no bits; None would keep all buckets
 class Coding:
     """The settings of a delta.
 
-    What is kept follows from bits, a budget, a tolerance or a distance: pass one of them.
+    Bits, a budget, a tolerance or a distance decide what is kept: pass one of them.
 
     Attributes:
         bits: Bits of priority promotion, 1 to 8: the largest 2**bits - 1 buckets are kept. None
@@ -81,26 +81,26 @@ class Coding:
 
     def _checked_bits(self) -> int | None:
         targets = [name for name in TARGETS if getattr(self, name) is not None]
-        given = self.bits is not UNSET and self.bits is not None
-        if len(targets) + given > 1:
-            both = " and ".join(["bits"] * given + targets)
-            raise SettingsError(f"pass bits, a budget, a tolerance or a distance; got {both}")
+        has_bits = self.bits is not UNSET and self.bits is not None
+        if len(targets) + has_bits > 1:
+            passed = " and ".join(["bits"] * has_bits + targets)
+            raise SettingsError(f"pass bits, a budget, a tolerance or a distance; got {passed}")
         if targets:
             return None
         return check_bits(2 if self.bits is UNSET else self.bits)
 
     def _checked_quantizer(self) -> str:
-        chosen = self.quantizer or (EXPONENT if self.by_bits else UNIFORM)
-        if chosen not in QUANTIZERS:
+        quantizer = self.quantizer or (EXPONENT if self.by_bits else UNIFORM)
+        if quantizer not in QUANTIZERS:
             names = ", ".join(QUANTIZERS)
             raise SettingsError(f"quantizer must be one of {names}; got {self.quantizer!r}")
-        if self.by_bits and chosen == UNIFORM:
+        if self.by_bits and quantizer == UNIFORM:
             raise SettingsError("uniform steps need a budget, a tolerance or a distance, not bits")
-        if self.budget is None and not self.by_bits and chosen == EXPONENT:
+        if self.budget is None and not self.by_bits and quantizer == EXPONENT:
             raise SettingsError(
                 f"a {self.target} needs uniform steps: a bucket's error grows with it"
             )
-        return chosen
+        return quantizer
 
     @classmethod
     def safe(
@@ -124,11 +124,11 @@ class Coding:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Coding:
-        """What the header of a record says. Raises KeyError, SettingsError."""
+        """The settings in a record's header. Raises KeyError, SettingsError."""
         return cls(**{key: header[key] for key in KEYS})
 
     def header(self) -> dict[str, Any]:
-        """As the header of a record says it."""
+        """The settings as a record's header stores them."""
         return {key: getattr(self, key) for key in KEYS}
 
     @property
@@ -161,42 +161,42 @@ class Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
 
         The model has the family "". Others without a target keep all buckets: an optimizer divides
-        by the root of its second moments, so a small one that kept its old value would make the
-        next update far too large. A tensor's name may stand behind the target.
+        by the root of its second moments, so a small moment that kept its old value would make
+        the next update far too large. A tensor's name may follow the target.
         """
         return self if not family else self._targeted(family) or self.keeping()
 
     def _targeted(self, family: str) -> Coding | None:
-        """None for a family without a target."""
+        """The settings of a family that names a target; None for any other family."""
         name, _, number = family.partition(" ")[0].partition("=")
-        wanted: dict[str, Any] = {}
+        target: dict[str, Any] = {}
         try:
             if name in ("tolerance", "distance"):
-                wanted = {name: float(number)}
+                target = {name: float(number)}
             elif name == "bits":
-                wanted = {name: None if number == "all" else int(number)}
-        except ValueError:  # another name that looks like a target
+                target = {name: None if number == "all" else int(number)}
+        except ValueError:  # a family whose name only looks like a target
             pass
-        return self.keeping(**wanted) if wanted else None
+        return self.keeping(**target) if target else None
 
     def describe(self) -> str:
         """In words: "2 bits, buckets over the whole model, run-length"."""
         levels = "steps" if self.uniform else "buckets"
         if self.tolerance is not None:
-            keeps = f"a tolerance of {self.tolerance:g},"
+            target = f"a tolerance of {self.tolerance:g},"
         elif self.distance is not None:
-            keeps = f"a distance of {self.distance:g},"
+            target = f"a distance of {self.distance:g},"
         elif self.budget is not None:
-            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
+            target = f"a budget of {100 * self.budget:.3g} % of float32,"
         elif self.bits is None:
-            keeps = "all"
+            target = "all"
         else:
-            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
-        over = "the whole model" if self.scope == "model" else "each tensor"
-        return f"{keeps} {levels} over {over}, {coder_of(self.coder).short}"
+            target = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
+        alphabets = "the whole model" if self.scope == "model" else "each tensor"
+        return f"{target} {levels} over {alphabets}, {coder_of(self.coder).short}"
 
 
 def check_targets(targets: Iterable[str]) -> None:
-    """Raise SettingsError for a target of a policy that is out of range."""
+    """Raise SettingsError if a target of a policy is out of range."""
     for target in targets:
         Coding().of(target)

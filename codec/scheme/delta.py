@@ -1,4 +1,4 @@
-"""One delta: everything that leads from one state of the track to the next."""
+"""One delta: the whole change from one state of the track to the next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Group:
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
     promoted ones; None if read from a record, and for a batch or uniform steps. remainder: what the
-    step leaves of the tensors; NOTHING if read from a record, and for a batch.
+    step leaves of the tensors' change; NOTHING if read from a record, and for a batch.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -52,12 +52,13 @@ class Delta:
             changed, and those in non_finite.
         non_finite: Names of lossy tensors whose difference held NaN or infinity.
         coding: The settings it was encoded with.
-        sums: Digests of the lossy tensors after it, see `Track`; None if it was read from a record.
-        values: Changes of what is no tensor (see `codec.state.edits`), by its number in the
-            structure (see `codec.state.tree`).
-        residuals: Name -> of exact tensors that have changed, but are not stored as they are: one
-            residual after another, the first to the array in exact, or to the one before the step.
-        known: Name -> array, what the residuals lead to; none if it was read from a record.
+        sums: Digests of the lossy tensors after the step, see `Track`; None if the delta was read
+            from a record.
+        values: Number in the structure (see `codec.state.tree`) -> change of a value that is not a
+            tensor (see `codec.state.edits`).
+        residuals: Name -> residuals of an exact tensor that has changed. They apply in order,
+            starting from the array in exact, or from the one before the step if exact has none.
+        known: Name -> array after the residuals; empty if the delta was read from a record.
         rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
             unknown.
         transition: The change of the layout that comes first; None if the tensors and their
@@ -83,15 +84,16 @@ class Delta:
     @property
     def exact_nbytes(self) -> int:
         """Bytes of exact tensors, residuals and the arrays of a transition."""
-        residuals = sum(r.nbytes for own in self.residuals.values() for r in own)
-        given = self.transition.nbytes if self.transition else 0
-        return given + residuals + sum(array.nbytes for array in self.exact.values())
+        residual_nbytes = sum(r.nbytes for residuals in self.residuals.values() for r in residuals)
+        transition_nbytes = self.transition.nbytes if self.transition else 0
+        exact_nbytes = sum(array.nbytes for array in self.exact.values())
+        return transition_nbytes + residual_nbytes + exact_nbytes
 
     def exact_after(self, before: Arrays) -> Mapping[str, NDArray[Any]]:
-        """Name -> array, every tensor that the step gives exactly.
+        """Name -> array after the step, for every tensor that the step gives exactly.
 
         before: the track's arrays, in the layout after a transition. Each access to a tensor
-        applies its residual anew, because all results together may be as large as the state. The
+        applies its residual anew, because all arrays together may be as large as the state. The
         access raises CodeTableError or StreamError for a damaged residual.
         """
         return _ExactAfter(self, before)
@@ -99,9 +101,9 @@ class Delta:
     @property
     def tensors(self) -> dict[str, str]:
         """Name -> how it is stored in this step: "lossy" or "exact"."""
-        given = dict.fromkeys(self.transition.arrays if self.transition else (), "exact")
+        in_transition = dict.fromkeys(self.transition.arrays if self.transition else (), "exact")
         lossy = {t.name: "lossy" for group in self.groups for t in group.tensors}
-        return given | lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
+        return in_transition | lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
 
     @property
     def tables(self) -> dict[str, CodeTable]:
@@ -141,7 +143,7 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
     """Advance a track by one step, in place or into other arrays.
 
     Elements whose level is 0 keep their bits, so a -0.0 stays one. A step with a transition also
-    changes which names there are.
+    adds and removes names.
 
     Args:
         delta: The step.
@@ -152,7 +154,7 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
     Raises:
         StateMismatchError: An array is missing, has another shape or dtype, or is read-only.
             Nothing has changed then.
-        PayloadError: The delta is damaged. What was to be written is then of no use.
+        PayloadError: The delta is damaged. The arrays written to are then useless.
     """
     if delta.transition is not None:
         for t in delta.transition.before.tensors:
@@ -191,7 +193,7 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
             check_array(arrays, spec.name, spec.shape, float32, arrays is target)
         for name, array in delta.exact.items():
             check_array(arrays, name, array.shape, array.dtype, arrays is target)
-        for spec in (own[0].spec for own in delta.residuals.values()):
+        for spec in (residuals[0].spec for residuals in delta.residuals.values()):
             check_array(arrays, spec.name, spec.track_shape, spec.track_dtype, arrays is target)
     return unchanged
 
@@ -199,7 +201,10 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
 def check_array(
     state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], written: bool
 ) -> None:
-    """Raise StateMismatchError unless a track has this array, C-contiguous, writable if written."""
+    """Raise StateMismatchError unless a track has this array.
+
+    It must be C-contiguous, and writable if ``written``.
+    """
     if name not in state:
         raise StateMismatchError(f"tensor {name!r} of the step is missing from the state")
     array = state[name]
@@ -230,7 +235,7 @@ def alphabets(
     layout: Layout, scope: str, left_out: Sequence[str] = ()
 ) -> Iterator[tuple[TensorSpec, ...]]:
     """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
-    if left_out:  # of the rest another tensor may be the first of its family
-        without = frozenset(left_out)
-        layout = Layout(tuple(t for t in layout.tensors if t.name not in without))
+    if left_out:  # without them, another tensor may be the first of its family
+        excluded = frozenset(left_out)
+        layout = Layout(tuple(t for t in layout.tensors if t.name not in excluded))
     yield from layout.by_tensor if scope == "tensor" else layout.by_family

@@ -5,8 +5,8 @@ all lossy weights together, or each tensor. The size of a delta follows from the
 weights hardly change, it is small.
 
 A histogram of magnitudes estimates what each step size leaves. So the search takes two or three
-passes over the delta. The first one makes the histogram, of large deltas from a sample. Each other
-pass quantizes, and adds up what is really left, roundings of the track included.
+passes over the delta. The first pass makes the histogram, from a sample if the delta is large. Each
+other pass quantizes and adds up what is really left, including the rounding of the track.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ def fit_distance(
         return steps
     finest = float(quantize.finest(largest))
     coarsest = max(largest / (1 - offset), finest)
-    fits, over, best, newest, ratio = 0.0, 0.0, None, None, 1.0
+    fitting, too_coarse, best, newest, ratio = 0.0, 0.0, None, None, 1.0
     for _ in range(PASSES):
-        low, high = fits or finest, over or coarsest
+        low, high = fitting or finest, too_coarse or coarsest
         size = magnitudes.size_leaving((AIM * distance) ** 2 / ratio, offset, low, high)
-        if fits and over and not fits * CLOSE < size < over / CLOSE:
-            size = math.sqrt(fits) * math.sqrt(over)
+        if fitting and too_coarse and not fitting * CLOSE < size < too_coarse / CLOSE:
+            size = math.sqrt(fitting) * math.sqrt(too_coarse)
         newest = quantize.fine(size, largest)
         if newest.beyond:
             raise BeyondError
-        left = newest.remainder.distance
-        if left <= distance:
-            fits, best = size, newest
-            if left >= USED * distance or size >= coarsest:
+        distance_left = newest.remainder.distance
+        if distance_left <= distance:
+            fitting, best = size, newest
+            if distance_left >= USED * distance or size >= coarsest:
                 return newest
         else:
-            over = size
+            too_coarse = size
             if size <= finest * CLOSE:
                 return None
-        if over and fits and over <= fits * CLOSE:
+        if 0 < too_coarse <= fitting * CLOSE:
             break
-        ratio = max(left**2 / max(magnitudes.share_left(size, offset), 1e-30), 1e-9)
+        ratio = max(distance_left**2 / max(magnitudes.share_left(size, offset), 1e-30), 1e-9)
     if best is None:
         best = quantize.fine(finest, largest)
         return best if best.remainder.distance <= distance else None
-    return best if best is newest else quantize.fine(fits, largest)
+    return best if best is newest else quantize.fine(fitting, largest)
 
 
 def check_distance(distance: float) -> float:

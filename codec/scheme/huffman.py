@@ -51,7 +51,7 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
         uint8 (k,).
 
     Raises:
-        CodeTableError: So many symbols cannot have words that short.
+        CodeTableError: More than 2**limit counts are positive.
     """
     counts = np.asarray(counts, np.int64)
     lengths = np.zeros(counts.size, np.uint8)
@@ -118,8 +118,8 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Code lengths as bits, uint8, as a record stores a table.
 
-    Neighbours are similar, so most are stored as the difference from the last length other than 0,
-    which is 8 at first. Each item takes the lowest free bits, first bit first:
+    Neighbours are similar, so most lengths are stored as the difference from the last length other
+    than 0, which is 8 at first. Each item takes the lowest free bits, first bit first:
 
         1            the same
         010, 001     one more, one less
@@ -130,15 +130,15 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Numbers stand lowest bit first. Zeros at the end are left out.
     """
-    out = np.zeros(lengths.size + 1, np.uint8)
-    return out[: kernels.pack_lengths(lengths, out)].copy()
+    packed = np.zeros(lengths.size + 1, np.uint8)
+    return packed[: kernels.pack_lengths(lengths, packed)].copy()
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
     """The n lengths that `pack_lengths` packed. Raises CodeTableError."""
     lengths = np.zeros(n, np.uint8)
     if not kernels.unpack_lengths(packed, lengths):
-        raise CodeTableError(f"{packed.size} bytes are no list of at most {n} code lengths")
+        raise CodeTableError(f"{packed.size} bytes are not a list of at most {n} code lengths")
     return lengths
 
 

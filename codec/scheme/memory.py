@@ -1,7 +1,7 @@
 """Memory in small pages, for arrays that are filled only in part, or needed only briefly.
 
-Large pages are faster to get, but one written byte takes a whole one. Only Linux lets a program
-choose; elsewhere this is ordinary memory.
+Large pages are faster to get, but one written byte takes a whole page. Only Linux lets a program
+choose the size of pages; elsewhere this is ordinary memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGE = 2**22  # bytes: from this size on numpy asks for large pages
 
 
 class Pages:
-    """Bytes that take no memory before they are written.
+    """Bytes that take no memory until they are written.
 
     content: uint8 (nbytes,), zeros at first. Raises MemoryError.
     """
@@ -47,7 +47,8 @@ class Pages:
 class Joined:
     """Parts that arrive in any order, joined in order without a second copy of all of them.
 
-    most: words of all parts. sparing: take memory bit by bit, while other memory is given back.
+    most: upper bound of the words of all parts. sparing: take memory gradually, while other memory
+    is freed.
     """
 
     def __init__(self, most: int, sparing: bool) -> None:
@@ -59,7 +60,7 @@ class Joined:
         self._lock = threading.Lock()
 
     def put(self, i: int, part: NDArray[np.uint32]) -> None:
-        """Part i; it is copied."""
+        """Add part i, which is copied."""
         with self._lock:
             self._waiting[i] = part if i == self._next else part.copy()
             while (ready := self._waiting.pop(self._next, None)) is not None:

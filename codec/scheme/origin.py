@@ -19,18 +19,18 @@ from .kernels import BLOCK
 from .remainder import Remainder, ratio_of
 from .survivors import Segments
 
-SAMPLE = 2**16  # elements that are kept of a large base: 256 KiB
+SAMPLE = 2**16  # elements kept of a large base: 256 KiB
 
 
 @dataclass(frozen=True)
 class Origin:
     """A sample of the lossy weights at the newest base.
 
-    Of a small model it has all weights, of a larger one every n-th block of BLOCK elements.
+    It has all weights of a small model, and every n-th block of BLOCK elements of a larger one.
 
     Attributes:
         names: The tensors, in layout order: all lossy ones but an optimizer's moments.
-        stride: n.
+        stride: The n of every n-th block; 1 for a small model.
         weights: float32 (blocks, BLOCK), the sampled elements.
     """
 
@@ -52,7 +52,8 @@ class Origin:
     def moved(self, before: Layout, after: Layout, arrays: Arrays) -> Origin:
         """The origin after a change of the layout.
 
-        It stays if the lossy weights keep their names and shapes; else these arrays are sampled.
+        The origin stays if the lossy weights keep their names and shapes; else ``arrays`` are
+        sampled.
         """
         old_shapes, new_shapes = (
             [(t.name, t.shape) for t in layout.tensors if _is_weight(t)]
@@ -65,7 +66,7 @@ class Origin:
 
         Args:
             arrays: Name -> float32, the state that was saved, with the shapes of the sample.
-            remainder: Of the step.
+            remainder: The remainder of the step.
 
         Returns:
             ||u - track|| / ||u - u at the base||. In a large model the denominator is estimated

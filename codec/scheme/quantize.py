@@ -26,7 +26,7 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 MAX_BITS = 8
 EXPONENT_BIAS = 127
 MANTISSA_BITS = 23
-NO_MAGNITUDE = 0xFFFFFFFF  # larger than any
+NO_MAGNITUDE = 0xFFFFFFFF  # larger than any magnitude
 HUGE = 103 + 127  # exponent field
 NON_FINITE = 255  # the exponent field of NaN and infinity
 FIELDS = np.arange(kernels.N_BINS) & 0xFF
@@ -92,7 +92,7 @@ class Buckets:
     def energies(
         self, values: NDArray[np.float32]
     ) -> tuple[Codes, NDArray[np.float64], NDArray[np.float64]]:
-        """How much of the values' sum of squares each bucket holds, and loses by rounding.
+        """Each bucket's part of the values' sum of squares, and its squared rounding errors.
 
         values: float32 (n,), the ones these buckets were counted on. Returns the codes of
         the exponent stage, (n,); energy, float64 (b,), the sum of squares of the members;
@@ -132,7 +132,7 @@ class Buckets:
 
     @property
     def cautious_levels(self) -> NDArray[np.float32]:
-        """`levels`, but of a negative bucket the member closest to zero.
+        """Like `levels`, but with a negative bucket's member closest to zero.
 
         The track then stays at or above 0 while the values do: track + level >= track + delta, and
         rounding keeps the order.
@@ -141,9 +141,9 @@ class Buckets:
         return np.concatenate((np.zeros(1, np.float32), levels[self.level > 0]))
 
     def counts(self, n: int) -> NDArray[np.int64]:
-        """int64 (k,): how many of n elements have each code; what is dropped counts as zero."""
-        kept = self.count[self.level > 0]
-        return np.concatenate(([n - kept.sum()], kept)).astype(np.int64)
+        """int64 (k,): how many of n elements have each code; dropped elements have code 0."""
+        bucket_counts = self.count[self.level > 0]
+        return np.concatenate(([n - bucket_counts.sum()], bucket_counts)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class Histogram:
     """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
 
     count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
-    noted: uint16 (512,): how survivors remember their bin. mantissas: int64 (512,), the sum of the
-    mantissas of each bin, without the leading one; zeros where they were not added up.
+    noted: uint16 (512,): the code that survivors note for each bin. mantissas: int64 (512,), sums
+    of the mantissas of each bin, without the leading one; zeros where they were not added up.
     """
 
     count: NDArray[np.int64]
@@ -163,7 +163,7 @@ class Histogram:
 
     @property
     def fits_a_byte(self) -> bool:
-        """True if no two bins are the same once folded, and there are at most 255 of them."""
+        """True if at most 255 bins have members, and no two of them fold to the same byte."""
         bins = np.flatnonzero(self.count)
         fields = FIELDS[bins]
         return bins.size == 0 or (bins.size < 256 and fields.max() - fields.min() < 128)
@@ -175,8 +175,11 @@ class Histogram:
 
     @property
     def n_huge(self) -> int:
-        """How many values are 2**103 or more: half an ulp of the largest float, so that adding
-        another value of the same bin to a track could overflow. NaN and infinity count too."""
+        """How many values are 2**103 or more, NaN and infinity included.
+
+        2**103 is half an ulp of the largest float: adding another value of the same bin to a track
+        could overflow.
+        """
         return int(self.count[FIELDS >= HUGE].sum())
 
     def gain(self, buckets: Buckets, levels: NDArray[np.float32]) -> float:
@@ -198,36 +201,36 @@ class Histogram:
         return float((2 * magnitudes * r - self.count[bins] * r * r).sum())
 
     def above(self, magnitude: int) -> Histogram:
-        """Without the bins whose exponent is below that of a magnitude, given as bits."""
+        """The histogram without the bins of smaller exponent than a magnitude, given as bits."""
         return replace(self, count=np.where(magnitude >> 23 > FIELDS, 0, self.count))
 
     def buckets(self) -> Buckets:
         """Every bin that has members, in promotion order, all with a level."""
         bins = np.flatnonzero(self.count)
         sign, field = bins >> 8, bins & 0xFF
-        near, far = self.low[bins].view(np.float32), self.high[bins].view(np.float32)
-        middle = (near.astype(np.float64) + far) / 2
+        smallest, largest = self.low[bins].view(np.float32), self.high[bins].view(np.float32)
+        middle = (smallest.astype(np.float64) + largest) / 2
         order = np.lexsort((sign, -middle, -field))  # last key sorts first
-        bins, sign, near, far = bins[order], sign[order], near[order], far[order]
+        bins, sign, smallest, largest = bins[order], sign[order], smallest[order], largest[order]
         negative = sign == 1
         return Buckets(
             exponent=(field[order] - EXPONENT_BIAS).astype(np.int16),
             sign=sign.astype(np.uint8),
-            min=np.where(negative, -far, near).astype(np.float32),
-            max=np.where(negative, -near, far).astype(np.float32),
+            min=np.where(negative, -largest, smallest).astype(np.float32),
+            max=np.where(negative, -smallest, largest).astype(np.float32),
             count=self.count[bins],
             level=np.arange(1, bins.size + 1, dtype=np.uint16),
         )
 
     def final(self, buckets: Buckets) -> NDArray[np.uint16]:
-        """uint16 (512,): the level of every noted bin, 0 where it has none."""
+        """uint16 (512,): the level of each noted code, 0 where its bin has none."""
         final = np.zeros(kernels.N_BINS, np.uint16)
         final[self.noted[buckets.bins]] = buckets.level
         return final
 
 
 class Tallies:
-    """The histograms of n pieces of work."""
+    """The histograms of n pieces of work, counted separately."""
 
     def __init__(self, n: int) -> None:
         self._count = np.zeros((n, kernels.N_BINS), np.int64)
@@ -280,7 +283,7 @@ class Quantized:
 
 
 def empty_codes(n: int, n_levels: int) -> Codes:
-    """Room for n codes: uint8, or uint16 where there are more than 256 levels."""
+    """An array for n codes, not filled: uint8, or uint16 for more than 256 levels."""
     return np.empty(n, np.uint8 if n_levels <= 256 else np.uint16)
 
 
@@ -325,17 +328,17 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
     delta = np.asarray(delta)
     if delta.dtype.newbyteorder("=") not in (np.float16, np.float32, np.float64):
         raise DTypeError(f"a delta must be float16, float32 or float64, not {delta.dtype}")
-    with np.errstate(all="ignore"):  # what became infinite is reported below, by name
+    with np.errstate(all="ignore"):  # values that become infinite are reported below
         flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
     words = flat.view(np.uint32)
     pieces = workers.pieces(flat.size, least=kernels.UNIT)
-    found = Tallies(len(pieces))
+    tallies = Tallies(len(pieces))
 
     def count(i: int, _scratch: workers.Scratch) -> None:
-        kernels.bucket_statistics(words[slice(*pieces[i])], *found.of(i))
+        kernels.bucket_statistics(words[slice(*pieces[i])], *tallies.of(i))
 
     workers.spread(count, len(pieces))
-    histogram = found.together(EXACT_BINS)
+    histogram = tallies.together(EXACT_BINS)
     if histogram.n_non_finite:
         raise NonFiniteError(
             f"{histogram.n_non_finite} of {words.size} values are NaN, infinite or beyond "

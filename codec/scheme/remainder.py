@@ -1,9 +1,9 @@
 """What a step leaves for the next one, as a share of its change and of what was trained.
 
 The *distance* of a step is ||u - track after it|| / ||u - track before it||. A step of distance 0
-leaves nothing. A step of distance 1 comes no closer to u. Divided by what was trained since the
-base, ||u - track after it|| says how far a restart would be *behind* (see `origin`). Norms are
-Euclidean, over all elements together.
+leaves nothing. A step of distance 1 comes no closer to u. How far a restart would be *behind* is
+||u - track after it|| / ||u - u at the base|| (see `origin`). Norms are Euclidean and cover all
+elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 class Remainder:
     """Sums of squares before and after a step, over the elements of one or more alphabets.
 
-    changed: of u - track before the step. left: of u - track after it.
+    changed: the sum for u - track before the step. left: the sum for u - track after the step.
     """
 
     changed: float = 0.0

@@ -1,14 +1,15 @@
-"""Residuals: what leads an exact tensor from its last value to the next one, bit by bit.
+"""Residuals: the change of an exact tensor from its last array to the next one, bit by bit.
 
     bf16   0.0123 → 0.0124     the sign stays, the magnitude grows by 1: symbol 1
     int64      41 → 44         grows by 3: symbol 5
     bool     True → False      down by 1: symbol 2
 
-An element's step is the change of its magnitude, seen as an integer: for floats that are nearly
-alike it counts the values between them. Small steps are symbols of their own, larger ones share one
-with others as long, and their low bits follow the code word (see `runlength`, whose classes these
-are). Elements are divided by the exponent of their old value: the smaller a weight, the more often
-an update changes it, so runs between changes and steps are coded within each *context*.
+An element's step is the change of its magnitude, seen as an integer: for two floats of about the
+same size, it counts the values between them. Each small step has its own symbol. Larger steps of
+about the same length share a symbol, and their low bits follow the code word, as with the classes
+of `runlength`. The smaller a weight, the more often an update changes it. So the exponents of the
+old values are divided into a few ranges, the *contexts*. Each context has its own code for runs and
+steps.
 
 A residual is made only where it takes fewer bytes than the tensor. A sample decides first whether
 to try: where all bits are new, as in a random generator's state, nothing is gained.
@@ -33,12 +34,12 @@ from .stream import begins_of, check_words, problem_of
 from .tables import CodeTable, Counts
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
-SAMPLED, STRETCH = 2**15, 512  # elements that are looked at first; neighbours among them
-WORTH = 0.97  # of a tensor's bytes: a residual that the sample says is larger is not tried
-CONTEXTS = 3  # at most: another one saves 1 or 2 % of the bytes, and takes a tenth of the time
-COUNTED = 8  # units at least, from which a large tensor's code tables are made
-CONTEXT_BITS = 600  # about what one more context costs: row, table and sizes of streams
-# dtype -> bits of the mantissa; every other one is of integers. Complex numbers: of their parts.
+SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in each stretch of them
+WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
+CONTEXTS = 3  # at most: one more saves 1 to 2 % of the bytes, for 10 % more time
+COUNTED = 8  # units, at least, that are counted for the code tables of a large tensor
+CONTEXT_BITS = 600  # approximate cost of one more context: row, table and sizes of streams
+# Bits of the mantissa by dtype, of a complex dtype those of its parts. Other dtypes are integers.
 MANTISSA = {
     "F64": 52,
     "F32": 23,
@@ -52,15 +53,15 @@ MANTISSA = {
     "C64": 23,
     "C32": 10,
 }
-_PARTS = {"C64": 4, "C32": 2}  # bytes of what an element of the track's array is made of
+_PARTS = {"C64": 4, "C32": 2}  # bytes of the parts of an element of the track's array
 
 
 @dataclass(frozen=True)
 class Elements:
-    """How a dtype's elements are seen.
+    """How the bits of a dtype's elements are divided.
 
-    width: bytes. magnitude, sign: masks of their bits; sign is 0 for integers. mantissa: bits of a
-    magnitude below its exponent.
+    width: bytes of an element. magnitude, sign: masks of these bits; sign is 0 for integers.
+    mantissa: bits of a magnitude below its exponent.
     """
 
     width: int
@@ -70,7 +71,7 @@ class Elements:
 
     @classmethod
     def of(cls, spec: TensorSpec) -> Elements:
-        """Those of an exact tensor's array in the track."""
+        """The elements of an exact tensor's array in the track."""
         width = _PARTS.get(spec.dtype, spec.track_dtype.itemsize)
         bits = 8 * width
         if spec.dtype in MANTISSA:
@@ -80,38 +81,38 @@ class Elements:
 
     @property
     def most(self) -> int:
-        """Symbols and 1, at most."""
+        """Upper bound on symbols + 1."""
         return 1 + 4 * (8 * self.width - 1) * (4 if self.sign else 2)
 
     def extra_bits(self, symbols: int) -> NDArray[np.int64]:
-        """int64 (symbols,): of each symbol from 1 on, how many bits follow its code word."""
+        """int64 (symbols,): how many bits follow the code word of each symbol from 1 on."""
         of_one_sign = self.most // 2 if self.sign else self.most - 1
         kinds: NDArray[np.int64] = np.arange(symbols) % of_one_sign >> 1
         return np.where(kinds < 16, 0, (kinds >> 2) - 2)
 
     def number(self, spec: TensorSpec) -> int:
-        """How many a tensor has."""
+        """How many elements a tensor has."""
         return spec.track_nbytes // self.width
 
     @property
     def masks(self) -> tuple[np.uint64, np.uint64]:
-        """As the kernels take them."""
+        """The masks of magnitude and sign, as the kernels take them."""
         return np.uint64(self.magnitude), np.uint64(self.sign)
 
-    def given(self, bounds: tuple[int, ...]) -> tuple[Any, ...]:
-        """What the kernels want to know: masks, bounds, mantissa, and contexts by exponent."""
+    def kernel_arguments(self, bounds: tuple[int, ...]) -> tuple[Any, ...]:
+        """For kernels: masks, the contexts' bounds, mantissa, and the context of each exponent."""
         magnitudes = np.array([e << self.mantissa for e in bounds], np.uint64)
         exponents = np.arange(max(bounds, default=0) + 1)
         context_of = np.searchsorted(np.array(bounds, np.int64), exponents, side="right")
-        own = (magnitudes, np.uint64(self.mantissa), context_of.astype(np.uint8))
-        return (*self.masks, *own)
+        contexts = (magnitudes, np.uint64(self.mantissa), context_of.astype(np.uint8))
+        return (*self.masks, *contexts)
 
 
 @dataclass(frozen=True)
 class Context:
-    """The steps of the elements whose old values have some exponents.
+    """The coded steps of the elements whose old values have exponents of one range.
 
-    k: symbols and 1. table, streams, payload: as in `Encoded`; no table if nothing changes.
+    k: symbols + 1. table, streams, payload: as in `Encoded`; table is None if nothing changes.
     """
 
     k: int
@@ -122,9 +123,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Residual:
-    """What leads from one array of an exact tensor to the next.
+    """The change from one array of an exact tensor to the next.
 
-    bounds: the exponents at which contexts begin, but the first. units: of a stream.
+    bounds: the exponent at which each context but the first begins. units: of a stream.
     """
 
     spec: TensorSpec
@@ -142,7 +143,7 @@ class Residual:
         return total
 
     def applied(self, old: NDArray[Any]) -> NDArray[Any]:
-        """The next array, a new one.
+        """The next array, as a new array.
 
         old: the array before, of the tensor's track dtype and shape, C-contiguous.
 
@@ -158,28 +159,28 @@ class Residual:
         kinds = np.array([_kind_of(c.table) for c in self.contexts], np.int64)
         begins = np.zeros((n_streams, len(kinds)), np.int64)
         sizes = np.zeros((n_streams, len(kinds)), np.int64)
-        kept = []
+        buffers = []  # kept alive: begins are addresses
         for i, c in enumerate(self.contexts):
             if c.table is not None:
                 sizes[:, i] = c.streams
-                begins[:, i], own = begins_of(c.payload, sizes[:, i])
-                kept.append(own)
-        ones, fast = _lookups(self.contexts)
-        starts = np.cumsum([0, *(len(one) for one in ones)], dtype=np.int64)[:-1]
-        masks = np.array([max(len(one) - 1, 0) for one in ones], np.int64)
-        one = np.concatenate(ones) if coded else np.zeros(1, np.uint64)
+                begins[:, i], payload_buffers = begins_of(c.payload, sizes[:, i])
+                buffers.append(payload_buffers)
+        lookups, fast = _lookups(self.contexts)
+        starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
+        masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
+        lookup = np.concatenate(lookups) if coded else np.zeros(1, np.uint64)
         levels = np.array([c.k for c in self.contexts], np.int64)
         symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
-        given = (self.units, *kind.given(self.bounds), kinds)
-        look_up = (one, starts, masks, fast, symbol_bits, levels)
+        layout = (self.units, *kind.kernel_arguments(self.bounds), kinds)
+        decoder = (lookup, starts, masks, fast, symbol_bits, levels)
         runs = (runlength.FIRST_RUN, runlength.EXTRA_BITS)
-        where = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data), n, kind.width)
+        addresses = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data), n, kind.width)
         status = np.zeros(n_streams, np.int64)
 
         def work(i: int, scratch: workers.Scratch) -> None:
-            own = (scratch.moves, scratch.marks, *scratch.owns, scratch.places, scratch.edge)
+            lists = (scratch.moves, scratch.marks, *scratch.owns, scratch.places, scratch.edge)
             status[i] = kernels.read_steps(
-                *where, i, *given, begins[i], sizes[i], *look_up, *runs, *own
+                *addresses, i, *layout, begins[i], sizes[i], *decoder, *runs, *lists
             )
 
         workers.spread(work, n_streams)
@@ -189,7 +190,7 @@ class Residual:
 
 
 def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Residual | None:
-    """The residual that leads from one array to another, or None where it would not be smaller.
+    """The residual that leads from one array to another, or None if it would not be smaller.
 
     Args:
         old: The array of an exact tensor in the track, C-contiguous.
@@ -200,12 +201,12 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
         return None
     kind = Elements.of(spec)
     n = kind.number(spec)
-    where = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data))
-    found = _contexts(kind, n, where)
-    if found is None:
+    addresses = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data))
+    bounds_and_changes = _contexts(kind, n, addresses)
+    if bounds_and_changes is None:
         return None
-    bounds, changes = found
-    encoder = _Encoder(kind, n, where, bounds, changes)
+    bounds, changes = bounds_and_changes
+    encoder = _Encoder(kind, n, addresses, bounds, changes)
     if encoder.nbytes >= spec.track_nbytes:
         return None
     residual = Residual(spec, bounds, encoder.units, encoder.contexts())
@@ -213,17 +214,17 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
 
 
 def head_nbytes(contexts: int) -> int:
-    """Bytes before the first context."""
+    """Bytes before the first context. contexts: how many there are."""
     return -(-2 * contexts // 4) * 4
 
 
 def row_nbytes(table: int) -> int:
-    """Bytes of a context's row and its table of so many bytes."""
+    """Bytes of a context's row and its table. table: bytes of the packed table."""
     return -(-(6 + table) // 4) * 4
 
 
 def check_residual(r: Residual, n: int) -> None:
-    """Raise CodeTableError or StreamError for what cannot be the residual of n elements."""
+    """Raise CodeTableError or StreamError if this cannot be a residual of n elements."""
     kind = Elements.of(r.spec)
     rising = all(low < high for low, high in zip((0, *r.bounds), r.bounds))
     if not rising or (r.bounds and r.bounds[-1] > kind.magnitude >> kind.mantissa):
@@ -251,8 +252,8 @@ def check_residual(r: Residual, n: int) -> None:
 class _Plan:
     """How a context will be coded.
 
-    k: symbols and 1. table: None if nothing changes. bits: of all streams, about.
-    extra: bits behind a code word, at most.
+    k: symbols + 1. table: None if nothing changes. bits: estimated bits of all streams. extra: the
+    most bits after a code word.
     """
 
     k: int
@@ -262,7 +263,7 @@ class _Plan:
 
     @classmethod
     def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
-        """From the tokens (symbols, MAX_CLASSES) among n elements, or in a sample of them."""
+        """The plan for n elements. tokens: int64 (symbols, MAX_CLASSES), of all or of a sample."""
         symbols = tokens.shape[0]
         if not symbols and not sampled:
             return cls(1, None, 0, 0)
@@ -278,7 +279,7 @@ class _Plan:
 
     @property
     def longest(self) -> int:
-        """Bits for one change, at most."""
+        """The most bits for one change."""
         if self.table is None or self.table.classes == 1:
             return huffman.MAX_LENGTH + self.extra
         escaped = runlength.CLASS_BITS + self.symbol_bits + int(runlength.EXTRA_BITS[-1])
@@ -286,7 +287,7 @@ class _Plan:
 
     @property
     def symbol_bits(self) -> int:
-        """Of a symbol after an escape; -1 without code words."""
+        """Bits of a symbol after an escape; -1 without a table."""
         return -1 if self.table is None else runlength.symbol_bits(self.k - 1)
 
 
@@ -294,22 +295,22 @@ class _Encoder:
     """Codes the steps between two arrays.
 
     Args:
-        kind: Of the elements.
-        n: How many.
-        where: Addresses of the old array and the new one.
+        kind: The elements.
+        n: Number of elements.
+        addresses: Of the old array and of the new one.
         bounds: As in `Residual`.
-        changes: About how many elements change.
+        changes: Estimated number of elements that change.
 
     Attributes:
-        units: Of a stream.
-        nbytes: Of the residual, about.
+        units: Units of a stream.
+        nbytes: Estimated bytes of the residual.
     """
 
     def __init__(
         self,
         kind: Elements,
         n: int,
-        where: tuple[np.uint64, np.uint64],
+        addresses: tuple[np.uint64, np.uint64],
         bounds: tuple[int, ...],
         changes: int,
     ) -> None:
@@ -317,23 +318,23 @@ class _Encoder:
         self.units = stream_units(n, changes // n_contexts)
         self._n_streams = -(-n // (self.units * UNIT))
         self._kind, self._n = kind, n
-        self._given = (*where, n, kind.width)
-        self._contexts = kind.given(bounds)
-        # The tables of a large tensor come from some of its units: what is rare gets an escape.
+        self._arrays = (*addresses, n, kind.width)
+        self._contexts = kind.kernel_arguments(bounds)
+        # A large tensor's tables come from a sample of its units: rare tokens get an escape.
         self._stride = max(n // (COUNTED * UNIT), 1)
         self._plans = self._planned(n_contexts)
         words = sum(plan.bits for plan in self._plans) * self._stride >> 5
         self.nbytes = 4 * (words + 2 * self._n_streams * n_contexts)
 
     def contexts(self) -> tuple[Context, ...]:
-        """All of them, coded."""
+        """All contexts, coded."""
         plans, n_streams = self._plans, self._n_streams
         full = [p.table.full_words(p.k - 1) if p.table else (_NO_WORDS, 0) for p in plans]
-        starts = np.cumsum([0, *(own.size for own, _ in full)], dtype=np.int64)[:-1]
-        words = np.concatenate((*(own for own, _ in full), np.zeros(1, np.uint32)))
+        starts = np.cumsum([0, *(w.size for w, _ in full)], dtype=np.int64)[:-1]
+        words = np.concatenate((*(w for w, _ in full), np.zeros(1, np.uint32)))
         escapes = np.array([escape for _, escape in full], np.uint32)
         symbol_bits = np.array([p.symbol_bits for p in plans], np.int64)
-        given = (words, starts, escapes, symbol_bits)
+        word_arguments = (words, starts, escapes, symbol_bits)
         longest = np.array([0, *(p.longest for p in plans)], np.int64)
         sizes = np.zeros((n_streams, len(plans)), np.int64)
         parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
@@ -341,10 +342,10 @@ class _Encoder:
         def work(i: int, scratch: workers.Scratch) -> None:
             elements = min(self.units * UNIT, self._n - i * self.units * UNIT)
             begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
-            out = scratch.room(int(begins[-1]))
+            out = scratch.at_least(int(begins[-1]))
             lists = (*scratch.owns, scratch.places, scratch.edge)
-            own = (*given, begins[:-1], out, sizes[i], *lists)
-            kernels.write_steps(*self._given, i, self.units, *self._contexts, *own)
+            arguments = (*word_arguments, begins[:-1], out, sizes[i], *lists)
+            kernels.write_steps(*self._arrays, i, self.units, *self._contexts, *arguments)
             used = (sizes[i] + 31) >> 5
             parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 
@@ -352,7 +353,7 @@ class _Encoder:
         contexts = []
         for i, plan in enumerate(plans):
             if sizes[:, i].any():
-                payload = np.concatenate([own[i] for own in parts])
+                payload = np.concatenate([stream_parts[i] for stream_parts in parts])
                 streams = sizes[:, i].astype(np.uint32)
                 contexts.append(Context(plan.k, plan.table, streams, payload))
             else:
@@ -364,19 +365,19 @@ class _Encoder:
         units = 1 if sampled else self.units
         n_streams = -(-self._n // (units * UNIT * self._stride))
         pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
-        found = np.zeros((len(pieces), n_contexts, self._kind.most - 1, MAX_CLASSES), np.int32)
+        counts = np.zeros((len(pieces), n_contexts, self._kind.most - 1, MAX_CLASSES), np.int32)
         tops = np.zeros((len(pieces), n_contexts), np.int64)
         sizes = np.zeros((len(pieces), n_contexts), np.int64)
 
         def work(i: int, scratch: workers.Scratch) -> None:
             lists = (*scratch.owns, scratch.places, scratch.edge)
-            own = (*pieces[i], units, self._stride, *self._contexts)
-            kernels.count_steps(*self._given, *own, found[i], tops[i], sizes[i], *lists)
+            arguments = (*pieces[i], units, self._stride, *self._contexts)
+            kernels.count_steps(*self._arrays, *arguments, counts[i], tops[i], sizes[i], *lists)
 
         workers.spread(work, len(pieces))
         most = np.maximum(tops.max(axis=0), int(sampled))
         return [
-            _Plan.of(self._kind, found[:, i, :top].sum(axis=0, dtype=np.int64), size, sampled)
+            _Plan.of(self._kind, counts[:, i, :top].sum(axis=0, dtype=np.int64), size, sampled)
             for i, (top, size) in enumerate(zip(most.tolist(), sizes.sum(axis=0).tolist()))
         ]
 
@@ -385,54 +386,54 @@ _NO_WORDS = np.zeros(0, np.uint32)
 
 
 def _contexts(
-    kind: Elements, n: int, where: tuple[np.uint64, np.uint64]
+    kind: Elements, n: int, addresses: tuple[np.uint64, np.uint64]
 ) -> tuple[tuple[int, ...], int] | None:
-    """The bounds of contexts, and about how many elements change; None if that takes too much."""
+    """The bounds of contexts, and the estimated number of changes; None to make no residual."""
     starts, length = np.zeros(1, np.int64), n
     if n > SAMPLED:
         length = STRETCH
         starts = np.linspace(0, n - length, SAMPLED // length).astype(np.int64)
     sampled = length * starts.size
     counts = np.zeros((FIELDS, kind.most), np.int64)
-    own = (*where, kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
-    lowest = kernels.sample_steps(*own)
+    sample = (*addresses, kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
+    lowest = kernels.sample_steps(*sample)
     total = counts.sum(axis=0)
     top = int(np.flatnonzero(total).max())
     firsts = np.zeros(FIELDS, np.int64)
-    # Symbols of steps that are as long count as one; which of them it is takes up to 3 bits.
+    # Symbols of steps of one length are counted together; up to 3 bits then tell them apart.
     edges = np.concatenate((np.arange(min(top, LITERAL) + 1), np.arange(LITERAL + 1, top + 1, 8)))
     rows = np.add.reduceat(counts[:, : top + 1], edges, axis=1)
-    left = kernels.join_rows(rows, CONTEXTS, CONTEXT_BITS * sampled / n, firsts)
-    bits = sum(huffman.entropy(row) for row in rows[:left])
+    n_contexts = kernels.join_rows(rows, CONTEXTS, CONTEXT_BITS * sampled / n, firsts)
+    bits = sum(huffman.entropy(row) for row in rows[:n_contexts])
     extra = kind.extra_bits(top)
     bits += float((total[1 : top + 1] * (extra + 3 * (extra > 0))).sum())
     if bits > WORTH * 8 * kind.width * sampled:
         return None
-    bounds = tuple(int(lowest + first) for first in firsts[1:left])
+    bounds = tuple(int(lowest + first) for first in firsts[1:n_contexts])
     return bounds, int((sampled - total[0]) * n / sampled)
 
 
 def _kind_of(table: CodeTable | None) -> int:
-    """As `kernels.read_steps` takes it."""
+    """The kind of a context's table, as `kernels.read_steps` takes it."""
     return 0 if table is None else 1 if table.classes == 1 else 2
 
 
 def _lookups(
     contexts: Sequence[Context],
 ) -> tuple[list[NDArray[np.uint64]], NDArray[np.uint64]]:
-    """Look-up tables of every context: all its words, and those of at most FAST bits."""
-    ones = []
+    """Two look-up tables of each context: for all words, and for words of at most FAST bits."""
+    lookups = []
     fast = np.zeros((len(contexts), 2**kernels.FAST), np.uint64)
     many = np.empty(2**kernels.FAST, np.uint64)
     runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
     for i, table in enumerate(c.table for c in contexts):
         if table is None:
-            ones.append(np.zeros(0, np.uint64))
+            lookups.append(np.zeros(0, np.uint64))
             continue
         width = max(int(table.lengths.max()), kernels.FAST)
-        one = np.zeros(2**width, np.uint64)
-        kernels.lookup(table.words, table.classes, *runs, width, one, many)
-        own = one[: fast.shape[1]]
-        fast[i] = np.where(own >> np.uint64(8) & np.uint64(255) > kernels.FAST, kernels.ESCAPE, own)
-        ones.append(one)
-    return ones, fast
+        lookup = np.zeros(2**width, np.uint64)
+        kernels.lookup(table.words, table.classes, *runs, width, lookup, many)
+        row = lookup[: fast.shape[1]]
+        fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > kernels.FAST, kernels.ESCAPE, row)
+        lookups.append(lookup)
+    return lookups, fast

@@ -16,7 +16,7 @@ the run, `EXTRA_BITS` of them, follow the code word. One Huffman code serves all
 
 A token without a code word is written as the escape's word, 7 bits of class, the bits of symbol - 1
 (as many as the largest symbol needs), and the extra bits. So a table made for one checkpoint can
-serve the next one, whatever it holds.
+serve any later one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from .kernels import MAX_CLASSES
 
-CLASS_BITS = 7  # of a class after an escape
+CLASS_BITS = 7  # of the class after an escape
 MAX_TOKENS = 4096  # a table takes 4 KiB at most
-MAX_SYMBOLS = (MAX_TOKENS - 1) // 2  # that have words after runs of two classes; others are escaped
+MAX_SYMBOLS = (MAX_TOKENS - 1) // 2  # with words after runs of two classes; the rest are escaped
 
 _POWER = np.maximum(np.arange(MAX_CLASSES) // 4, 4)
 EXTRA_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(
@@ -42,17 +42,17 @@ FIRST_RUN: NDArray[np.int64] = np.where(
 
 
 def n_classes(n_symbols: int) -> int:
-    """The most classes with tokens: with many symbols long runs are escaped."""
+    """The largest number of classes with tokens; with many symbols, long runs are escaped."""
     return min(MAX_CLASSES, (MAX_TOKENS - 1) // n_symbols)
 
 
 def n_symbols(classes: int) -> int:
-    """The most symbols with tokens after runs of so many classes."""
+    """The largest number of symbols with tokens, if a table has ``classes`` classes."""
     return (MAX_TOKENS - 1) // classes
 
 
 def n_tokens(n_symbols: int, classes: int) -> int:
-    """Tokens of a table, the escape included."""
+    """The number of tokens of a table, the escape included."""
     return 1 + n_symbols * classes
 
 

@@ -1,9 +1,12 @@
 """Quantized values to bytes and back: the lossless stage, for every coder.
 
-The elements of an alphabet are cut into streams of equal size. All use one code table, and each is
-coded on its own: threads write and read them in parallel. On disk an alphabet takes its payload,
-four bytes for each stream, its table (nothing if the last one is reused), and its levels: four
-bytes for each but the first, which is 0, or for all of them if they are multiples of one step size.
+The elements of an alphabet are cut into streams of equal size. All streams share one code table,
+and each is coded on its own: threads write and read them in parallel. On disk, an alphabet takes
+
+    its payload
+    4 bytes for each stream
+    its code table, or nothing if the last table is reused
+    4 bytes for each level but the first, which is 0; or 4 bytes for the step size of uniform levels
 
 A small alphabet in uniform steps has neither streams nor table where an arithmetic code is shorter.
 """
@@ -30,13 +33,13 @@ from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 MAX_UNIFORM = 2 * MAX_STEPS + 1
-# Of a batch, all codes, columns and tensors: MAX_LEVELS of 100,000 tensors. 256 MiB.
+# Levels of a batch, over all codes, columns and tensors: MAX_LEVELS of 100,000 tensors, 256 MiB.
 MAX_BATCH_LEVELS = 2**26
-BITS_A_PIECE = 2**20  # about, at most: a piece is written to scratch memory, then copied
+BITS_A_PIECE = 2**20  # rough limit: a piece is written to scratch memory, then copied
 
-PAIRED = 2**12  # words: from this payload on tokens are looked up in pairs,
-TWICE = 0.8  # if this share of look-ups finds two: the second table costs cache misses
-SPARE = 4  # words behind a stream that a decoder may read, but not use
+PAIRED = 2**12  # words, at least, of a payload whose tokens are looked up in pairs
+TWICE = 0.8  # share of look-ups, at least, that find a pair: the second table costs cache misses
+SPARE = 4  # words behind a stream that a decoder may read but does not use
 
 LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
 
@@ -48,21 +51,21 @@ class Encoded:
     """A quantized delta as bytes.
 
     Attributes:
-        payload: uint32 words. Each stream begins a new word; the first bit is the lowest. With
-            matrices uint8: one arithmetic code.
-        streams: uint32, bits of each stream; of an arithmetic code too.
+        payload: uint32 words. Each stream begins a new word; the first bit is the lowest. An
+            arithmetic code is uint8.
+        streams: uint32, bits of each stream; an arithmetic code is a single stream.
         stream_elements: Elements of every stream but the last.
-        table: The code; None if all elements have the code k - 1, and with matrices.
+        table: The code; None if all elements have the code k - 1, and for an arithmetic code.
         cached: Whether the table is the last one, reused.
         saved_bits: How many more bits a new table would have cost.
         levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
             added one after the other. In a batch (k, m, t): each of the t tensors has levels of its
             own, 0.0 for a code that it lacks; m is 1 for a plain delta.
-        shape: That of the delta.
+        shape: The delta's.
         bits: x of priority promotion, or None.
-        coder: Its name.
+        coder: The coder's name.
         uniform: Whether the levels are multiples of one step size, see `uniform`.
-        matrices: Rows and columns of every tensor, if its payload is an arithmetic code; else ().
+        matrices: Rows and columns of every tensor, if the payload is an arithmetic code; else ().
     """
 
     payload: NDArray[np.uint32] | NDArray[np.uint8]
@@ -80,7 +83,7 @@ class Encoded:
 
     @property
     def arithmetic(self) -> bool:
-        """Whether its payload is one arithmetic code, see `arithmetic`."""
+        """Whether the payload is one arithmetic code, see `arithmetic`."""
         return bool(self.matrices)
 
     @property
@@ -90,7 +93,7 @@ class Encoded:
 
     @property
     def columns(self) -> int:
-        """How many merged deltas it stands for; 0 if it is a plain one."""
+        """How many merged deltas these are; 0 for a plain delta."""
         return 0 if self.levels.ndim == 1 else self.levels.shape[1]
 
     @property
@@ -100,7 +103,7 @@ class Encoded:
 
     @property
     def n_levels(self) -> int:
-        """How many levels other than 0 there are, those of all its tensors together."""
+        """How many levels other than 0 there are, summed over the tensors of a batch."""
         return self.stored_levels.size if self.is_batch else self.k - 1
 
     @property
@@ -110,7 +113,7 @@ class Encoded:
 
     @property
     def code_lengths(self) -> NDArray[np.uint8]:
-        """uint8, of every code or token; all 0 if no bits are needed, or without a table."""
+        """uint8, the code length of each code or token; all 0 without a table."""
         return self.table.lengths if self.table else np.zeros(self.k, np.uint8)
 
     @property
@@ -120,8 +123,11 @@ class Encoded:
 
     @property
     def stored_levels(self) -> NDArray[np.float32]:
-        """float32: all levels but the zero, row by row, or the step size alone; of a batch those
-        that each tensor has, one tensor after the other."""
+        """float32: the levels as a record stores them.
+
+        All levels but the zero, row by row; or the step size alone; or, in a batch, the levels of
+        one tensor after the other.
+        """
         if self.is_batch:
             return stored_levels(self.levels)
         return self.levels[1 : 2 if self.uniform else None].reshape(-1)
@@ -153,22 +159,22 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     counts, k = q.counts, q.levels.size
     if counts.size != k or k > (MAX_UNIFORM if q.uniform else MAX_LEVELS):
         raise StreamError(f"{counts.size} different codes for {k} levels")
-    found = np.bincount(q.codes, minlength=k)
-    if found.size != k or (found != counts).any():
+    code_counts = np.bincount(q.codes, minlength=k)
+    if code_counts.size != k or (code_counts != counts).any():
         raise StreamError("the codes do not have the counts of their buckets")
     if np.count_nonzero(counts) == 1 and not needs_no_bits(counts) and not q.uniform:
-        raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
+        raise StreamError(f"only one of {k} levels occurs, which a prefix code cannot express")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts)
-        every = Counts(counts, tokens, q.uniform)
-        message = Message(survivors, units, every, q.levels, q.shape, q.bits, q.uniform)
+        message_counts = Counts(counts, tokens, q.uniform)
+        message = Message(survivors, units, message_counts, q.levels, q.shape, q.bits, q.uniform)
         if q.uniform:
             message = message.with_arithmetic((arithmetic.matrix_of(q.shape),), coder)
         return code(message, coder, None)[0]
 
 
 def decode(e: Encoded) -> Quantized:
-    """The codes and levels that were encoded, the latter as in `Encoded`; buckets are None.
+    """The codes that were encoded, and their levels as in `Encoded`; buckets are None.
 
     Never reads or writes out of bounds, whatever the fields hold.
 
@@ -183,9 +189,9 @@ def decode(e: Encoded) -> Quantized:
         raise StreamError(f"no array can have that shape: {exc}") from exc
     check(e, n)
     if e.arithmetic:
-        own = arithmetic.read(_bytes_of(e), e.matrices, e.k)
+        wide_codes = arithmetic.read(_bytes_of(e), e.matrices, e.k)
         return Quantized(
-            own.astype(empty_codes(0, e.k).dtype), e.levels, e.shape, e.bits, None, True
+            wide_codes.astype(empty_codes(0, e.k).dtype), e.levels, e.shape, e.bits, None, True
         )
     try:
         codes = empty_codes(n, e.k)
@@ -201,8 +207,8 @@ def decode(e: Encoded) -> Quantized:
 class Message:
     """An alphabet ready to be coded: its survivors have their final codes.
 
-    units: those of a stream. counts: of codes and tokens. arithmetic: its arithmetic code, and the
-    codes of all elements, if there is one. The others are as in `Encoded`.
+    units: those of a stream. counts: of codes and tokens. arithmetic: its arithmetic code, if it
+    has one. The other attributes are as in `Encoded`.
     """
 
     survivors: Survivors
@@ -215,7 +221,7 @@ class Message:
     arithmetic: ArithmeticCode | None = None
 
     def with_arithmetic(self, matrices: Matrices, coder: str) -> Message:
-        """The same with an arithmetic code, if this coder may use one for so many elements.
+        """The message with an arithmetic code, if the coder may use one for its elements.
 
         matrices: rows and columns of its tensors.
         """
@@ -242,7 +248,7 @@ def arithmetic_may_serve(coder: str, n: int) -> bool:
 
 
 def arithmetic_code(survivors: Survivors, matrices: Matrices) -> ArithmeticCode | None:
-    """The arithmetic code of survivors; None if it is longer than float32."""
+    """The arithmetic code of survivors; None if it is longer than the elements in float32."""
     codes = arithmetic.dense(survivors)
     payload = arithmetic.write(codes, matrices)
     return None if payload is None else ArithmeticCode(payload, codes, matrices)
@@ -263,11 +269,11 @@ def code(
     """Encode a message, and preview or change the track it came from.
 
     Args:
-        m: What to encode.
-        coder: Its name, for the encoding.
+        m: The message.
+        coder: The coder's name.
         previous: The last code table.
-        segments: The track and what is saved; None to leave the track alone.
-        mode: LOOK, CHANGE, or 0.
+        segments: The track, and the arrays to save; None to leave the track alone.
+        mode: CHANGE to change the track, LOOK to compute digests only, 0 for neither.
 
     Returns:
         The encoding, and by how much the digest of each tensor changes (uint64).
@@ -316,7 +322,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     """Decode onto the track.
 
     Args:
-        e: What to decode.
+        e: The encoding.
         segments: The track. If they have sources, the track first becomes a copy of them.
         mode: CHANGE to change the track, LOOK to compute digests only.
 
@@ -352,7 +358,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
 
 
 def element_bits(e: Encoded) -> NDArray[np.float64]:
-    """What each element of an arithmetic code costs, float64 (n,).
+    """The bits of each element of an arithmetic code, float64 (n,).
 
     Raises:
         StreamError: The encoding is damaged.
@@ -376,10 +382,10 @@ def _bytes_of(e: Encoded) -> NDArray[np.uint8]:
 def digest(array: NDArray[np.float32], first: int = 0) -> int:
     """The sum over all elements of a 64-bit digest of index and value: see FORMAT.md.
 
-    When elements change, it changes by a sum over those elements, so updating it costs no more than
-    the delta.
+    If elements change, the digest changes by a sum over these elements alone, so an update costs no
+    more than the delta.
 
-    first: the index of the first element, if the array is the end of a longer one.
+    first: index of the array's first element, if the array is the end of a longer one.
     """
     flat = array.reshape(-1)
     pieces = workers.pieces(flat.size, least=UNIT)
@@ -396,15 +402,15 @@ def digest(array: NDArray[np.float32], first: int = 0) -> int:
 
 
 def check(e: Encoded, n: int) -> None:
-    """Raise CodeTableError or StreamError for what cannot be the encoding of n elements."""
+    """Raise CodeTableError or StreamError if this cannot be an encoding of n elements."""
     dtype = np.uint8 if e.arithmetic else np.uint32
     if not _is_vector(e.payload, dtype) or not _is_vector(e.streams, np.uint32):
         raise StreamError("payload and streams are uint32 vectors, an arithmetic code is uint8")
     most = MAX_UNIFORM if e.uniform else MAX_LEVELS
     if not _are_levels(e.levels, most):
-        raise StreamError(f"levels are not 1 to {most} of float32")
+        raise StreamError(f"levels that are not 1 to {most} float32 numbers")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
-        raise StreamError("levels are not zero, then finite numbers")
+        raise StreamError("levels that are not zero, then finite numbers")
     if e.uniform and (e.is_batch or not _are_steps(e.levels.reshape(-1))):
         raise StreamError("levels are not multiples of a step size above 0")
     if e.arithmetic:
@@ -417,7 +423,7 @@ def check(e: Encoded, n: int) -> None:
             raise StreamError("an alphabet of one symbol has no streams")
         return
     if not isinstance(e.table, CodeTable):
-        raise CodeTableError("a table is a CodeTable")
+        raise CodeTableError("a table that is not a CodeTable")
     e.table.check()
     n_lengths = e.table.lengths.size
     if e.table.classes == 1 and n_lengths != e.k:
@@ -432,7 +438,7 @@ def check(e: Encoded, n: int) -> None:
 
 
 def check_words(payload: NDArray[np.uint32], streams: NDArray[np.uint32]) -> None:
-    """Raise StreamError unless the payload has the words of these streams, and zeros after each."""
+    """Raise StreamError unless these streams fill the payload, with zeros after their last bits."""
     words = (streams.astype(np.int64) + 31) >> 5
     if int(words.sum()) != payload.size:
         raise StreamError(f"streams of {int(words.sum())} words, found {payload.size}")
@@ -443,7 +449,7 @@ def check_words(payload: NDArray[np.uint32], streams: NDArray[np.uint32]) -> Non
 
 
 def problem_of(status: int, n: int, k: int) -> str:
-    """What a kernel's status other than STREAM_OK means. n: elements. k: levels."""
+    """The meaning of a kernel's status other than STREAM_OK. n: elements. k: levels."""
     return {
         kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
         kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
@@ -481,7 +487,7 @@ def _write(
     longest = huffman.MAX_LENGTH
     if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
-    given = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
+    message = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
     track = (tracks, starts, *_listed(m.levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
@@ -489,9 +495,9 @@ def _write(
         coded = s.numbers[first * units : last * units].sum(dtype=np.int64)
         if table.classes == 1:
             coded = (last - first) * units * UNIT
-        out = scratch.room(int(coded) * longest // 32 + 2 * (last - first) + 2)
-        own = (sums[i], scratch.positions, scratch.moved)
-        used = kernels.write(first, last, *given, out, sizes, *track, *own)
+        out = scratch.at_least(int(coded) * longest // 32 + 2 * (last - first) + 2)
+        buffers = (sums[i], scratch.positions, scratch.moved)
+        used = kernels.write(first, last, *message, out, sizes, *track, *buffers)
         payload.put(i, out[:used])
         s.leave(first * units, last * units)
 
@@ -511,19 +517,19 @@ def _read(
     if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
         two = two[:0]
     sizes = e.streams.astype(np.int64)
-    begins, _kept = begins_of(e.payload.view(np.uint32), sizes)
+    begins, _alive = begins_of(e.payload.view(np.uint32), sizes)
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
     sources = tracks[:0] if segments is None else segments.sources
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
-    given = (e.stream_elements, n, k, plain, one, many, two, runlength.symbol_bits(k - 1))
+    decoder = (e.stream_elements, n, k, plain, one, many, two, runlength.symbol_bits(k - 1))
     track = (codes, sources, tracks, starts, *_listed(e.levels), e.columns, mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        lists = (scratch.states, scratch.listed, scratch.positions, scratch.found)
+        lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
         status[i] = kernels.read(
-            begins, sizes, *pieces[i], *given, *runs[::-1], *lists, *track, sums[i], scratch.moved
+            begins, sizes, *pieces[i], *decoder, *runs[::-1], *lists, *track, sums[i], scratch.moved
         )
 
     workers.spread(work, len(pieces))
@@ -535,9 +541,9 @@ def _read(
 def begins_of(
     payload: NDArray[np.uint32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint32], ...]]:
-    """8 x the address of each stream, and the arrays to keep alive meanwhile.
+    """8 x the address of each stream, and the arrays to keep alive while it is used.
 
-    A decoder also reads some bytes behind a stream: the last streams are copied to have them.
+    A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
     words = (sizes + 31) >> 5
     ends = np.cumsum(words)
@@ -560,7 +566,7 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
 def _listed(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
     """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
 
-    Shared ones are padded for every symbol that an entry of the look-up table can hold.
+    Levels that all tensors share are padded to every symbol that a look-up table can hold.
     """
     if levels.ndim == 3:
         rows = np.ascontiguousarray(levels.transpose(2, 0, 1))
@@ -572,10 +578,10 @@ def _listed(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
 
 
 def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """How many levels other than code 0's each tensor of a batch stores, as words of a record.
+    """How many levels each tensor of a batch stores, without that of code 0, as words of a record.
 
-    levels: (k, m, t). The numbers are uint8, or uint16 if k is more than 256; zeros fill the last
-    word.
+    levels: (k, m, t). The numbers are uint8, or uint16 if k is more than 256; zero bytes fill the
+    last word.
     """
     kind = np.uint8 if len(levels) <= 256 else np.uint16
     data = _numbers_of_levels(levels).astype(kind).tobytes()
@@ -583,7 +589,7 @@ def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.uint32]:
 
 
 def stored_levels(levels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The levels of a batch in the order of a record, a vector. levels: (k, m, t)."""
+    """The levels of a batch as a vector, in the order of a record. levels: (k, m, t)."""
     rows = np.arange(1, len(levels)) <= _numbers_of_levels(levels)[:, None]
     return levels[1:].transpose(2, 0, 1)[rows].reshape(-1)
 
@@ -605,7 +611,7 @@ def _are_levels(levels: object, most: int) -> bool:
 
 
 def _are_steps(levels: NDArray[np.float32]) -> bool:
-    """levels: float32 (k,)."""
+    """Whether these are uniform levels. levels: float32 (k,)."""
     if levels.size == 1:
         return True
     return bool(levels[1] > 0 and np.array_equal(levels, levels_of(levels[1], levels.size)))

@@ -1,8 +1,8 @@
 """The elements of a delta that are not zero once it is quantized.
 
 One pass over u - track finds them; no array as large as the delta is ever written. During the pass
-a threshold rises to the exponents that can still be promoted, and whatever lies below is skipped
-64 elements at a time. Survivors take one bit a position and one byte a survivor, at most 1.125
+a threshold rises to the exponents that can still be promoted, and elements below it are skipped
+64 at a time. Survivors take one bit a position and one byte a survivor, at most 1.125
 bytes an element.
 """
 
@@ -22,7 +22,7 @@ from .memory import Pages
 from .quantize import EXACT_BINS, Buckets, Codes, Histogram, Tallies
 from .remainder import Remainder
 
-PROBED = 4  # units: with fewer the threshold rises soon enough without a probe
+PROBED = 4  # units, at least, for a probe: in fewer, the threshold rises soon enough without it
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
 
 
@@ -30,9 +30,9 @@ class Segments:
     """Neighbouring tensors, addressed as one long array of n elements.
 
     Args:
-        tracks: What is compared and changed; float32, C-contiguous.
-        sources: What is saved, or (for decoding) the track before; of the same sizes as tracks.
-            None of them where only the track matters.
+        tracks: The arrays that are compared and changed; float32, C-contiguous.
+        sources: The arrays that are saved, or (for decoding) the track before; of the same sizes as
+            tracks. Empty where only the track matters.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Segments:
             start = int(self.starts[segment])
             if start >= end:
                 return
-            own = slice(max(begin - start, 0), min(end - start, track.size))
-            track.reshape(-1)[own] = source.reshape(-1)[own]
+            part = slice(max(begin - start, 0), min(end - start, track.size))
+            track.reshape(-1)[part] = source.reshape(-1)[part]
             segment += 1
 
 
-class _Room:
+class _Memory:
     """Memory for the survivors of some units.
 
     codes: in small pages. Unused ones take no memory and used ones can be freed: where most of a
@@ -91,7 +91,7 @@ class Survivors:
     marks: NDArray[np.uint64]
     codes: Codes
     numbers: NDArray[np.int32]
-    room: _Room
+    memory: _Memory
 
     @property
     def units(self) -> int:
@@ -101,77 +101,77 @@ class Survivors:
     @property
     def dense(self) -> bool:
         """Whether more than half of all elements survive."""
-        return _most(self.numbers)
+        return _are_dense(self.numbers)
 
     def of_width(self, itemsize: int) -> Survivors:
         """The same memory for codes of 1 byte, or of 2 if these have 2."""
-        codes: Codes = self.room.codes.content[: self.units * UNIT * itemsize]
+        codes: Codes = self.memory.codes.content[: self.units * UNIT * itemsize]
         return replace(self, codes=codes if itemsize == 1 else codes.view(np.uint16))
 
     def keep_first(self, most: int, k: int) -> NDArray[np.int64]:
-        """Drop all but the first survivors; int64 (k,), how many of them have each code."""
+        """Keep the first ``most`` survivors only. Returns int64 (k,): how many have each code."""
         ends = np.cumsum(self.numbers)
         unit = int(np.searchsorted(ends, most))
-        left = most - int(ends[unit] - self.numbers[unit])
+        n_last = most - int(ends[unit] - self.numbers[unit])
         words = UNIT // kernels.WORD
         marks = self.marks[unit * words : (unit + 1) * words]
         bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
-        bits[np.flatnonzero(bits)[left:]] = 0
+        bits[np.flatnonzero(bits)[n_last:]] = 0
         marks[:] = np.packbits(bits, bitorder="little").view(np.uint64)
         self.marks[(unit + 1) * words :] = 0
-        self.numbers[unit], self.numbers[unit + 1 :] = left, 0
-        found = np.zeros(k, np.int64)
+        self.numbers[unit], self.numbers[unit + 1 :] = n_last, 0
+        counts = np.zeros(k, np.int64)
         for i in range(unit + 1):
             codes = self.codes[i * UNIT : i * UNIT + self.numbers[i]]
-            found += np.bincount(codes, minlength=k)
-        return found
+            counts += np.bincount(codes, minlength=k)
+        return counts
 
     def leave(self, first: int, last: int) -> None:
-        """Free the codes of the units first..last, where there are many.
+        """Free the codes of the units first..last, if there are many.
 
-        A few codes keep their memory: writing over it later is faster.
+        A few codes keep their memory, because reusing it is faster.
         """
         numbers, unit = self.numbers[first:last], UNIT * self.codes.itemsize
-        if _most(numbers):
-            self.room.codes.give_back(first * unit, (first + numbers.size) * unit)
+        if _are_dense(numbers):
+            self.memory.codes.give_back(first * unit, (first + numbers.size) * unit)
 
 
-class _Rooms:
-    """Rooms kept for reuse: fresh pages cost more than the work.
+class _MemoryPool:
+    """Memory kept for reuse: fresh pages cost more time than the work.
 
     Without a lock, which a fork could leave locked: append and pop of a list are atomic.
     """
 
     def __init__(self) -> None:
-        self._idle: list[_Room] = []
+        self._idle: list[_Memory] = []
 
     @contextmanager
     def borrow(self, n: int, itemsize: int) -> Iterator[Survivors]:
-        """Room for the survivors of n elements."""
+        """Memory for the survivors of n elements."""
         units = -(-n // UNIT)
         try:
-            room = self._idle.pop()
+            memory = self._idle.pop()
         except IndexError:
-            room = _Room(0)
-        if room.codes.content.size < units * UNIT * itemsize:
-            room = _Room(units * itemsize)
-        marks = room.marks[: units * (UNIT // kernels.WORD)]
+            memory = _Memory(0)
+        if memory.codes.content.size < units * UNIT * itemsize:
+            memory = _Memory(units * itemsize)
+        marks = memory.marks[: units * (UNIT // kernels.WORD)]
         numbers = np.empty(units, np.int32)
-        yield Survivors(n, marks, room.codes.content, numbers, room).of_width(itemsize)
+        yield Survivors(n, marks, memory.codes.content, numbers, memory).of_width(itemsize)
         # not after an error: another thread may still write there
         if not self._idle:  # one is enough: two states are seldom saved at the same time
-            self._idle.append(room)
+            self._idle.append(memory)
 
 
-_rooms = _Rooms()
+_pool = _MemoryPool()
 
 
 @dataclass(frozen=True)
 class Collected:
     """The survivors of a delta, and the histogram of the bins that can be promoted.
 
-    histogram: complete for every bin in it; its `noted` explains the survivors' codes. energy: the
-    sum of squares of all elements, survivors or not.
+    histogram: each bin in it is counted completely; its `noted` explains the survivors' codes.
+    energy: the sum of squares of all elements, survivors or not.
     """
 
     segments: Segments
@@ -180,7 +180,7 @@ class Collected:
     energy: float
 
     def remainder(self, buckets: Buckets, levels: NDArray[np.float32]) -> Remainder:
-        """What is left where the members of buckets become their levels, see `Histogram.gain`."""
+        """What the step leaves if each member of a bucket moves by its level (`Histogram.gain`)."""
         left = self.energy - self.histogram.gain(buckets, levels)
         return Remainder(self.energy, max(left, 0.0))
 
@@ -192,8 +192,8 @@ class Collected:
         s, noted = self.survivors, self.histogram.noted
         histogram, _, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
         if most is not None:
-            found = s.keep_first(most, N_BINS)
-            count = np.where(histogram.count > 0, found[noted], 0)
+            code_counts = s.keep_first(most, N_BINS)
+            count = np.where(histogram.count > 0, code_counts[noted], 0)
             # The mean mantissa of a bin is exact: where only some members are kept, all are equal.
             mantissas = histogram.mantissas * count // np.maximum(histogram.count, 1)
             histogram = replace(histogram, count=count, mantissas=mantissas)
@@ -202,35 +202,37 @@ class Collected:
 
 @contextmanager
 def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
-    """The survivors of sources - tracks, and the histogram of their ``keep`` largest buckets (None:
-    all)."""
+    """The survivors of sources - tracks, and the histogram of their largest buckets.
+
+    keep: how many buckets; None for all.
+    """
     most = N_BINS if keep is None else keep
-    with _rooms.borrow(segments.n, 1) as survivors:
+    with _pool.borrow(segments.n, 1) as survivors:
         least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
         histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
         fits = histogram.fits_a_byte
-        if not fits:  # once more, without the small ones
+        if not fits:  # once more, without the small magnitudes
             histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
             fits = histogram.fits_a_byte
         if fits:
             yield Collected(segments, survivors, histogram.above(least), energy)
             return
-    with _rooms.borrow(segments.n, 2) as survivors:
+    with _pool.borrow(segments.n, 2) as survivors:
         histogram, least, energy = _collect(segments, most, least, EXACT_BINS, survivors)
         yield Collected(segments, survivors, histogram.above(least), energy)
 
 
 @contextmanager
-def room_for(n: int) -> Iterator[Survivors]:
-    """Room for the survivors of n elements, with codes of 2 bytes, or of 1: see `of_width`."""
-    with _rooms.borrow(n, 2) as survivors:
+def memory_for(n: int) -> Iterator[Survivors]:
+    """Memory for the survivors of n elements, with codes of 2 bytes, or of 1: see `of_width`."""
+    with _pool.borrow(n, 2) as survivors:
         yield survivors
 
 
 @contextmanager
 def packed(codes: Codes) -> Iterator[Survivors]:
     """Codes, one for each element, as survivors."""
-    with _rooms.borrow(codes.size, codes.itemsize) as survivors:
+    with _pool.borrow(codes.size, codes.itemsize) as survivors:
         s = survivors
 
         def work(i: int, _scratch: workers.Scratch) -> None:
@@ -254,13 +256,13 @@ def _probe(segments: Segments, keep: int) -> int:
 def _collect(
     segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
 ) -> tuple[Histogram, int, float]:
-    """Fill ``s``.
+    """Collect survivors into ``s``.
 
     Returns:
         The histogram, the magnitude from which on it is complete, and the sum of all squares.
     """
     pieces = workers.pieces(s.units, least=8)
-    found = Tallies(len(pieces))
+    tallies = Tallies(len(pieces))
     threshold = np.uint32(least)
     reached = np.full(len(pieces), threshold)
     energy = np.zeros(s.units)
@@ -279,19 +281,20 @@ def _collect(
             s.marks,
             s.codes,
             s.numbers,
-            *found.of(i),
-            found.mantissas_of(i),
+            *tallies.of(i),
+            tallies.mantissas_of(i),
             energy,
         )
-        # A lower threshold from another piece does no harm. But below the highest one the
-        # histogram is incomplete.
+        # A lower threshold from another piece does no harm. But below the highest threshold,
+        # the histogram is incomplete.
         threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))
-    return found.together(noted), int(reached.max(initial=least)), float(energy.sum())
+    return tallies.together(noted), int(reached.max(initial=least)), float(energy.sum())
 
 
-def _most(numbers: NDArray[np.int32]) -> bool:
+def _are_dense(numbers: NDArray[np.int32]) -> bool:
+    """Whether more than half of the elements of these units survive."""
     return int(numbers.sum(dtype=np.int64)) > numbers.size * (UNIT // 2)
 
 

@@ -16,7 +16,7 @@ from codec.errors import CodeTableError
 from . import huffman, runlength
 from .kernels import MAX_CLASSES
 
-CLASSES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, MAX_CLASSES)  # that are tried
+CLASSES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, MAX_CLASSES)  # numbers to choose from
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,8 @@ class CodeTable:
 
     Attributes:
         lengths: uint8, the length of each code word.
-        classes: 1 for the paper's code of single values, or the classes of runs, see `runlength`.
+        classes: 1 for the paper's code of single values, else the number of classes of runs that
+            have tokens, see `runlength`.
     """
 
     lengths: NDArray[np.uint8]
@@ -33,12 +34,12 @@ class CodeTable:
 
     @property
     def n_symbols(self) -> int:
-        """Codes other than 0."""
+        """Number of codes other than 0."""
         return (self.lengths.size - 1) // self.classes
 
     @property
     def packed(self) -> NDArray[np.uint8]:
-        """As a record stores it."""
+        """The table as a record stores it, uint8."""
         return huffman.pack_lengths(self.lengths)
 
     @property
@@ -52,7 +53,7 @@ class CodeTable:
     ) -> CodeTable:
         """The table that was `packed`.
 
-        n_symbols: of the message. uniform: whether some may be without tokens. Raises
+        n_symbols: symbols of the message. uniform: whether some symbols may have no tokens. Raises
         CodeTableError.
         """
         if uniform and 1 < classes <= MAX_CLASSES:
@@ -65,7 +66,7 @@ class CodeTable:
         return table
 
     def check(self) -> None:
-        """Raise CodeTableError if no message can be read with it."""
+        """Raise CodeTableError if no message can be read with this table."""
         if not huffman.checked_lengths(self.lengths).any():
             raise CodeTableError("a table without code words")
         classes, most = self.classes, 1
@@ -88,25 +89,26 @@ class CodeTable:
         return None if counts.tokens is None else self._cost_of(counts, counts.tokens)
 
     def _cost_of(self, counts: Counts, tokens: NDArray[np.int64]) -> int:
-        lengths = self._of_tokens(tokens.shape[0])
+        lengths = self._token_lengths(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
         escaped += runlength.symbol_bits(counts.codes.size - 1)
         bits = np.where(lengths > 0, lengths, escaped) + runlength.EXTRA_BITS
         return int((tokens * bits).sum())
 
     def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
-        """For `kernels.write`: the word of each token, 0 if it is escaped, and the escape's."""
+        """For `kernels.write`: each token's word (0 if it is escaped), and the escape's word."""
         if self.classes == 1:
             return self.words, np.uint32(0)
         words, full = self.words, np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
-        own = words[1:].reshape(-1, self.classes)[:n_symbols]
-        full[1 : own.shape[0] + 1, : self.classes] = own
+        token_words = words[1:].reshape(-1, self.classes)[:n_symbols]
+        full[1 : token_words.shape[0] + 1, : self.classes] = token_words
         return full.reshape(-1), words[0]
 
-    def _of_tokens(self, n_symbols: int) -> NDArray[np.int64]:
+    def _token_lengths(self, n_symbols: int) -> NDArray[np.int64]:
+        """int64 (n_symbols, MAX_CLASSES): bits of each token's word, 0 if it is escaped."""
         lengths = np.zeros((n_symbols, MAX_CLASSES), np.int64)
-        own = self.lengths[1:].reshape(-1, self.classes)[:n_symbols]
-        lengths[: own.shape[0], : self.classes] = own
+        token_lengths = self.lengths[1:].reshape(-1, self.classes)[:n_symbols]
+        lengths[: token_lengths.shape[0], : self.classes] = token_lengths
         return lengths
 
 
@@ -115,8 +117,8 @@ class Counts:
     """How often each code and token occurs.
 
     codes: int64 (k,). tokens: int64 (symbols, MAX_CLASSES), each symbol after a run of each class;
-    beyond `runlength.MAX_SYMBOLS` one row for all other symbols. None if they were not counted.
-    uniform: whether a table may have tokens for the first symbols only: they are more frequent.
+    all symbols beyond `runlength.MAX_SYMBOLS` share one row. None if tokens were not counted.
+    uniform: whether a table may have tokens for the first symbols only, the most frequent ones.
     """
 
     codes: NDArray[np.int64]
@@ -126,8 +128,11 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The table for a message, its cost in bits, whether it is the last one reused, and the bits
-    that reuse saves (0 for a new table)."""
+    """The table for a message.
+
+    bits: of the message coded with it. cached: whether it is the last table, reused. saved_bits:
+    how many bits reuse saves; 0 for a new table.
+    """
 
     table: CodeTable
     bits: int
@@ -135,7 +140,7 @@ class Choice:
     saved_bits: int
 
     def nbytes(self, streams: int) -> int:
-        """Bytes at most of the payload, the sizes of its streams and a new table."""
+        """Upper bound of the bytes of payload, sizes of the streams and a new table."""
         words = (self.bits + 31) // 32 + streams - 1  # at most: each stream fills its last word
         return 4 * (words + streams) + (0 if self.cached else self.table.packed.size)
 
@@ -144,10 +149,10 @@ def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choi
     """The cheapest table, its own bytes included: a new one or the previous one.
 
     Args:
-        counts: Of at least two kinds of code. Without counted tokens only the paper's code is
-            considered; with them it is used where it is cheaper than runs.
+        counts: Of at least two different codes. Without counted tokens, only the paper's code is
+            considered; with them, it is used where it is cheaper than runs.
         previous: The last table.
-        streams: How many there are; each may end with up to 31 unused bits.
+        streams: Number of streams; each may end with up to 31 unused bits.
     """
     table, bits = _cheapest(counts, streams)
     if previous is not None:
@@ -161,7 +166,7 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
     """A new table, and the bits of a message with it."""
     most = None
     if counts.tokens is not None:
-        runs = _of_tokens(counts)
+        runs = _table_of_tokens(counts)
         bits = runs._cost_of(counts, counts.tokens)
         most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
         if most < counts.codes.sum():  # each word has at least one bit
@@ -176,18 +181,18 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
 
 
 def _two_at_least(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The counts, with one of code 0 where only another code occurs: a code needs two words.
+    """The counts; if a single code other than 0 occurs, code 0 is counted once.
 
-    Uniform steps may leave such a code: every value has moved by the same number of steps.
+    A prefix code needs two words. In uniform steps, all values may move by one number of steps.
     """
     if np.count_nonzero(codes) > 1:
         return codes
-    both = codes.copy()
-    both[0] = 1
-    return both
+    padded = codes.copy()
+    padded[0] = 1
+    return padded
 
 
-def _of_tokens(counts: Counts) -> CodeTable:
+def _table_of_tokens(counts: Counts) -> CodeTable:
     tokens = counts.tokens
     assert tokens is not None, "they were counted"
     used = np.flatnonzero(tokens.any(axis=0))
@@ -201,20 +206,23 @@ def _of_tokens(counts: Counts) -> CodeTable:
         n_symbols = min(n_symbols, runlength.n_symbols(classes))
     with_word = tokens[:n_symbols, :classes].flatten()
     escaped = int(tokens.sum() - with_word.sum())
-    if not with_word.any():  # all are escaped, but a code needs two words
+    if not with_word.any():  # all tokens are escaped, but a code needs two words
         with_word[0] = 1
     lengths = np.concatenate(([max(escaped, 1)], with_word))
     return CodeTable(huffman.code_lengths(lengths), classes)
 
 
 def _best_classes(tokens: NDArray[np.int64], most: int, symbol_bits: int) -> int:
-    """How many classes leave the fewest bits, by Shannon's bound: more classes, fewer symbols."""
+    """The number of classes for the fewest bits, by Shannon's bound.
+
+    The more classes have tokens, the fewer symbols can have them.
+    """
     total, extra = int(tokens.sum()), runlength.CLASS_BITS + symbol_bits
-    found = {}
+    bits_by_classes = {}
     for classes in (*(n for n in CLASSES if n < most), most):
-        own = tokens[: runlength.n_symbols(classes), :classes]
-        own = own[own > 0]
-        escaped = max(total - int(own.sum()), 1)
-        bits = float((own * np.log2(total / own)).sum())
-        found[classes] = bits + escaped * (np.log2(max(total / escaped, 1)) + extra)
-    return min(found, key=lambda classes: found[classes])
+        counts = tokens[: runlength.n_symbols(classes), :classes]
+        counts = counts[counts > 0]
+        escaped = max(total - int(counts.sum()), 1)
+        bits = float((counts * np.log2(total / counts)).sum())
+        bits_by_classes[classes] = bits + escaped * (np.log2(max(total / escaped, 1)) + extra)
+    return min(bits_by_classes, key=lambda classes: bits_by_classes[classes])

@@ -31,8 +31,8 @@ from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition
 
-HASHED = 2**16  # characters of a text that are encoded at once: their copy stays in the cache
-MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
+HASHED = 2**16  # characters of a text that are encoded at once, so that the copy stays in the cache
+MAX_TEXT = 2**26  # bytes of a structure or of values: it limits the memory that parsing takes
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Track:
         arrays: Name -> array of the tensor's track dtype, C-contiguous and writable.
         sums: Name -> digest of a lossy tensor (64 bits, see FORMAT.md). A delta changes it by a
             difference, so it costs no pass over the tensor.
-        values: JSON texts of what is no tensor, see `codec.state.tree`.
+        values: JSON texts of the values that are not tensors, see `codec.state.tree`.
         tables: Alphabet -> the code table sent last.
         origin: A sample of the base's lossy weights.
     """
@@ -55,7 +55,7 @@ class Track:
     values: tuple[str, ...] = ()
     tables: dict[str, CodeTable] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
-    # The last values, changes, and the values after them: a save needs these three times.
+    # Values, changes, and the values after them, of the last call: a save needs them three times.
     _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
         default=((), {}, ()), init=False, repr=False, compare=False
     )
@@ -76,7 +76,7 @@ class Track:
         return cls(layout, arrays, sums, values, dict(tables or {}), origin)
 
     def copy(self) -> Track:
-        """One of its own arrays."""
+        """A track with copies of the arrays."""
         arrays = copy_arrays(self.arrays)
         return replace(self, arrays=arrays, sums=dict(self.sums), tables=dict(self.tables))
 
@@ -85,7 +85,7 @@ class Track:
         """xxh3-128, hex, over name, dtype, shape and content of every tensor in layout order, then
         the structure and every value.
 
-        The content of a lossy tensor is its digest, that of another one its bytes.
+        For a lossy tensor its digest stands for the content, for an exact tensor its bytes.
         """
         return _digest(self.layout, self.arrays, self.sums, self.values)
 
@@ -95,7 +95,7 @@ class Track:
         return moved._digest_with(delta, delta.sums or {}, moved._values_after(delta))
 
     def preview(self, delta: Delta) -> Preview:
-        """The digests, values and tables that a delta leads to; this track stays where it is.
+        """The digests, values and tables after a delta; this track does not change.
 
         Raises:
             StateMismatchError: The delta is of other tensors.
@@ -106,7 +106,7 @@ class Track:
         return Preview(moved._digest_with(delta, sums, values), sums, values, tables)
 
     def apply(self, delta: Delta) -> None:
-        """Move on by a delta. Raises what `preview` does; the arrays are then of no more use."""
+        """Move on by a delta. Raises what `preview` raises; the arrays are then useless."""
         moved = self.moved(delta.transition)
         after = moved._after(delta, CHANGE)
         for name, array in delta.exact_after(moved.arrays).items():
@@ -128,25 +128,25 @@ class Track:
         return Track(transition.layout, arrays, sums, values, dict(self.tables), origin)
 
     def check_whole(self, where: str) -> None:
-        """Compute every digest anew. where: the record, for messages.
+        """Compute every digest anew and compare it. where: the record, for messages.
 
         Raises:
-            TrackDigestError: A tensor does not have the digest that was followed.
+            TrackDigestError: A tensor does not have the digest in `sums`.
         """
-        found = digest_sums(self.layout, self.arrays)
+        sums = digest_sums(self.layout, self.arrays)
         for name, expected in self.sums.items():
-            if found[name] != expected:
+            if sums[name] != expected:
                 expected_text = f"{name!r} with digest {expected:016x}"
-                raise TrackDigestError(where, expected_text, f"{found[name]:016x}")
+                raise TrackDigestError(where, expected_text, f"{sums[name]:016x}")
 
     def restore(self) -> dict[Any, Any]:
-        """The state as it was saved: nested, in its own libraries and dtypes, all of it fresh.
+        """The state as it was saved: nested, in its libraries and dtypes, in fresh arrays.
 
-        Lossy second moments of Adam are at least what the first ones say, see `moments`.
+        Lossy second moments of Adam are raised to what the first moments imply, see `moments`.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
-            StructureError: Edits have led to a text that is no value.
+            StructureError: After its edits, a text is not a valid value.
         """
         arrays = bounded(self.arrays, self.layout, self.values)
         tensors = from_arrays(arrays, self.layout)
@@ -155,13 +155,13 @@ class Track:
     def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
         """The arrays of an alphabet's tensors as the kernels take them, to be changed in place.
 
-        The result is kept for the next call: finding an array's address takes a microsecond.
+        They are kept for the next call, because looking up an array's address takes a microsecond.
         """
         arrays = [self.arrays[t.name] for t in tensors]
-        known = self._segments.get(tensors[0].name)
-        if known is None or not _are_same(known.arrays[0], arrays):
-            known = self._segments[tensors[0].name] = Segments(arrays)
-        return known
+        segments = self._segments.get(tensors[0].name)
+        if segments is None or not _are_same(segments.arrays[0], arrays):
+            segments = self._segments[tensors[0].name] = Segments(arrays)
+        return segments
 
     def _after(self, delta: Delta, mode: int) -> _After:
         """Sums, values and tables after a delta. mode: CHANGE moves the lossy arrays, too."""
@@ -192,7 +192,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a delta leads to; the attributes are those of `Track`."""
+    """The track after a delta; the attributes are those of `Track`."""
 
     digest: str
     sums: dict[str, int]
@@ -209,11 +209,11 @@ def _digest(
     sums: Mapping[str, int],
     values: Sequence[str],
 ) -> str:
-    """See `Track.digest`. Each exact array is asked for once."""
+    """See `Track.digest`. Each exact array is read once."""
     h = xxhash.xxh3_128()
     pending: list[bytes] = []
-    for t, own in zip(layout.tensors, layout.digest_texts):
-        pending.append(own)
+    for t, tensor_text in zip(layout.tensors, layout.digest_texts):
+        pending.append(tensor_text)
         if t.lossy:
             pending.append(sums[t.name].to_bytes(8, "little"))
         elif t.track_nbytes <= COPIED:
@@ -231,20 +231,20 @@ def _digest(
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:
-    """The digest of every lossy tensor, from all of its values."""
+    """The digest of every lossy tensor, computed from all of its elements."""
     return {t.name: digest(arrays[t.name]) for t in layout.tensors if t.lossy}
 
 
-def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+def _are_same(first: Sequence[object], second: Sequence[object]) -> bool:
     """Whether two sequences hold the same objects in the same order."""
-    return len(one) == len(other) and all(map(is_, one, other))
+    return len(first) == len(second) and all(map(is_, first, second))
 
 
 def after_changes(values: Sequence[str], changes: Mapping[int, str]) -> tuple[str, ...]:
     """The values after these changes. Raises PayloadError for an edit that does not fit."""
     if changes and max(changes) >= len(values):
         raise PayloadError(f"a change of value {max(changes)}, but there are {len(values)}")
-    now = list(values)
+    new_values = list(values)
     for number, change in changes.items():
-        now[number] = edits.applied(now[number], change, MAX_TEXT)
-    return tuple(now)
+        new_values[number] = edits.applied(new_values[number], change, MAX_TEXT)
+    return tuple(new_values)

@@ -1,4 +1,4 @@
-"""Encodes a sequence of states as deltas, and keeps the track that a decoder will have."""
+"""Encodes a sequence of states as deltas, and keeps the track that a decoder would have."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Tracker:
         track: The state that a restart would load.
 
     Args:
-        state: The first one, name -> numpy array or torch tensor. It is copied and becomes the
-            track exactly.
+        state: The first state, name -> numpy array or torch tensor. Its exact copy becomes the
+            track.
         bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.
-        DTypeError: A value is no tensor.
+        DTypeError: A value is not a tensor.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Tracker:
 
     @classmethod
     def resume(cls, track: Track, coding: Coding) -> Tracker:
-        """A tracker that goes on from this track, which it takes over."""
+        """A tracker that goes on from a track and takes over its arrays."""
         tracker = cls.__new__(cls)
         tracker.coding, tracker.track, tracker._moving = coding, track, False
         return tracker
@@ -88,9 +88,9 @@ class Tracker:
     def step(self, state: Mapping[str, Any]) -> Delta:
         """Encode the difference between ``state`` and the track, and advance the track.
 
-        Raises what `prepare` does; the track then stays where it is.
+        Raises what `prepare` raises; the track does not change then.
         """
-        if self.coding.budget is not None:  # it may prove too small half-way
+        if self.coding.budget is not None:  # the budget may prove too small halfway
             delta = self.prepare(state)
             self.commit(delta)
             return delta
@@ -104,12 +104,12 @@ class Tracker:
         return delta
 
     def prepare(self, state: Mapping[str, Any]) -> Delta:
-        """Encode the difference between ``state`` and the track, which stays where it is.
+        """Encode the difference between ``state`` and the track, which does not change.
 
         Raises:
             StateMismatchError: Names, shapes or dtypes differ from the first state's.
-            DTypeError: A value is no tensor.
-            BudgetError: The budget holds nothing of lossy tensors that have changed.
+            DTypeError: A value is not a tensor.
+            BudgetError: The budget is too small for any change of lossy tensors that changed.
         """
         return self.prepare_arrays(self._arrays(state))
 
@@ -124,9 +124,9 @@ class Tracker:
         Args:
             arrays: Name -> array.
             header: Takes the exact tensors of the delta and returns the bytes of the record's
-                header that a budget has to pay for.
-            allowance: What the delta may take if it shares its budget with others; None for all
-                of the budget.
+                header, which a budget pays for.
+            allowance: What the delta may take of a budget that several records share; None for
+                the whole budget.
         """
         return self._encode(arrays, LOOK, header, allowance)
 
@@ -134,18 +134,18 @@ class Tracker:
         """Advance the track by the delta that `prepare` returned last.
 
         Raises:
-            TrackDigestError: The track is not the encoded one. No reader could follow further
-                deltas, so it is of no more use.
+            TrackDigestError: The track is not the one that was encoded. No reader could follow
+                further deltas, so the track is useless.
         """
         track = self.track
         arrays = track.moved(delta.transition).arrays
         check_fits(delta, arrays, arrays)
         self._moving = True
         track.apply(delta)
-        for name, meant in (delta.sums or {}).items():
-            if (found := track.sums[name]) != meant:
-                expected = f"{name!r} with digest {meant:016x}"
-                raise TrackDigestError("the track in memory", expected, f"{found:016x}")
+        for name, expected_sum in (delta.sums or {}).items():
+            if (actual_sum := track.sums[name]) != expected_sum:
+                expected = f"{name!r} with digest {expected_sum:016x}"
+                raise TrackDigestError("the track in memory", expected, f"{actual_sum:016x}")
         self._moving = False
 
     def _arrays(self, state: Mapping[str, Any]) -> Arrays:
@@ -170,38 +170,38 @@ class Tracker:
             for t in track.layout.tensors
             if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
         }
-        residuals, known = {}, {}
+        residuals, arrays_after = {}, {}
         for name, array in stored.items():
             spec = track.layout.tensors[track.layout.numbers[name]]
             if r := residual_of(track.arrays[name], array, spec):
-                residuals[name], known[name] = (r,), array
+                residuals[name], arrays_after[name] = (r,), array
         sums, non_finite, groups = dict(track.sums), set[str](), dict[str, Group]()
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
             budget = Budget(allowance, track.layout, coding.coder, header(stored))
-        shares = list(alphabets(track.layout, coding.scope))
-        for tensors in sorted(shares, key=budget.order) if budget else shares:
-            group, bad = self._encode_group(tensors, arrays, mode, budget, sums)
+        by_alphabet = list(alphabets(track.layout, coding.scope))
+        for tensors in sorted(by_alphabet, key=budget.order) if budget else by_alphabet:
+            group, exact_names = self._encode_group(tensors, arrays, mode, budget, sums)
             if group:
                 groups[tensors[0].name] = group
-            non_finite |= bad
+            non_finite |= exact_names
         if budget:
             budget.check()
         stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
-        coded = tuple(groups[first.name] for first, *_ in shares if first.name in groups)
+        coded = tuple(groups[first.name] for first, *_ in by_alphabet if first.name in groups)
         weights = (group.remainder for group in coded if not group.tensors[0].alone)
         remainder = sum(weights, NOTHING)
         return Delta(
             coded,
-            {name: stored[name] for name in names if name in stored and name not in known},
+            {name: stored[name] for name in names if name in stored and name not in arrays_after},
             tuple(name for name in names if name in non_finite),
             coding,
             sums,
             residuals=residuals,
-            known=known,
+            known=arrays_after,
             rest=Rest(remainder.distance, track.origin.behind(arrays, remainder)),
         )
 
@@ -213,34 +213,36 @@ class Tracker:
         budget: Budget | None,
         sums: dict[str, int],
     ) -> tuple[Group | None, set[str]]:
-        """One alphabet, and the names of its tensors that must be stored exactly.
+        """One encoded alphabet, and the names of its tensors that must be stored exactly.
 
-        sums: advanced by the digests' changes.
+        sums: Name -> digest, updated in place.
         """
         segments = self.track.segments(tensors).with_sources([arrays[t.name] for t in tensors])
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
         coding = self.coding.of(tensors[0].family)
-        quantized = self._in_steps if coding.uniform else self._in_buckets
+        quantize = self._in_steps if coding.uniform else self._in_buckets
         if tensors[0].alone and len(tensors) > 1:
-            quantized = self._in_batch
+            quantize = self._in_batch
         with (
             np.errstate(all="ignore"),
-            quantized(coding, tensors, arrays, segments, budget, previous) as found,
+            quantize(coding, tensors, arrays, segments, budget, previous) as quantized,
         ):
-            if isinstance(found, Quantization):
+            if isinstance(quantized, Quantization):
                 self._moving = mode == CHANGE
-                encoded, changes = code(found.message, self.coding.coder, previous, segments, mode)
+                encoded, changes = code(
+                    quantized.message, self.coding.coder, previous, segments, mode
+                )
                 if budget:
                     budget.spend(tensors, encoded.nbytes)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
-                buckets = found.buckets and found.buckets.first(encoded.levels.size - 1)
-                return Group(tensors, encoded, buckets, found.remainder), set()
-        rest = tuple(t for t in tensors if t.name not in found)
-        if not rest:
-            return None, found
-        group, worse = self._encode_group(rest, arrays, mode, budget, sums)
-        return group, found | worse
+                buckets = quantized.buckets and quantized.buckets.first(encoded.levels.size - 1)
+                return Group(tensors, encoded, buckets, quantized.remainder), set()
+        remaining = tuple(t for t in tensors if t.name not in quantized)
+        if not remaining:
+            return None, quantized
+        group, more_names = self._encode_group(remaining, arrays, mode, budget, sums)
+        return group, quantized | more_names
 
     @contextmanager
     def _in_buckets(
@@ -252,14 +254,14 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """Quantize in exponent buckets; or the names of tensors whose track might overflow."""
+        """Quantize in exponent buckets, or give the names of tensors whose track might overflow."""
         coder, bits = coding.coder, coding.bits
-        with collected(segments, n_promoted(bits)) as found:
-            survivors, histogram = found.survivors, found.histogram
+        with collected(segments, n_promoted(bits)) as delta:
+            survivors, histogram = delta.survivors, delta.histogram
             if histogram.n_huge and (beyond := self._overflowing(tensors, arrays)):
                 yield beyond
             elif budget and coding.budget is not None:
-                fitted = fit_buckets(found, coder, previous, *budget.room(tensors))
+                fitted = fit_buckets(delta, coder, previous, *budget.limits(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
                 yield Quantization(
@@ -270,19 +272,19 @@ class Tracker:
                 counts = buckets.counts(survivors.n)
                 final = histogram.final(buckets)
                 units, tokens = coder_of(coder).settle(survivors, final, counts)
-                # a family's values that are never negative stay so on the track
+                # outside the model, values that are never negative stay so on the track
                 cautious = tensors[0].family != "" and all(
                     arrays[t.name].min() >= 0 for t in tensors
                 )
                 levels = buckets.cautious_levels if cautious else buckets.levels
-                every = Counts(counts, tokens)
-                message = Message(survivors, units, every, levels, _shape(tensors), bits)
-                yield Quantization(message, found.remainder(buckets, levels), buckets)
+                all_counts = Counts(counts, tokens)
+                message = Message(survivors, units, all_counts, levels, _shape(tensors), bits)
+                yield Quantization(message, delta.remainder(buckets, levels), buckets)
 
     def _overflowing(self, tensors: tuple[TensorSpec, ...], arrays: Arrays) -> set[str]:
-        """The names of tensors whose track is not finite, or might not stay finite."""
+        """The names of tensors whose track is not finite or might become infinite."""
         state = self.track.arrays
-        return {t.name for t in tensors if not _stays(arrays[t.name], state[t.name])}
+        return {t.name for t in tensors if not _stays_finite(arrays[t.name], state[t.name])}
 
     @contextmanager
     def _in_batch(
@@ -291,17 +293,17 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         segments: Segments,
-        budget: Budget | None,  # batches are outside of it, and their table is chosen later
-        previous: CodeTable | None,
+        budget: Budget | None,  # not used: a batch is outside the budget,
+        previous: CodeTable | None,  # and its table is chosen later
     ) -> Iterator[Quantization | set[str]]:
-        """Quantize in exponent buckets, each tensor in its own; else as `_in_buckets`."""
-        found = batch.quantized(segments, n_promoted(coding.bits))
+        """Quantize in exponent buckets, each tensor in its own; otherwise like `_in_buckets`."""
+        quantized = batch.quantized(segments, n_promoted(coding.bits))
         state = self.track.arrays
-        huge = [tensors[i].name for i in np.flatnonzero(found.is_huge)]
-        if beyond := {name for name in huge if not _stays(arrays[name], state[name])}:
+        huge_names = [tensors[i].name for i in np.flatnonzero(quantized.is_huge)]
+        if beyond := {name for name in huge_names if not _stays_finite(arrays[name], state[name])}:
             yield beyond
             return
-        with found.message(coding.coder, coding.bits) as message:
+        with quantized.message(coding.coder, coding.bits) as message:
             yield Quantization(message, NOTHING)
 
     @contextmanager
@@ -314,20 +316,22 @@ class Tracker:
         budget: Budget | None,
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """Quantize in uniform steps; or the names of tensors that steps cannot express."""
-        most = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
+        """Quantize in uniform steps, or give the names of tensors that steps cannot express."""
+        limit = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
         offset = uniform.NEAREST if coding.budget is None else uniform.OFFSET
-        with uniform.quantizer(segments, offset, most) as quantize:
+        with uniform.quantizer(segments, offset, limit) as quantize:
             if coding.tolerance is not None:
-                result = self._within(coding, quantize, tensors, arrays)
+                quantized = self._within(coding, quantize, tensors, arrays)
             elif coding.distance is not None:
-                result = self._leaving(coding, quantize, tensors)
+                quantized = self._leaving(coding, quantize, tensors)
             else:
                 assert budget is not None, "steps have a target"
-                result = self._fitting(coding, quantize, tensors, budget, previous)
-            if isinstance(result, Quantization) and uniform.may_overflow(result.message.levels):
-                result = self._overflowing(tensors, arrays) or result
-            yield result
+                quantized = self._fitting(coding, quantize, tensors, budget, previous)
+            if isinstance(quantized, Quantization) and uniform.may_overflow(
+                quantized.message.levels
+            ):
+                quantized = self._overflowing(tensors, arrays) or quantized
+            yield quantized
 
     def _within(
         self,
@@ -336,12 +340,12 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
     ) -> Quantization | set[str]:
-        """The largest steps within the tolerance; or as `_in_steps`."""
+        """The largest steps within the tolerance, or names as in `_in_steps`."""
         assert coding.tolerance is not None
         largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
-        highest = uniform.LARGEST_SIZE - coding.tolerance
-        if near_end := {name for name, value in largest.items() if value > highest}:
-            return near_end  # the track could become infinite
+        largest_allowed = uniform.LARGEST_SIZE - coding.tolerance
+        if names := {name for name, value in largest.items() if value > largest_allowed}:
+            return names  # the track could become infinite
         size = uniform.size_within(coding.tolerance, max(largest.values()))
         segments = quantize.segments
         steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
@@ -354,7 +358,7 @@ class Tracker:
     def _leaving(
         self, coding: Coding, quantize: UniformQuantizer, tensors: tuple[TensorSpec, ...]
     ) -> Quantization | set[str]:
-        """The largest steps that leave at most the distance; or as `_in_steps`."""
+        """The largest steps that leave at most the distance, or names as in `_in_steps`."""
         assert coding.distance is not None
         distance, segments = coding.distance, quantize.segments
         magnitudes = uniform.magnitudes_of(segments, sampled=True)
@@ -377,16 +381,16 @@ class Tracker:
         budget: Budget,
         previous: CodeTable | None,
     ) -> Quantization | set[str]:
-        """The smallest steps that fit into the budget; or as `_in_steps`."""
+        """The smallest steps that fit into the budget, or names as in `_in_steps`."""
         magnitudes = uniform.magnitudes_of(quantize.segments, sampled=True)
-        room, matrices = budget.room(tensors), matrices_of(tensors)
+        limits, matrices = budget.limits(tensors), matrices_of(tensors)
         try:
-            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *room, matrices)
+            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *limits, matrices)
         except BeyondError:
             magnitudes = uniform.magnitudes_of(quantize.segments)
             if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
                 return {tensors[i].name for i in beyond}
-            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *room, matrices)
+            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *limits, matrices)
         if fitted.levels.size == 1 and magnitudes.largest:
             budget.lacks(tensors, fitted.nbytes)
         return Quantization(fitted.message(_shape(tensors)), fitted.remainder)
@@ -394,9 +398,9 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Quantization:
-    """An alphabet that is ready to be coded.
+    """A quantized alphabet, ready to be coded.
 
-    remainder: what the step leaves. buckets: None for uniform steps and batches.
+    remainder: what the step leaves. buckets: the kept ones; None for uniform steps and batches.
     """
 
     message: Message
@@ -405,7 +409,7 @@ class Quantization:
 
 
 def _quantization(steps: Steps, tensors: tuple[TensorSpec, ...], coder: str) -> Quantization:
-    """The quantization in steps that were chosen."""
+    """The quantization in these steps."""
     units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
     counts = Counts(steps.counts, tokens, uniform=True)
     message = Message(
@@ -418,11 +422,11 @@ def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:
     return tensors[0].shape if len(tensors) == 1 else (sum(t.size for t in tensors),)
 
 
-def check_same_layout(expected: Layout, found: Layout) -> None:
-    """Raise StateMismatchError that names the first difference."""
-    if expected == found:
+def check_same_layout(expected: Layout, actual: Layout) -> None:
+    """Raise StateMismatchError, naming the first difference, unless the layouts are equal."""
+    if expected == actual:
         return
-    old, new = ({t.name: t for t in layout.tensors} for layout in (expected, found))
+    old, new = ({t.name: t for t in layout.tensors} for layout in (expected, actual))
     for name in old:
         if name not in new:
             raise StateMismatchError(f"tensor {name!r} of the track is missing from the state")
@@ -442,8 +446,8 @@ def _described(spec: TensorSpec) -> str:
     return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
 
 
-def _stays(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
-    """Whether a track stays finite whatever level stands for each change.
+def _stays_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+    """Whether a track stays finite, whichever level represents each change.
 
     A level has the sign of its change, and is at most twice as large.
     """

@@ -52,19 +52,19 @@ class Transition:
                 it needs.
         """
         old_specs = {t.name: t for t in before.tensors}
-        given: Arrays = {}
+        missing: Arrays = {}
         for t in layout.tensors:
             old, array = old_specs.get(t.name), state[t.name]
             if old is not None and has_same_array(old, t):
                 continue
             if old is not None and has_more_rows(old, t):
                 n_rows = old.shape[0]
-                # The new rows are enough if codes change the old ones, which are lossy, or if the
-                # old ones are the same. Else the whole tensor takes fewer bytes.
+                # The new rows are enough if the old rows are lossy, because codes change them, or
+                # if they are the same. Otherwise the whole tensor takes fewer bytes.
                 if t.lossy or same_bits(array[:n_rows], track[t.name]):
                     array = array[n_rows:]
-            given[t.name] = array.copy()
-        return cls(before, layout, given)
+            missing[t.name] = array.copy()
+        return cls(before, layout, missing)
 
     @property
     def nbytes(self) -> int:
@@ -73,7 +73,7 @@ class Transition:
 
     @cached_property
     def origins(self) -> tuple[int | None, ...]:
-        """For each value of the new structure, the number of the old value in the same place.
+        """The number of the old value in the place of each value of the new structure.
 
         None if the old structure has no value there. Both structures have passed
         `tree.check_structure`.
@@ -87,13 +87,13 @@ class Transition:
         """
         after: Arrays = {}
         for t in self.layout.tensors:
-            given = self.arrays.get(t.name)
-            if given is None:
+            missing = self.arrays.get(t.name)
+            if missing is None:
                 after[t.name] = track[t.name]
-            elif given.shape == t.track_shape:
-                after[t.name] = given.copy()
+            elif missing.shape == t.track_shape:
+                after[t.name] = missing.copy()
             else:
-                after[t.name] = np.concatenate((track[t.name], given))
+                after[t.name] = np.concatenate((track[t.name], missing))
         return after
 
     def sums_after(self, sums: Mapping[str, int], after: Arrays) -> dict[str, int]:
@@ -109,13 +109,13 @@ class Transition:
         for t in self.layout.tensors:
             if not t.lossy:
                 continue
-            given, old_sum = self.arrays.get(t.name), sums.get(t.name)
-            if old_sum is None or (given is not None and given.shape == t.track_shape):
+            missing, old_sum = self.arrays.get(t.name), sums.get(t.name)
+            if old_sum is None or (missing is not None and missing.shape == t.track_shape):
                 new_sums[t.name] = digest(after[t.name])
-            elif given is None:
+            elif missing is None:
                 new_sums[t.name] = old_sum
             else:
-                new_sums[t.name] = (old_sum + digest(given, t.size - given.size)) % 2**64
+                new_sums[t.name] = (old_sum + digest(missing, t.size - missing.size)) % 2**64
         return new_sums
 
     def values_after(self, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -129,12 +129,12 @@ class Transition:
 
 
 def has_same_array(before: TensorSpec, now: TensorSpec) -> bool:
-    """Whether a tensor has the dtypes and the shape that it had, and so keeps its array."""
+    """Whether a tensor has the same dtypes and shape as before, and so keeps its array."""
     return _has_same_elements(before, now) and before.shape == now.shape
 
 
 def has_more_rows(before: TensorSpec, now: TensorSpec) -> bool:
-    """Whether a tensor differs from before only by more rows: a longer first dimension."""
+    """Whether a tensor only has more rows than before: a longer first dimension."""
     return (
         _has_same_elements(before, now)
         and before.size > 0

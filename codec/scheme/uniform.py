@@ -27,23 +27,23 @@ from codec.errors import SettingsError
 from . import kernels, workers
 from .kernels import FINE_SHIFT, N_FINE
 from .remainder import Remainder
-from .survivors import Segments, Survivors, room_for
+from .survivors import Segments, Survivors, memory_for
 
-OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
-# Of a tolerance: it makes the largest error smallest. Of a distance: with a smaller offset all
-# weights lag behind in the direction of the training, which costs more loss than errors of both
-# signs.
+OFFSET = 0.375  # with a budget: it left the smallest distance, over models and optimizers
+# The offset with a tolerance: it minimizes the largest error. Also with a distance: with a smaller
+# offset, all weights lag behind in the direction of the training, which costs more loss than errors
+# of both signs.
 NEAREST = 0.5
-MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
-NARROW = 127  # q of the largest level whose code fits into a byte
-SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magnitudes
-MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
-# |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
+MAX_STEPS = 16_383  # limit of |q|: a decoder reads symbols of 15 bits
+NARROW = 127  # limit of |q| for codes of one byte
+SAMPLE = 2**18  # number of elements sampled from a larger delta for its magnitudes
+MAX_STEPS_PLAIN = 2047  # limit of |q| with a code of single values: a table has at most 4,096 words
+# In steps: |level - q * size|, and the rounding of u - track; 2**-9 each for q up to MAX_STEPS.
 SLACK = 0.0025
-# From such a level on, its largest error, half of it, is half an ulp of the largest float32.
+# From this level on, its error may take a track near the largest float32 out of range.
 OVERFLOWING = 2.0**102
 SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
-LARGEST_CHANGE = LARGEST_SIZE / 2  # a level may be larger than the change that it stands for
+LARGEST_CHANGE = LARGEST_SIZE / 2  # a level may be larger than the change that it represents
 LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
 
 
@@ -52,8 +52,8 @@ class Magnitudes:
     """How large the changes of an alphabet are.
 
     count: int64 (N_FINE,), changes other than 0 by the fine bin of their magnitude. high: uint32
-    (tensors,), the largest magnitude of each tensor as bits. n: elements that were looked at,
-    unchanged ones too.
+    (tensors,), the largest magnitude of each tensor as bits. n: sampled elements, unchanged ones
+    included.
     """
 
     count: NDArray[np.int64]
@@ -66,7 +66,7 @@ class Magnitudes:
         return float(self.high.max(initial=0).astype(np.uint32).view(np.float32))
 
     def beyond(self, magnitude: float) -> NDArray[np.intp]:
-        """The tensors with a change that is larger or not finite."""
+        """The numbers of the tensors with a change that is larger than this or not finite."""
         return np.flatnonzero(~(self.high.view(np.float32) <= magnitude))
 
     @cached_property
@@ -74,11 +74,11 @@ class Magnitudes:
         return np.concatenate(([0.0], np.cumsum(self.count, dtype=np.float64)))
 
     def at_least(self, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """About how many changes are at least so large. float64 of any shape."""
+        """Estimated number of changes with at least these magnitudes. float64 of any shape."""
         return self._below[-1] - np.interp(magnitudes, _EDGES, self._below)
 
     def entropy(self, size: float, offset: float) -> float:
-        """About how many bits an element takes, as Shannon's bound for single values."""
+        """Estimated bits per element: Shannon's bound for single values."""
         most = min(int(self.largest / size + offset) + 1, MAX_STEPS)
         reached = self.at_least((np.arange(1, most + 2, dtype=np.float64) - offset) * size)
         members = reached[:-1] - reached[1:]
@@ -88,7 +88,7 @@ class Magnitudes:
         return (bits + (zeros * np.log2(self.n / zeros) if zeros > 0 else 0.0)) / max(self.n, 1)
 
     def size_for(self, bits: float, offset: float, low: float, high: float) -> float:
-        """The step size between low and high that takes about so many bits an element."""
+        """The step size in [low, high] that takes about this many bits per element."""
         while high > low * 1.001:
             middle = np.sqrt(low) * np.sqrt(high)
             low, high = (low, middle) if self.entropy(middle, offset) <= bits else (middle, high)
@@ -110,7 +110,7 @@ class Magnitudes:
 
     @cached_property
     def _bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Lower and upper ends of the bins that have members, and how many."""
+        """Lower and upper ends of the bins that have members, and their numbers of members."""
         bins = np.flatnonzero(self.count)
         return _EDGES[bins], _EDGES[bins + 1], self.count[bins]
 
@@ -122,15 +122,15 @@ class Magnitudes:
 
 
 def _area(y: NDArray[np.float64], offset: float) -> NDArray[np.float64]:
-    """The integral from 0 to y of (x - floor(x + offset))^2: squared errors of steps of size 1."""
+    """The integral from 0 to y of (x - floor(x + offset))^2, the squared errors in steps of 1."""
     q = np.floor(y + offset)
-    first, rest = (1 - offset) ** 3 / 3, offset**3 / 3
-    whole = first + (q - 1) * (first + rest) + (y - q) ** 3 / 3 + rest
-    return np.where(q > 0, whole, y**3 / 3)
+    above, below = (1 - offset) ** 3 / 3, offset**3 / 3
+    total = above + (q - 1) * (above + below) + (y - q) ** 3 / 3 + below
+    return np.where(q > 0, total, y**3 / 3)
 
 
 def _edges() -> NDArray[np.float64]:
-    """The lower end of every fine bin, and the end of the last one; rising."""
+    """The rising lower ends of all fine bins, and the upper end of the last one."""
     finite = np.arange(kernels.NON_FINITE_FIELD << 6, dtype=np.uint32) << FINE_SHIFT
     edges = finite.view(np.float32).astype(np.float64)
     return np.append(edges, 2.0**128 * np.arange(1, N_FINE - finite.size + 2))
@@ -140,19 +140,19 @@ _EDGES = _edges()
 
 
 def magnitudes_of(segments: Segments, *, sampled: bool = False) -> Magnitudes:
-    """One pass over sources - tracks. sampled: over a part of it, where it is large."""
+    """The magnitudes of sources - tracks. sampled: read only a sample of a large delta."""
     pieces = workers.pieces(-(-segments.n // kernels.UNIT), least=8)
     count = np.zeros((len(pieces), N_FINE), np.int64)
     high = np.zeros((len(pieces), segments.tracks.size), np.uint32)
-    met = np.zeros(len(pieces), np.int64)
+    read = np.zeros(len(pieces), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
     stride = max(segments.n // SAMPLE, 1) if sampled else 1
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        met[i] = kernels.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
+        read[i] = kernels.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
 
     workers.spread(work, len(pieces))
-    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), int(met.sum()))
+    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), int(read.sum()))
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class Steps:
     """A delta in steps of one size.
 
     survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
-    (k,). remainder: what the step leaves. beyond: changes that are not finite or that no level can
-    stand for; they are lost.
+    (k,). remainder: what the step leaves. beyond: how many changes are lost, because they are not
+    finite or too large for any level.
     """
 
     survivors: Survivors
@@ -171,15 +171,15 @@ class Steps:
     beyond: int = 0
 
     def first(self, most: int) -> Steps:
-        """Without all but the first survivors, which these replace.
+        """The first ``most`` survivors only, in the memory of these survivors.
 
-        What others left out is estimated as if all survivors gained alike.
+        The remainder is estimated as if all survivors reduced it equally.
         """
-        before = self.survivors.n - int(self.counts[0])
+        n_survivors = self.survivors.n - int(self.counts[0])
         counts = self.survivors.keep_first(most, self.counts.size)
-        left_out = 1 - counts.sum() / max(before, 1)
+        share_dropped = 1 - counts.sum() / max(n_survivors, 1)
         gain = self.remainder.changed - self.remainder.left
-        remainder = replace(self.remainder, left=self.remainder.left + left_out * gain)
+        remainder = replace(self.remainder, left=self.remainder.left + share_dropped * gain)
         counts[0] = self.survivors.n - counts.sum()
         k = int(np.flatnonzero(counts)[-1]) + 1
         return Steps(self.survivors, counts[:k], self.levels[:k], remainder)
@@ -189,8 +189,8 @@ class Steps:
 class UniformQuantizer:
     """Quantizes sources - tracks in steps of any size.
 
-    Each call replaces the survivors of the last one, whose memory it uses. offset: see the
-    module. most: the largest |q|.
+    Each call replaces the survivors of the last call, whose memory it uses. offset: see the
+    module. most: the limit of |q|.
     """
 
     segments: Segments
@@ -199,39 +199,39 @@ class UniformQuantizer:
     _wide: Survivors
 
     def finest(self, largest: float) -> np.float32:
-        """The smallest size that leads q of the largest change to its limit and not over it."""
+        """The smallest size for which q of the largest change does not exceed its limit."""
         size = max(np.float32(largest / (self.most + 1 - self.offset)), np.float32(SMALLEST_SIZE))
         if largest / float(size) + self.offset >= self.most + 1:  # it was rounded down
             size = np.nextafter(size, np.float32(np.inf))
         return size
 
     def fine(self, size: float, largest: float) -> Steps:
-        """Quantize in steps of this size, or of the finest that can express the largest change."""
+        """Quantize in steps of this size, or of the finest size that can express ``largest``."""
         return self(max(np.float32(size), self.finest(largest)), largest)
 
     def __call__(
         self, size: np.float32, largest: float, end: int | None = None, other: float = 0
     ) -> Steps:
-        """In steps of this size.
+        """Quantize in steps of this size.
 
         Args:
-            size: Of a step.
+            size: The step size.
             largest: The largest magnitude that is expected.
-            end: From this block on, only changes that would be a step of the size ``other`` count.
-            other: Larger than the size.
+            end: From this element on, only changes that would be a step of size ``other`` survive.
+            other: A size larger than ``size``.
         """
         narrow = largest / float(size) + self.offset < NARROW
         end, other = (self.segments.n, float(size)) if end is None else (end, other)
-        found = self._quantized(size, NARROW if narrow else self.most, end, other)
-        if found.beyond and narrow and self.most > NARROW:
-            found = self._quantized(size, self.most, end, other)
-        return found
+        steps = self._quantized(size, NARROW if narrow else self.most, end, other)
+        if steps.beyond and narrow and self.most > NARROW:
+            steps = self._quantized(size, self.most, end, other)
+        return steps
 
     def _quantized(self, size: np.float32, most: int, end: int, other: float) -> Steps:
         s = self._wide.of_width(1 if most <= NARROW else 2)
         pieces = workers.pieces(s.units, least=8)
-        found = np.zeros((len(pieces), 2 * most + 1), np.int64)
-        energy, rest = np.zeros((2, s.units))
+        counts_by_piece = np.zeros((len(pieces), 2 * most + 1), np.int64)
+        energy, left_over = np.zeros((2, s.units))
         arrays = self.segments.sources, self.segments.tracks, self.segments.starts
         least = _first_step(1 / float(size), self.offset)
         beyond_end = _first_step(1 / other, self.offset)
@@ -249,24 +249,24 @@ class UniformQuantizer:
                 s.marks,
                 s.codes,
                 s.numbers,
-                found[i],
+                counts_by_piece[i],
                 energy,
-                rest,
+                left_over,
             )
 
         workers.spread(work, len(pieces))
-        counts = found.sum(axis=0)
+        counts = counts_by_piece.sum(axis=0)
         beyond, counts[0] = int(counts[0]), 0
         counts[0] = s.n - counts.sum()
-        used = np.flatnonzero(counts)
-        counts = counts[: int(used[-1]) + 1 if used.size else 1]
+        codes_used = np.flatnonzero(counts)
+        counts = counts[: int(codes_used[-1]) + 1 if codes_used.size else 1]
         levels = levels_of(size, counts.size)
-        remainder = Remainder(float(energy.sum()), max(float(rest.sum()), 0.0))
+        remainder = Remainder(float(energy.sum()), max(float(left_over.sum()), 0.0))
         return Steps(s, counts, levels, remainder, beyond + (not np.isfinite(levels[-1])))
 
 
 def largest_of(array: NDArray[np.float32]) -> float:
-    """The largest magnitude of all values that are finite."""
+    """The largest magnitude of the finite values."""
     words = array.reshape(-1).view(np.uint32)
     pieces = workers.pieces(words.size, least=kernels.UNIT)
     high = np.zeros(len(pieces), np.uint32)
@@ -281,7 +281,7 @@ def largest_of(array: NDArray[np.float32]) -> float:
 @contextmanager
 def quantizer(segments: Segments, offset: float, most: int) -> Iterator[UniformQuantizer]:
     """A quantizer of sources - tracks."""
-    with room_for(segments.n) as survivors:
+    with memory_for(segments.n) as survivors:
         yield UniformQuantizer(segments, offset, most, survivors)
 
 
@@ -289,21 +289,21 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
     """float32 (k,): q * size for the codes 0 to k - 1, each product rounded once."""
     code = np.arange(k)
     q = np.where(code % 2, 1, -1) * ((code + 1) // 2)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused where it matters, by name
+    with np.errstate(over="ignore", invalid="ignore"):  # callers refuse infinite levels
         return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
 
 
 def may_overflow(levels: NDArray[np.float32]) -> bool:
-    """Whether a level may take a track out of float32's range where its change would not."""
+    """Whether a level may move a track beyond float32's range although its change would not."""
     return bool(np.abs(levels).max() >= OVERFLOWING)
 
 
 def size_within(tolerance: float, largest: float) -> np.float32:
-    """The largest step size for which no value of the track is further off than the tolerance.
+    """The largest step size that keeps every value of the track within the tolerance.
 
-    Rounding to the nearest level leaves half a step, and SLACK. Adding the level to the track
-    rounds to float32: by half a unit in the last place of u, or, as u is a float32 itself, by no
-    more than the distance before it.
+    Rounding to the nearest level leaves half a step and SLACK. Adding the level to the track rounds
+    to float32. This changes the track by at most half a unit in the last place of u and, as u is a
+    float32 itself, by at most the error before rounding.
 
     Args:
         tolerance: Above 0.
@@ -329,7 +329,7 @@ def check_tolerance(tolerance: float) -> float:
 
 
 def _first_step(per_step: float, offset: float) -> np.uint32:
-    """The smallest magnitude, as bits, that is a whole step."""
+    """The smallest magnitude, as bits, that is quantized to a step."""
     bits = int(np.float32((1 - offset) / per_step).view(np.uint32))
     while bits > 1 and _steps(bits - 1, per_step, offset) >= 1:
         bits -= 1

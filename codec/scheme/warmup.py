@@ -29,9 +29,9 @@ _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
 def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
-    Otherwise the first save of a process takes those seconds. Only kernels for exponent buckets of
-    more than 128 exponents in one delta are left out. The most common kernels come first. It may be
-    called twice, and from several threads.
+    Otherwise the first save of a process takes seconds longer. Only the kernels for deltas with
+    more than 128 exponents are left out. The most common kernels come first. This may be called
+    twice, and from several threads.
     """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     quantized = quantize(values, 2)
@@ -55,7 +55,7 @@ def warm_up() -> None:
     batch.quantized(segments, keep=7)
     old = np.arange(4096, dtype=np.int32)
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
-    assert residual is not None, "they all change alike"
+    assert residual is not None, "all elements change by 1"
     residual.applied(old)
 
 
@@ -67,12 +67,12 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 def warm_up_beside() -> subprocess.Popen[bytes] | None:
     """Start a process that compiles the kernels into numba's cache, decoders first.
 
-    Compiling takes one processor, and this process can do its own part meanwhile: whatever it needs
-    first, it compiles itself. A save needs encoders before decoders.
+    Compiling uses one processor. Meanwhile this process compiles what it needs first: a save needs
+    encoders before decoders.
 
     Returns:
-        The process, which ends by itself, or with this one; None if there is nothing to compile,
-        numba has no place for a cache, or no process can be started.
+        The process, which ends by itself or with this one; None if there is nothing to compile,
+        numba has no folder for a cache, or no process can be started.
     """
     if is_compiled():
         return None
@@ -92,14 +92,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def is_compiled() -> bool:
-    """Whether numba's cache has a kernel of this version, or has no place.
+    """Whether numba's cache has a kernel of this version, or numba has no folder for a cache.
 
-    An entry of the cache that is older than the kernels' source is of another version.
+    A cache entry older than the kernels' source belongs to another version.
     """
-    place = kernels.read.stats.cache_path
-    if place is None:
+    folder = kernels.read.stats.cache_path
+    if folder is None:
         return True
-    entries = Path(place).glob(f"{Path(kernels.__file__).stem}.{kernels.read.__name__}-*.nbi")
+    entries = Path(folder).glob(f"{Path(kernels.__file__).stem}.{kernels.read.__name__}-*.nbi")
     changed = Path(kernels.__file__).stat().st_mtime
     return any(entry.stat().st_mtime >= changed for entry in entries)
 
@@ -119,7 +119,7 @@ _PAYLOAD_BITS = 307
 
 
 def made_by_hand(table: CodeTable) -> Encoded:
-    """An encoding that no encoder has to be compiled for."""
+    """An encoding made without any encoder, which would have to be compiled."""
     levels = np.array([0, 1, 0.5, -0.25], np.float32)
     bits = np.array([_PAYLOAD_BITS], np.uint32)
     return Encoded(_PAYLOAD, bits, UNIT, table, False, 0, levels, (300,), bits=2, coder="huffman")

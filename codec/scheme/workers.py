@@ -1,7 +1,7 @@
 """Threads over pieces of work, and the memory they reuse.
 
 The kernels release the GIL, so plain threads use every core. Results do not depend on the threads:
-pieces are independent, and so are sums over them of the order.
+pieces are independent of each other, and sums over pieces do not depend on their order.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from . import kernels
 from .memory import Pages
 
 SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
-PIECES = 8  # of work for each thread: nobody waits long for a slow one
+PIECES = 8  # of work for each thread: small, so that no thread waits long for a slow one
 
 
 class Scratch:
-    """Small arrays that one thread reuses; they stay in its cache."""
+    """Small arrays that one thread reuses, so that they stay in its cache."""
 
     def __init__(self) -> None:
         self.delta = np.empty((3, kernels.BLOCK), np.float32)
         self.positions = np.empty(kernels.ROW, np.uint32)
-        self.found = np.empty(kernels.ROW, np.uint16)
+        self.codes = np.empty(kernels.ROW, np.uint16)
         self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
         self.moved = np.empty((2, kernels.ROW), np.uint32)
         self.states = np.empty((kernels.LANES, 7), np.int64)
@@ -44,15 +44,15 @@ class Scratch:
         self.moves = np.empty((kernels.MAX_CONTEXTS, kernels.CHUNK), np.uint64)
         self.words = np.empty(0, np.uint32)
 
-    def room(self, n: int) -> NDArray[np.uint32]:
-        """At least n uint32, of any content."""
+    def at_least(self, n: int) -> NDArray[np.uint32]:
+        """An array of at least n uint32, with any content."""
         if self.words.size < n:
             self.words = Pages(4 * (n + n // 4)).content.view(np.uint32)
         return self.words
 
 
 class _Crew:
-    """The threads in use. A forked child starts without its parent's."""
+    """The threads in use. A forked child starts without the threads of its parent."""
 
     def __init__(self) -> None:
         self.n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
@@ -97,7 +97,7 @@ class _Job:
         self._failure: BaseException | None = None
 
     def run(self, helpers: int) -> None:
-        """Run in this thread, and ask so many others to help."""
+        """Run here, with up to ``helpers`` helper threads."""
         begun, failure = False, None
         while True:
             try:
@@ -106,7 +106,7 @@ class _Job:
                     if helpers > 0:
                         _crew.ask(helpers, self.help_out)
                     self._take()
-                if failure:  # only then: another thread may hold a number it has not compared yet
+                if failure:  # else a number not yet compared with n would be lost
                     self._n = 0
                 self._over = True
                 while len(self._ended) < len(self._begun):
@@ -119,7 +119,7 @@ class _Job:
             raise failure or self._failure  # type: ignore[misc]
 
     def help_out(self) -> None:
-        """Take part, unless the work is over: nobody waits for a thread that comes late."""
+        """Take part, unless the work is over. The calling thread does not wait for late helpers."""
         self._begun.append(1)
         try:
             if not self._over:
@@ -132,13 +132,13 @@ class _Job:
 
     def _take(self) -> None:
         check_arithmetic()
-        with scratch() as mine:
+        with scratch() as memory:
             while (i := next(self._numbers)) < self._n:
-                self._work(i, mine)
+                self._work(i, memory)
 
 
 def check_arithmetic() -> None:
-    """Raise SettingsError in a thread whose arithmetic differs from that of readers."""
+    """Raise SettingsError in a thread that rounds subnormals to 0, which readers do not."""
     if SUBNORMAL * ONE == 0:
         _crew.resize(_crew.n)  # new threads inherit the setting of the thread that starts them
         raise SettingsError(
@@ -163,7 +163,7 @@ def set_threads(n: int) -> None:
 
 
 def threads() -> int:
-    """How many threads share a large piece of work."""
+    """How many threads share the work."""
     return _crew.n
 
 
@@ -172,14 +172,15 @@ def pieces(
 ) -> list[tuple[int, int]]:
     """0..n cut into ranges for `spread`, a few for each thread.
 
-    least, most: lengths of a range (least wins). step: the exact length of all but the last.
+    least, most: limits of a range's length (least wins). step: the exact length of all ranges but
+    the last.
     """
     step = step or max(least, min(-(-n // (PIECES * _crew.n)), most or n), 1)
     return [(i, min(i + step, n)) for i in range(0, n, step)]
 
 
 def spread(work: Callable[[int, Scratch], None], n: int) -> None:
-    """Call work(i, scratch) for i = 0..n-1, begun in this order, in all threads, and wait.
+    """Call work(i, scratch) for i = 0..n-1 in all threads, begun in this order, and wait.
 
     The calling thread takes part. The first exception is raised when all threads have stopped.
     """
@@ -190,9 +191,9 @@ def spread(work: Callable[[int, Scratch], None], n: int) -> None:
 def scratch() -> Iterator[Scratch]:
     """Scratch memory that no other thread uses."""
     with _crew.lock:
-        mine = _crew.idle.pop() if _crew.idle else Scratch()
+        memory = _crew.idle.pop() if _crew.idle else Scratch()
     try:
-        yield mine
+        yield memory
     finally:
         with _crew.lock:
-            _crew.idle.append(mine)
+            _crew.idle.append(memory)

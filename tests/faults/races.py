@@ -337,7 +337,7 @@ def garbage(seed: int) -> Iterator[None]:
 
         return borrowed()
 
-    lend, room = workers.scratch, survivors._Rooms.borrow
+    lend, room = workers.scratch, survivors._MemoryPool.borrow
     with ExitStack() as stack:
         for owner, name, new in (
             (np, "empty", empty),
@@ -345,7 +345,7 @@ def garbage(seed: int) -> Iterator[None]:
             (survivors, "Pages", Spoiled),
             (workers, "Pages", Spoiled),
             (pages, "Pages", Spoiled),
-            (survivors._Rooms, "borrow", borrow),
+            (survivors._MemoryPool, "borrow", borrow),
         ):
             stack.enter_context(mock.patch.object(owner, name, new))
         with _crew.lock:

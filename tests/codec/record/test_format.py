@@ -1091,7 +1091,7 @@ def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
     expected = code_lengths(packed, n)
     array = np.frombuffer(packed, np.uint8)
     if expected is None:
-        with pytest.raises(CodeTableError, match=f"no list of at most {n} code lengths"):
+        with pytest.raises(CodeTableError, match=f"not a list of at most {n} code lengths"):
             huffman.unpack_lengths(array, n)
     else:
         assert huffman.unpack_lengths(array, n).tolist() == expected

@@ -398,7 +398,7 @@ def test_levels_that_are_not_finite(
     metadata, arrays = good
     levels = apart(arrays["coded"], COLUMNS)[0]["levels"]
     levels[1] = value
-    with pytest.raises(MalformedRecordError, match="levels are not zero, then finite"):
+    with pytest.raises(MalformedRecordError, match="levels that are not zero, then finite"):
         attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS))
 
 

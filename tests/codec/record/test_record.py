@@ -278,8 +278,8 @@ BAD = {
     "steps-levels": (MALFORMED, DECODE, r"0 levels, at most 32767 are allowed"),
     "steps-none": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
     "steps-negative": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
-    "steps-nan": (MALFORMED, DECODE, r"levels are not zero, then finite numbers"),
-    "steps-beyond": (MALFORMED, DECODE, r"levels are not zero, then finite numbers"),
+    "steps-nan": (MALFORMED, DECODE, r"levels that are not zero, then finite numbers"),
+    "steps-beyond": (MALFORMED, DECODE, r"levels that are not zero, then finite numbers"),
     "steps-table": (MALFORMED, DECODE, r"1 classes of runs with 4096 symbols"),
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
@@ -851,9 +851,9 @@ WRONG_ROWS = [
     (row(2, 1, 1) | {"table": NO_LENGTHS[1:2], "levels": np.ones(1, F32)}, "without code"),
     (row(2, 2, 1) | {"table": NO_LENGTHS[2:3], "levels": np.ones(1, F32)}, "cannot all lack"),
     (row(1, 1, 2) | {"table": np.zeros(2, U8)} | NO_LEVELS, "at most 1 code"),
-    (row(1, 1, 2), "2 bytes are no list of at most 1 code lengths"),
-    (row(2, 1, 2), "2 bytes are no list of at most 2 code lengths"),
-    (row(3, 1, 2), "2 bytes are no list of at most 3 code lengths"),
+    (row(1, 1, 2), "2 bytes are not a list of at most 1 code lengths"),
+    (row(2, 1, 2), "2 bytes are not a list of at most 2 code lengths"),
+    (row(3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
     (row(3, 2, 2), "unused bits"),  # lengths of tokens, and a level where the payload should be
     (row(1, 0, 0) | NONE, "the end, but 5 words of 'coded' left"),  # nothing is used
     (row(2, 0, 0) | NONE, "the end, but 4 words of 'coded' left"),
@@ -870,8 +870,8 @@ WRONG_ROWS = [
     (row(4, 1, 1) | {"table": NO_LENGTHS[:1], "padding": b"\1"}, "zeros after a code table"),
     (row(4, 1, 0) | NONE | {"padding": b"\0\x80"}, "zeros after a code table"),
     (row(4, 1, 1) | {"table": np.array([0x10], U8)}, r"\[1, 0, 0, 0\] are not a complete prefix"),
-    (row(4, 1, 3), "3 bytes are no list of at most 4 code lengths"),  # one is of the streams
-    (row(4, 1, 22), "22 bytes are no list of at most 4 code lengths"),  # all there is
+    (row(4, 1, 3), "3 bytes are not a list of at most 4 code lengths"),  # one is of the streams
+    (row(4, 1, 22), "22 bytes are not a list of at most 4 code lengths"),  # all there is
     (row(4, 1, 23), "6 more words of 'coded', only 5 left"),
     (row(4, 1, 2**16 - 1), "16384 more words of 'coded', only 5 left"),
     (row(4, 1, 2, 0), "streams of 0 units"),
@@ -888,8 +888,8 @@ WRONG_PARTS = [
     (row(4, 1, 1) | {"table": NO_LENGTHS[3:]}, "4 levels cannot all lack a code word"),
     ({"table": np.array([0x10, 0x07], U8)}, "not a complete prefix code"),  # 1 1 1 1
     ({"table": np.array([0x10, 0x2A], U8)}, "not a complete prefix code"),  # 1 2 2 3
-    ({"table": np.zeros(2, U8)}, "2 bytes are no list of at most 4 code lengths"),  # 0
-    ({"table": np.array([0x10, 0x92], U8)}, "no list of at most 4 code lengths"),  # 1 2 3 and 01
+    ({"table": np.zeros(2, U8)}, "2 bytes are not a list of at most 4 code lengths"),  # 0
+    ({"table": np.array([0x10, 0x92], U8)}, "not a list of at most 4 code lengths"),  # 1 2 3 and 01
     ({"levels": np.zeros(4, F32)}, "the end, but 1 words of 'coded' left"),
     ({"levels": np.zeros(2, F32)}, "1 more words of 'coded', only 0 left"),
     ({"levels": np.zeros(0, F32)}, "3 more words of 'coded', only 1 left"),
@@ -943,14 +943,14 @@ NO_SIZES += [(x, "zero, then finite") for x in (np.nan, np.inf, -np.inf, 3e38)]
 WRONG_STEPS = [
     *((SIZE | row(2**15 + 4, 1, 2) | {"levels": np.array([x], F32)}, m) for x, m in NO_SIZES),
     (SIZE | row(2**15, 1, 2), "0 levels, at most 32767 are allowed"),
-    (SIZE | row(2**15 + 3, 1, 2), "2 bytes are no list of at most 3 code lengths"),
+    (SIZE | row(2**15 + 3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
     (SIZE | row(2**15 + 4097, 1, 2), "1 classes of runs with 4096 symbols"),
     (SIZE | row(2**15 + 4, 85, 2), "85 classes of runs with 3 symbols"),
     (SIZE | row(2**15 + 4097, 84, 2), "unused bits|end before|go on|no list|beyond|ends within"),
     (SIZE | row(2**15 + 2**15 - 1, 1, 2), "1 classes of runs with 32766 symbols"),
     (SIZE | row(2**15 + 3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
     (row(2**15 + 1, 0, 0) | NONE | SIZE, "the end, but 3 words of 'coded' left"),
-    (row(2**15 + 1, 1, 2) | NO_LEVELS, "2 bytes are no list of at most 1 code lengths"),
+    (row(2**15 + 1, 1, 2) | NO_LEVELS, "2 bytes are not a list of at most 1 code lengths"),
     (row(2**15 + 4, 1, 2) | NO_LEVELS, "1 more words of 'coded', only 0 left"),
     (row(2**15 + 4, 1, 2) | {"levels": np.array([0.25, 0.5], F32)}, "unused bits"),
     (SIZE | row(4, 1, 2), "more words of 'coded', only"),  # not in steps, so there are 3 levels
@@ -1099,7 +1099,7 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
         (tokens("A", table=[1, 0, 0, 0]), "not a complete prefix code"),
         (tokens("A", table=[0, 1, 2, 2]), "the escape has no code word"),
         (tokens("A", table=[0, 1, 0, 1]), "the escape has no code word"),
-        (tokens("A", table=[2, 1, 3, 0, 0, 0, 0, 3]), "are no list of at most 7 code lengths"),
+        (tokens("A", table=[2, 1, 3, 0, 0, 0, 0, 3]), "are not a list of at most 7 code lengths"),
         (tokens("A") | row(4, 1, 3), "end before 10 elements"),  # the same words, plain
         (tokens("A") | row(4, 85, 3), "85 classes of runs with 3 symbols"),
     ],

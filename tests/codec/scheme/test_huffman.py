@@ -251,5 +251,5 @@ def test_packed_lengths_come_back(table: list[int], zeros: int) -> None:
     while used and not table[used - 1]:
         used -= 1
     if used:  # the last length that is not 0 has no room
-        with pytest.raises(CodeTableError, match=f"no list of at most {used - 1} code"):
+        with pytest.raises(CodeTableError, match=f"not a list of at most {used - 1} code"):
             huffman.unpack_lengths(packed, used - 1)

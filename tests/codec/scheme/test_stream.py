@@ -294,11 +294,11 @@ ALL_FIELDS: dict[tuple[str, str], list[Any]] = {
     ("stream_elements", "a stream has 65536 to 2097152 el"): [
         *(UNIT - 1, 2**21 + 1, 0, float(UNIT), True, np.int64(UNIT))
     ],
-    ("levels", "levels are not 1 to 511 of float32"): [
+    ("levels", "levels that are not 1 to 511 float32 numbers"): [
         *(np.zeros(4), [0.0, 1.0], np.zeros((4, 0), F32), np.zeros((4, 1, 1, 1), F32)),
         *(np.zeros(0, F32), np.zeros(512, F32)),
     ],
-    ("levels", "levels are not zero, then finite"): [np.ones(4, F32), WIDE],
+    ("levels", "levels that are not zero, then finite"): [np.ones(4, F32), WIDE],
     ("levels", "4 code lengths for [135] levels"): [np.zeros(n, F32) for n in (3, 5, 1)],
     ("shape", "end before 11 elements"): [(11,)],
     ("shape", "go on after 9 elements"): [(9,)],
@@ -321,7 +321,7 @@ def test_hostile_fields(encoded: codec.Encoded, field: str, value: Any, message:
     ("table", "message"),
     [
         (None, "4 levels cannot all lack a code word"),
-        (lengths(1, 2, 3, 3), "a table is a CodeTable"),
+        (lengths(1, 2, 3, 3), "a table that is not a CodeTable"),
         (CodeTable(np.array([1, 2, 3, 3]), 1), "not int64"),
         (CodeTable([1, 2, 3, 3], 1), "code lengths"),  # type: ignore[arg-type]
         (CodeTable(lengths(1, 2, 3, 4), 1), "prefix code"),

@@ -48,7 +48,7 @@ def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
     """The codes once the pass has settled on final ones."""
     marks, codes, numbers = s.marks.copy(), s.codes.copy(), s.numbers.copy()
     kernels.settle(0, s.units, final, marks, codes, numbers)
-    return spread_codes(Survivors(s.n, marks, codes, numbers, s.room))
+    return spread_codes(Survivors(s.n, marks, codes, numbers, s.memory))
 
 
 def full_histogram(delta: np.ndarray) -> Histogram:
@@ -92,7 +92,7 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
             assert len(buckets) == len(every)
         assert settled(s, histogram.final(buckets)).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
-            copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.room)
+            copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.memory)
             cells = int(kernels.NEAR) + kernels.MAX_CLASSES
             counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
@@ -345,7 +345,7 @@ def test_survivors_settle_on_fewer() -> None:
 
 
 def test_rooms_are_used_again_and_never_shared() -> None:
-    survivors._rooms._idle.clear()
+    survivors._pool._idle.clear()
     codes = np.ones(100, np.uint8)
     with packed(codes) as first:
         address = first.codes.ctypes.data
@@ -354,12 +354,12 @@ def test_rooms_are_used_again_and_never_shared() -> None:
             assert not np.shares_memory(first.marks, second.marks)
             assert spread_codes(first).tolist() == [1] * 100
             assert spread_codes(second).tolist() == [2] * 100
-    assert len(survivors._rooms._idle) == 1
+    assert len(survivors._pool._idle) == 1
     with packed(codes) as third:
         assert third.codes.ctypes.data in (address, second.codes.ctypes.data)
     with pytest.raises(ZeroDivisionError), packed(codes):
         raise ZeroDivisionError
-    assert not survivors._rooms._idle  # a thread that was not waited for may still write there
+    assert not survivors._pool._idle  # a thread that was not waited for may still write there
     with packed(np.ones(3 * UNIT, np.uint16)) as larger:
         assert spread_codes(larger).tolist() == [1] * (3 * UNIT)
     with packed(codes) as smaller:
@@ -370,7 +370,7 @@ def test_rooms_are_used_again_and_never_shared() -> None:
 @pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="of Linux")
 def test_dense_units_are_given_back() -> None:
     """Once written, the codes of mostly other than zero values take no memory any more."""
-    survivors._rooms._idle.clear()
+    survivors._pool._idle.clear()
     codes = np.ones(4 * UNIT - 5, np.uint16)
     codes[UNIT : UNIT + UNIT // 2] = 0  # half of the second unit
     with packed(codes) as s:

@@ -52,7 +52,7 @@ def tokens_for(codes: list[int], k: int) -> CodeTable:
     """A table of tokens, even where the plain code would be cheaper."""
     counts = counted(codes, k)
     assert counts.tokens is not None
-    return tables._of_tokens(counts)
+    return tables._table_of_tokens(counts)
 
 
 def encoded(
@@ -291,7 +291,7 @@ def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     tokens = np.zeros((4, MAX_CLASSES), np.int64)
     tokens.reshape(-1)[: len(counts)] = counts
     tokens[0, 0] += 1
-    used = tables._of_tokens(Counts(np.ones(5, np.int64), tokens))
+    used = tables._table_of_tokens(Counts(np.ones(5, np.int64), tokens))
     with_escape = np.concatenate(([1], tokens[:, : used.classes].reshape(-1)))
     assert used.lengths.tolist() == huffman.code_lengths(with_escape).tolist()
     assert huffman.checked_lengths(used.lengths).any()
@@ -315,7 +315,7 @@ def test_fewer_symbols_and_more_classes() -> None:
     codes = np.where(q > 0, 2 * q - 1, -2 * q).astype(int).tolist()
     codes[77] = 1998
     by_steps = replace(counted(codes, 1999), uniform=True)
-    free, bound = (tables._of_tokens(c) for c in (by_steps, counted(codes, 1999)))
+    free, bound = (tables._table_of_tokens(c) for c in (by_steps, counted(codes, 1999)))
     assert (bound.classes, bound.n_symbols) == (2, 1998)
     assert free.classes > 8
     assert free.n_symbols == runlength.n_symbols(free.classes) < 1998
@@ -355,7 +355,7 @@ def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
         (lengths(1, 1), 1, 85, "85 classes of runs with 1 symbols"),
         (lengths(1, 1), 510, 9, "9 classes of runs with 510 symbols"),
         (lengths(1), 0, 2, "2 classes of runs with 0 symbols"),
-        (lengths(1, 2, 2), 1, 1, "no list of at most 2 code lengths"),
+        (lengths(1, 2, 2), 1, 1, "not a list of at most 2 code lengths"),
         (lengths(1, 2, 3), 2, 1, "not a complete prefix code"),
         (lengths(0, 0, 0), 2, 1, "3 levels cannot all lack a code word"),
         (lengths(0, 1, 1), 1, 2, "the escape has no code word"),

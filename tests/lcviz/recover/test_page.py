@@ -19,8 +19,8 @@ from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment, costs
 from lcviz.lab.workload import workload
 from lcviz.recover import page_last_state
-from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.recover.page_rework import headline, nothing_saved
+from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.server import jobs
 from lcviz.ui import session
 
