@@ -183,6 +183,13 @@ class Tab:
         app = self.page.get_by_test_id("stApp")
         self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
 
+    def title(self, told: str | re.Pattern[str]) -> Locator:
+        """The page's title, once it is this one alone: a title it replaces may stay a moment."""
+        title = self.page.get_by_role("heading", level=1)
+        self.expecting(title.filter(has_text=told)).to_have_count(1)
+        self.expecting(title).to_have_count(1)
+        return title
+
     def figure(self, key: str) -> Locator:
         """The picture of a panel."""
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")

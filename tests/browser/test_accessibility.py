@@ -45,8 +45,7 @@ def walk(visitor: Any, rules: Sequence[str] = ()) -> None:
     page = visitor.page
     for name, shown in PAGES.items():
         visitor.go(name)
-        title = page.get_by_role("heading", level=1)
-        visitor.expecting(title).to_contain_text(name, ignore_case=True)
+        visitor.title(name)
         visitor.expecting(page).to_have_url(re.compile("weight="))
         if name == "Glossary":
             visitor.open("/glossary?term=bucket&" + VIEW[2:])

@@ -14,10 +14,7 @@ def test_a_recording_is_there_at_once(tab: MakeTab) -> None:
     """Its race is on the first screen, can be looked into, and says what it is."""
     visitor = tab().open("/recover")
     page, expecting = visitor.page, visitor.expecting
-    title = page.get_by_role("heading", level=1)
-    expecting(title).to_have_text(
-        re.compile(r"Recover: a crash costs LC \d\.\d iterations, .*SCAR")
-    )
+    visitor.title(re.compile(r"^Recover: a crash costs LC \d\.\d iterations, .*SCAR"))
     race = page.locator("[data-picture=curves]")
     visitor.check_on_first_screen(race)
     visitor.check_on_first_screen(visitor.figure("rework"))
