@@ -68,7 +68,8 @@ def measure(settings: RunSettings) -> Row:
         deltas = trained(replace(settings, coding=coding)).checkpoints[1:]
         full = sum(c.full_nbytes for c in deltas)
         mean[coder] = sum(c.nbytes for c in deltas) / full
-    headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
+    headers = sum(c.nbytes - c.saved.exact_nbytes for c in deltas)
+    headers -= sum(a.nbytes for c in deltas for a in c.alphabets)
     sizes: list[Sizes] = [record_sizes(c.alphabets, Coding.coder) for c in deltas]
     all_buckets = [p for c in deltas for p in promotions(c.alphabets) if p.rule is None]
     e_alone = math.nan

@@ -167,65 +167,60 @@ def _parser() -> Parser:
         prog="python -m lcviz",
         description="The paper's experiments and others, on models trained on this machine.",
     )
-    sub = parser.add_subparsers(required=True, metavar="EXPERIMENT")
+    commands = parser.add_subparsers(required=True, metavar="EXPERIMENT")
+
+    def command(name: str, runs: object, summary: str | None, description: str | None) -> Parser:
+        added: Parser = commands.add_parser(name, help=summary, description=description)
+        added.set_defaults(experiment=runs)
+        return added
+
     for experiment in EXPERIMENTS:
         summary = type(experiment).__doc__
-        command = sub.add_parser(experiment.name, help=summary, description=summary)
-        command.set_defaults(experiment=experiment)
-        experiment.arguments(command)
-        command.add_argument(
-            "--keep",
-            type=Path,
-            metavar="FILE",
-            help=f"where finished trials are kept (default: lab/{experiment.name}.jsonl)",
-        )
-        command.add_argument(
-            "--resume", action="store_true", help="continue from the trials in that file"
-        )
-        output = command.add_mutually_exclusive_group()
-        output.add_argument(
-            "--json",
-            action="store_true",
-            help="all rows as one JSON object; values that are not finite are null",
-        )
-        output.add_argument("--csv", action="store_true", help="all rows as CSV")
-    check = sub.add_parser(
+        _add_options(command(experiment.name, experiment, summary, summary), experiment)
+    check = command(
         "receipt",
-        help="check a receipt of the dashboard against its archive",
-        description="Hashes the archive and its records, rebuilds every step, and compares them "
-        "with the receipt.",
+        _check_receipt,
+        "check a receipt of the dashboard against its archive",
+        "Hashes the archive and its records, rebuilds every step, and compares them with the "
+        "receipt.",
     )
-    check.set_defaults(experiment=_check_receipt)
     check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
-    check.add_argument(
-        "archive",
-        type=Path,
-        nargs="?",
-        metavar="ARCHIVE",
-        help="the .lcc.zip (default: the one that the receipt names, in its folder)",
-    )
+    named = "the .lcc.zip (default: the one that the receipt names, in its folder)"
+    check.add_argument("archive", type=Path, nargs="?", metavar="ARCHIVE", help=named)
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
-    report = sub.add_parser(
+    report = command(
         "report",
-        help="write the figures of a chain as one file",
-        description="Sizes, exponents over time, buckets, code words, removed bucket, integrity "
-        "and settings of a chain in one HTML file, without a server or a network. A damaged chain "
-        "gets one too: it says which steps restore.",
+        _write_report,
+        "write the figures of a chain as one file",
+        "Sizes, exponents over time, buckets, code words, removed bucket, integrity and settings "
+        "of a chain in one HTML file, without a server or a network. A damaged chain gets one too: "
+        "it says which steps restore.",
     )
-    report.set_defaults(experiment=_write_report)
     report.add_argument("chain", metavar="CHAIN", help="a run.lcc, a .lcc.zip, or a URL")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
-    report.add_argument(
-        "--step", type=int, metavar="N", help="the step to show (default: the newest delta)"
-    )
-    learn = sub.add_parser(
+    newest = "the step to show (default: the newest delta)"
+    report.add_argument("--step", type=int, metavar="N", help=newest)
+    learn = command(
         "learn",
-        help="write the Learn page as one file",
-        description="Six pictures of the scheme in one HTML file, without a server or a network.",
+        _write_learn,
+        "write the Learn page as one file",
+        "Six pictures of the scheme in one HTML file, without a server or a network.",
     )
-    learn.set_defaults(experiment=_write_learn)
     learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
     return parser
+
+
+def _add_options(command: Parser, experiment: Experiment) -> None:
+    """The options of an experiment: its own, and those that all have."""
+    experiment.arguments(command)
+    place = f"where finished trials are kept (default: lab/{experiment.name}.jsonl)"
+    command.add_argument("--keep", type=Path, metavar="FILE", help=place)
+    again = "continue from the trials in that file"
+    command.add_argument("--resume", action="store_true", help=again)
+    output = command.add_mutually_exclusive_group()
+    rows = "all rows as one JSON object; values that are not finite are null"
+    output.add_argument("--json", action="store_true", help=rows)
+    output.add_argument("--csv", action="store_true", help="all rows as CSV")
 
 
 if __name__ == "__main__":

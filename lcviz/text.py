@@ -96,6 +96,11 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def interval_text(n: int) -> str:
+    """1 -> 'every iteration'; 5 -> 'every 5 iterations'."""
+    return "every iteration" if n == 1 else f"every {n} iterations"
+
+
 def amount_text(n: float) -> str:
     """A number of iterations, to a tenth: 7.04 -> '7', 12.13 -> '12.1'."""
     return f"{n:,.1f}".removesuffix(".0") if n < 100 else f"{n:,.0f}"

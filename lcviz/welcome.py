@@ -12,7 +12,7 @@ from importlib import import_module
 import streamlit as st
 
 from lcviz.ui import navigation, recording
-from lcviz.ui.polling import polled
+from lcviz.ui.polling import rerun_once
 
 POLL_SECONDS = 0.4
 HEAD_START = 0.7  # seconds until the imports begin: the recording is drawn first
@@ -53,9 +53,4 @@ def show(name: str) -> None:
         recording.show_figures(name)
     else:
         st.info("The server has just started: this page opens in a few seconds.")
-
-    def look() -> None:
-        if loaded():
-            st.rerun()
-
-    polled(POLL_SECONDS, look)
+    rerun_once(loaded, POLL_SECONDS)

@@ -77,11 +77,8 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
 
 def tensors_of_step(compared: ComparedStep) -> tuple[pd.DataFrame, str]:
     """All tensors of a step with their distances, the largest first, and a sentence about them."""
-
-    def size(t: TensorError) -> float:
-        return t.distance if math.isfinite(t.distance) else math.inf
-
-    tensors = sorted((t for t in compared.tensors if t.stored != EXACTLY), key=size, reverse=True)
+    tensors = [t for t in compared.tensors if t.stored != EXACTLY]
+    tensors.sort(key=lambda t: t.distance if math.isfinite(t.distance) else math.inf, reverse=True)
     exact = [t for t in compared.tensors if t.stored == EXACTLY]
     if not tensors:
         sentence = "None of its tensors is delta-coded: all are stored exactly."

@@ -118,8 +118,8 @@ def _save(
 ) -> list[ComparedStep]:
     """Write the chain at path and measure every step."""
     compared, chain_nbytes = [], 0
-    file_by_step = {file.step: file for file in opened.files}
-    deflates = sum(file.nbytes for file in opened.files) <= MOST_ZIPPED
+    file_by_step = {} if opened.archive else {file.step: file for file in opened.files}
+    deflates = opened.nbytes <= MOST_ZIPPED
     front, first_state, first_layout = Front(Policy()), Arrays(), Layout(())
     with codec.Checkpointer(path, **settings.arguments) as chain:
         for i, (step, state) in enumerate(opened.states(settings.left_out)):
@@ -143,9 +143,7 @@ def _save(
             assert chain.tracker is not None, "a step was saved"
             track: Arrays = chain.tracker.state
             file = file_by_step.get(step)
-            file_nbytes, zipped = (
-                _file_sizes(file, state, settings.left_out, deflates) if file else (None, None)
-            )
+            file_nbytes, zipped = _file_sizes(file, state, settings.left_out, deflates)
             compared.append(
                 ComparedStep(
                     step,
@@ -163,9 +161,11 @@ def _save(
 
 
 def _file_sizes(
-    file: OwnFile, state: Mapping[Any, Any], left_out: Collection[str], deflates: bool
-) -> tuple[int, int | None]:
-    """Bytes of a file without the parts that are left out, and deflated (None if not tried)."""
+    file: OwnFile | None, state: Mapping[Any, Any], left_out: Collection[str], deflates: bool
+) -> tuple[int | None, int | None]:
+    """Bytes of a file without the parts that are left out, and deflated; None if not known."""
+    if file is None:
+        return None, None
     if not file.left_out and not any(key in left_out for key in file.parts):
         with file.source.open("rb") as stream:
             return file.nbytes, zipped_nbytes(stream) if deflates else None
@@ -185,7 +185,7 @@ def _receipt(opened: OwnFiles, settings: ChainSettings, package: Package) -> Rec
             "sha256": f.sha256,
             "left_out": sorted({*f.left_out, *(settings.left_out & f.parts.keys())}),
         }
-        for f in ([opened.archive] if opened.archive else opened.files)
+        for f in opened.files
     ]
     what = "The states of a chain" if opened.archive else plural(len(files), "checkpoint file")
     return of_files(package, what, settings.arguments, files)

@@ -19,7 +19,7 @@ from .page_own_files import own_files
 from .receipt import Receipt, of_run
 
 SOURCES = {"run": "The run on Live", "own": "Files of mine"}
-_PACKED = "package"  # in the session: the run's id, its verified package, its receipt
+_PACKED = "package"  # in the session: a run's verified package and its receipt
 # The example never changes: packed and verified once, it serves all visitors.
 _EXAMPLE: weakref.WeakKeyDictionary[Run, tuple[Package, Receipt]] = weakref.WeakKeyDictionary()
 
@@ -71,24 +71,25 @@ def _run_on_live() -> None:
 def _package(run: Run) -> tuple[Package, Receipt]:
     """The verified archive; packed once, and again when the visitor includes newer checkpoints."""
     bar = st.empty()  # always there: the widgets below keep their places, and clicks reach them
-    packed = st.session_state.get(_PACKED)
-    if packed is None or packed[0] != run.id:
-        verified = _EXAMPLE.get(run)
-        if verified is None:
-            bar.progress(0.0, "Packing the chain…")
 
-            def progress(done: int, total: int) -> None:
-                run.watch()
-                bar.progress(done / total, f"Checked {done} of {total} records")
+    def progress(done: int, total: int) -> None:
+        run.watch()
+        bar.progress(done / total, f"Checked {done} of {total} records")
 
-            package = pack(run, progress)
-            bar.empty()
-            verified = package, of_run(run, package)
-            if session.is_example(run):
-                _EXAMPLE[run] = verified
-        packed = st.session_state[_PACKED] = (run.id, *verified)
-    polled(session.poll_interval(run), _offer_newer, run, packed[1])
-    return packed[1], packed[2]
+    def packed() -> tuple[Package, Receipt]:
+        if run in _EXAMPLE:
+            return _EXAMPLE[run]
+        bar.progress(0.0, "Packing the chain…")
+        package = pack(run, progress)
+        bar.empty()
+        verified = package, of_run(run, package)
+        if session.is_example(run):
+            _EXAMPLE[run] = verified
+        return verified
+
+    package, receipt = session.cached(_PACKED, run.id, packed)
+    polled(session.poll_interval(run), _offer_newer, run, package)
+    return package, receipt
 
 
 def _offer_newer(run: Run, package: Package) -> None:
@@ -116,16 +117,13 @@ def _loading(run: Run, package: Package, step: int) -> str:
     if settings.optimizer_state:
         batch_size = settings.batch_size
         arguments = f'"{settings.optimizer}", lr={settings.lr!r}, batch_size={batch_size}'
-        load = (
-            f"training = demo_models.Training(task, {arguments})\n"
-            "training.load(state)  # the optimizer goes on with the saved moments\n"
-            f"# training.iterate({step + 1}) is the next iteration"
-        )
-    return (
-        "import codec\n"
-        "import demo_models\n\n"
-        f"task = demo_models.make_task({task})\n"
-        f'state = codec.restore("{package.file}", step={step})\n'
-        f"{load}\n"
-        "print(task.probe_loss())"
-    )
+        load = f"""training = demo_models.Training(task, {arguments})
+training.load(state)  # the optimizer goes on with the saved moments
+# training.iterate({step + 1}) is the next iteration"""
+    return f"""import codec
+import demo_models
+
+task = demo_models.make_task({task})
+state = codec.restore("{package.file}", step={step})
+{load}
+print(task.probe_loss())"""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 import codec
 from lcviz.run.snapshot import RunError
 from lcviz.text import nbytes_text, percent_text, plain, plural
-from lcviz.ui import widgets
+from lcviz.ui import session, widgets
 
 from . import page_downloads as downloads
 from .archive import Package
@@ -32,7 +34,7 @@ def comparison(compressed: Compressed) -> None:
         package = _loaded(compressed)
         restored = downloads.offer(package, compressed.receipt, "as they were saved here")
     except (RunError, codec.LccError) as exc:
-        st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
+        widgets.error(plain(str(exc)))
         return
     table, sentence = tensors_of_step(next(c for c in compressed.steps if c.step == restored.step))
     with st.container(border=True, key="export-tensors"):
@@ -48,51 +50,42 @@ def comparison(compressed: Compressed) -> None:
 
 def _cards(compressed: Compressed) -> None:
     sums = totals(compressed.steps)
-    furthest = sums.furthest.distance
     left_out = names_left_out(compressed.receipt)
-    alike = ", same parts" if left_out else ""
-    cards = [
-        (
-            "The chain",
-            nbytes_text(sums.chain),
-            f"{percent_text(sums.chain / sums.full)} of float32",
-            "All records, headers and exact bases included, against the same states in float32.",
-        ),
-        (
-            "In float32",
-            nbytes_text(sums.full),
-            plural(len(compressed.steps), "step"),
-            "Every step in full, 4 bytes a weight; exactly stored tensors in their own dtype.",
-        ),
-        (
-            f"As files{alike}",
-            nbytes_text(sums.files) if sums.files else "a chain",
-            f"chain: {percent_text(sums.chain / sums.files)} of it" if sums.files else None,
-            "The bytes of the files that were opened, without parts that were left out, and the "
-            "share of them that the chain takes.",
-        ),
-        (
-            f"Zipped{alike}" if left_out else "As zipped files",
-            nbytes_text(sums.zipped) if sums.zipped is not None else "not tried",
-            None,
-            "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
-            f"tried up to {nbytes_text(MOST_ZIPPED)} of files.",
-        ),
-        (
-            "Furthest step",
-            percent_text(furthest) if furthest < 1e9 else "not finite",
-            f"step {sums.furthest.step}",
-            "The largest relative distance of any step: how far the restored step is from the "
-            "original, as a share of the distance from the first step.",
-        ),
-        (
-            "Largest error",
-            f"{sums.largest:.3g}" if sums.largest < 1e30 else "not finite",
-            "of a weight",
-            "max |restored − original| over all weights of all steps.",
-        ),
-    ]
-    widgets.cards(cards, "export-cards", 6)
+    files, zipped = "As files", "As zipped files"
+    if left_out:
+        files, zipped = "As files, same parts", "Zipped, same parts"
+    share = f"{percent_text(sums.chain / sums.full)} of float32"
+    share_of_files = f"chain: {percent_text(sums.chain / sums.files)} of it" if sums.files else None
+    furthest = sums.furthest.distance
+    furthest_text = percent_text(furthest) if furthest < 1e9 else "not finite"
+    largest = f"{sums.largest:.3g}" if sums.largest < 1e30 else "not finite"
+    cards = {
+        "The chain": (nbytes_text(sums.chain), share),
+        "In float32": (nbytes_text(sums.full), plural(len(compressed.steps), "step")),
+        files: (nbytes_text(sums.files) if sums.files else "a chain", share_of_files),
+        zipped: ("not tried" if sums.zipped is None else nbytes_text(sums.zipped), None),
+        "Furthest step": (furthest_text, f"step {sums.furthest.step}"),
+        "Largest error": (largest, "of a weight"),
+    }
+    texts = {
+        "The chain": "All records, headers and exact bases included, against the same states in "
+        "float32.",
+        "In float32": "Every step in full, 4 bytes a weight; exactly stored tensors in their own "
+        "dtype.",
+        files: "The bytes of the files that were opened, without parts that were left out, and the "
+        "share of them that the chain takes.",
+        zipped: "Each file deflated as zip programs do, for comparison: weights hardly shrink. "
+        f"Only tried up to {nbytes_text(MOST_ZIPPED)} of files.",
+        "Furthest step": "The largest relative distance of any step: how far the restored step is "
+        "from the original, as a share of the distance from the first step.",
+        "Largest error": "max |restored − original| over all weights of all steps.",
+    }
+    widgets.cards(cards, texts, "export-cards")
+    st.caption(_what_is_kept(compressed, left_out))
+
+
+def _what_is_kept(compressed: Compressed, left_out: Sequence[str]) -> str:
+    """What the chain keeps of the files, in sentences."""
     settings = describe(compressed.receipt)["Kept"]
     sentences = [f"{settings[0].upper()}{settings[1:]}."]
     last = compressed.steps[-1].tensors
@@ -101,16 +94,9 @@ def _cards(compressed: Compressed) -> None:
         sentences.append(f"An optimizer's moments are kept with {bits} each.")
     if left_out:
         sentences.append(f"Left out of chain and files: {plain(', '.join(left_out))}.")
-    st.caption(" ".join(sentences))
+    return " ".join(sentences)
 
 
 def _loaded(compressed: Compressed) -> Package:
     """The package with its bytes, read from disk once while the page shows it."""
-    loaded = st.session_state.get(_LOADED)
-    if loaded is None or loaded[0] != (compressed.archive, compressed.sha256):
-        loaded = st.session_state[_LOADED] = (
-            (compressed.archive, compressed.sha256),
-            compressed.load(),
-        )
-    package: Package = loaded[1]
-    return package
+    return session.cached(_LOADED, (compressed.archive, compressed.sha256), compressed.load)

@@ -9,23 +9,20 @@ import streamlit as st
 
 from demo_models import Task
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import widgets
+from lcviz.ui import session, widgets
 
 from .archive import Package, RestoredFile, restore
 from .receipt import Receipt, describe
 from .scripts import RECEIPT, everything, install_command, reproduce_command
 
-MOST_STEPS = 20_000  # on the slider: the browser holds all of them
 RESTORED = "export-restored"  # in the session: a step as a plain file
 _STEP = "export_step"
 
 
-def _download(
-    label: str, data: Any, file: str, mime: str, key: str, icon: str, **more: Any
-) -> None:
-    st.download_button(
-        label, data, file, mime, key=key, on_click="ignore", icon=f":material/{icon}:", **more
-    )
+def _download(label: str, data: bytes, file: str, key: str, icon: str, **more: Any) -> None:
+    mime = "application/zip" if file.endswith(".zip") else "application/octet-stream"
+    icon = f":material/{icon}:"
+    st.download_button(label, data, file, mime, key=key, on_click="ignore", icon=icon, **more)
 
 
 def offer(
@@ -71,7 +68,6 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
         f"Download chain ({nbytes_text(nbytes)})",
         package.data,
         package.file,
-        "application/zip",
         "download-chain",
         "download",
         type=widgets.main_button(),
@@ -84,7 +80,6 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
         "Download everything",
         everything(package, receipt),
         f"{package.name}.zip",
-        "application/zip",
         "download-all",
         "folder_zip",
         help=f"One zip: the chain, its receipt,{script} and the script that restores a step. The "
@@ -106,25 +101,21 @@ def _one_step(package: Package, task: Task | None) -> RestoredFile:
     """
     step = _choose_step(package)
     waiting = st.empty()  # always there: the widgets below keep their places, and clicks reach them
-    key = (package.sha256, step, task is None)
-    cached = st.session_state.get(RESTORED)
-    if cached is None or cached[0] != key:
+
+    def restored() -> RestoredFile:
         with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
-            cached = st.session_state[RESTORED] = key, restore(package, step, task)
-    restored: RestoredFile = cached[1]
-    return restored
+            return restore(package, step, task)
+
+    return session.cached(RESTORED, (package.sha256, step, task is None), restored)
 
 
 def _choose_step(package: Package) -> int:
     if len(package.steps) == 1:
         return package.steps[0]
-    steps = package.steps[-MOST_STEPS:]
-    if len(steps) < len(package.steps):
-        st.caption(f"The newest {MOST_STEPS:,} of {len(package.steps):,} steps can be chosen.")
-    if st.session_state.get(_STEP, steps[-1]) not in steps:  # of another chain
+    newest = package.steps[-widgets.MOST_STEPS :]
+    if st.session_state.get(_STEP, newest[-1]) not in newest:  # of another chain
         del st.session_state[_STEP]
-    options: dict[str, Any] = {"key": _STEP, "bind": "query-params", "persist_state": "session"}
-    return int(st.select_slider("Step", steps, steps[-1], **options))
+    return widgets.step_slider(package.steps, package.steps[-1], _STEP)
 
 
 def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
@@ -139,15 +130,8 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
     st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
     label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"
-    _download(
-        label,
-        restored.data,
-        file,
-        "application/octet-stream",
-        "download-step",
-        "download",
-        help=f"{plain(file)}, which loads without lcviz.",
-    )
+    text = f"{plain(file)}, which loads without lcviz."
+    _download(label, restored.data, file, "download-step", "download", help=text)
 
 
 def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
@@ -161,12 +145,12 @@ def instructions(package: Package, receipt: Receipt, step: int, loading: str = "
         step: The restored step.
         loading: Python that loads the step into its model; "" if the model is unknown.
     """
-    label, icon = "What the receipt says", "receipt_long"
-    if (box := widgets.opened(label, icon, "export-receipt")) is not None:
+    box = widgets.opened("What the receipt says", "receipt_long", "export-receipt")
+    if box is not None:
         lines = (f"- **{what}:** {plain(value)}" for what, value in describe(receipt).items())
         box.markdown("\n".join(lines))
-    label, icon = "Use it elsewhere: install, load, verify", "terminal"
-    if (box := widgets.opened(label, icon, "export-elsewhere")) is not None:
+    label = "Use it elsewhere: install, load, verify"
+    if (box := widgets.opened(label, "terminal", "export-elsewhere")) is not None:
         with box:
             _commands(package, receipt, step, loading)
 

@@ -24,7 +24,7 @@ from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import coding_form
 from lcviz.ui.experiment import ControlTexts, PageJob
-from lcviz.ui.own_files import opened_files
+from lcviz.ui.own_files import MOST_SENTENCES, opened_files
 
 from . import compress as compressing
 from . import page_downloads as downloads
@@ -35,7 +35,6 @@ from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session: the newest ones
 MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button stays in view
-MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
 _LEFT_OUT = "export_without"  # in the URL: outermost keys of the files
@@ -85,16 +84,14 @@ def own_files() -> None:
             st.session_state.pop(key, None)
         return
     _contents(opened)
-    if opened.archive is None and not opened.files:
+    if not opened.files:
         return
     if opened.archive is not None:
         use = widgets.choice(
             "With this chain",
-            list(USES),
+            USES,
             default="again",
             key="export_use",
-            format_func=USES.__getitem__,
-            bind="query-params",
             help="A new chain is compared with what this one restores; what this one left out is "
             "not known here.",
         )
@@ -121,14 +118,13 @@ def own_files() -> None:
 def _contents(opened: OwnFiles) -> None:
     """What was opened, in its order, and what was not."""
     for sentence in _first_sentences(opened.refused, "file that was not taken"):
-        st.error(plain(sentence), icon=":material/error:")
-    if opened.archive is not None:
-        name, nbytes = plain(opened.archive.name), nbytes_text(opened.archive.nbytes)
-        st.markdown(f"This is the chain **{name}**, {nbytes}.")
-        return
+        widgets.error(plain(sentence))
     if not opened.files:
         return
-    nbytes = nbytes_text(sum(file.nbytes for file in opened.files))
+    nbytes = nbytes_text(opened.nbytes)
+    if opened.archive is not None:
+        st.markdown(f"This is the chain **{plain(opened.archive.name)}**, {nbytes}.")
+        return
     st.markdown(f"**{plural(len(opened.files), 'checkpoint')}**, {nbytes}. {opened.order}")
     for sentence in _first_sentences(opened.odd, "file that is unlike the rest"):
         st.warning(plain(sentence), icon=":material/difference:")
@@ -141,7 +137,7 @@ def _contents(opened: OwnFiles) -> None:
             icon=":material/remove_selection:",
         )
     rows = pd.DataFrame(list(map(_row, opened.files)))
-    widgets.scrolling(rows, "export-files", 38 + 35 * min(len(rows), MOST_ROWS))
+    widgets.scrolling(rows, "export-files", widgets.rows_height(rows, MOST_ROWS))
 
 
 def _first_sentences(sentences: Sequence[str], about: str) -> list[str]:
@@ -175,10 +171,7 @@ def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
         with second_column:
             base_every = widgets.checked_number(
                 "Deltas between bases",
-                1,
-                1000,
-                1000,
-                1,
+                widgets.Limits(1, 1000, 1000, 1),
                 key="export_base",
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier if most of the state is new, and once the deltas outgrow the last base.",
@@ -205,9 +198,10 @@ def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
             list(parts),
             selection_mode="multi",
             key=_LEFT_OUT,
-            format_func=lambda name: plain(_part_text(name, parts[name])),
-            bind="query-params",
-            persist_state="session",
+            format_func=lambda name: plain(
+                shortened(name, 40) + (f", {nbytes_text(parts[name])}" if parts[name] else "")
+            ),
+            **widgets.IN_URL,
             help="Click a part to leave it out; at first everything is kept: weights as you set "
             "above, an optimizer's moments with 3 bits each, all else exactly. When sizes are "
             "compared, the part does not count in the files either.",
@@ -215,16 +209,9 @@ def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
     )
 
 
-def _part_text(name: str, nbytes: int) -> str:
-    return f"{shortened(name, 40)}, {nbytes_text(nbytes)}" if nbytes else shortened(name, 40)
-
-
 def _requested_chain(opened: OwnFiles, settings: ChainSettings) -> RequestedChain:
     """The chain of these settings. Chains of other files, and the oldest ones, are dropped."""
-    requested = st.session_state.get(_CHAINS)
-    if requested is None or requested[0] is not opened:
-        requested = st.session_state[_CHAINS] = (opened, {})
-    chains: dict[ChainSettings, RequestedChain] = requested[1]
+    chains: dict[ChainSettings, RequestedChain] = session.cached(_CHAINS, opened, dict)
     chain = chains.pop(settings, None) or RequestedChain()
     chains[settings] = chain  # the newest last
     while len(chains) > MOST_KEPT:
@@ -250,28 +237,28 @@ def _export_as_is(opened: OwnFiles, file: OwnFile) -> None:
         package, receipt = _verified(opened, file)
         restored = downloads.offer(package, receipt, "as their records describe them")
     except (RunError, FullError, codec.LccError) as exc:
-        st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
+        widgets.error(plain(str(exc)))
         return
     downloads.instructions(package, receipt, restored.step)
 
 
 def _verified(opened: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:
     """The chain and its receipt, checked once, even if it fails. Raises RunError, FullError."""
-    verified = st.session_state.get(_AS_IS)
-    if verified is None or verified[0] is not opened:
-        bar = st.empty()
+    bar = st.empty()
 
-        def progress(done: int, total: int) -> None:
-            bar.progress(min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}")
+    def progress(done: int, total: int) -> None:
+        bar.progress(min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}")
 
+    def verified() -> tuple[Package, Receipt] | str:
         try:
-            verified = (opened, verify_as_is(file, progress))
+            return verify_as_is(file, progress)
         except RunError as exc:
             reason = str(exc).rstrip(".")
-            verified = (opened, f"{reason}. Inspect shows which steps of the chain still restore")
-        bar.empty()
-        st.session_state[_AS_IS] = verified
-    if isinstance(verified[1], str):
-        raise RunError(verified[1])
-    package, receipt = verified[1]
-    return package, receipt
+            return f"{reason}. Inspect shows which steps of the chain still restore"
+        finally:
+            bar.empty()
+
+    package = session.cached(_AS_IS, opened, verified)
+    if isinstance(package, str):
+        raise RunError(package)
+    return package

@@ -5,6 +5,7 @@ Read in this order:
                     page_receipt checks a receipt, page_watch compares watched runs,
                     page_parts is what they share
     watch_paths     the arguments after --run, and chains in folders
+    watch_places    what is watched: the chains at these places
     watch           the watched runs, read again and again
     watch_table     the runs in numbers, and how long ago their last records came
     watch_picture   how they grow, side by side

@@ -5,7 +5,9 @@ The cards and the sizes of the records are polling fragments: they change as rec
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
@@ -13,6 +15,7 @@ import streamlit as st
 import codec
 from codec.errors import ChainNotFoundError, PayloadError
 from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.lab.records import RecordFacts
 from lcviz.report.chain_figures import kinds_text
 from lcviz.report.exponents import count_exponents
 from lcviz.report.exponents_figure import exponents_over_steps
@@ -23,13 +26,14 @@ from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
 from lcviz.ui.polling import polled
+from lcviz.ui.widgets import Cards
 
 from . import page_watch
 from .page_open import ChainSource, Findings, choose, leave, read
 from .page_parts import progress_bar, sentence, show_damage
 from .page_receipt import check_receipt
 from .page_step import one_step
-from .watch_table import BUSY_SECONDS, since_text
+from .watch_table import since_text
 
 UNASKED_SECONDS = 3  # of decoding without a click
 RESTING = 4  # pauses are this many times as long as decoding: the training needs the machine
@@ -46,25 +50,32 @@ def page() -> None:
     with st.container(key="answer"):
         st.title("Inspect a chain", anchor=False)
         source = choose()
-    if source is None:
-        return
     if source == "compare":
         page_watch.side_by_side()
-        return
-    if source.watched is not None and not source.watched.reached:
-        page_watch.await_first(source.watched)
-        return
-    try:
-        findings = read(source)
-    except codec.LccError as exc:
-        if source.watched is not None and isinstance(exc, ChainNotFoundError):
-            page_watch.await_first(source.watched)
-            return
-        st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
-        st.button("Try again", icon=":material/refresh:", key="inspect-again")
-        if source.watched is not None:
-            page_watch.await_again(source.chain)
-        return
+    elif source is not None and (findings := _findings(source)) is not None:
+        _chain(source, findings)
+
+
+def _findings(source: ChainSource) -> Findings | None:
+    """What is known of the chain; None, with the reason on the page, if it cannot be read."""
+    watched = source.watched
+    if watched is None or watched.reached:
+        try:
+            return read(source)
+        except codec.LccError as exc:
+            if watched is None or not isinstance(exc, ChainNotFoundError):
+                widgets.error(f"This cannot be opened. {sentence(exc)}")
+                st.button("Try again", icon=":material/refresh:", key="inspect-again")
+                if watched is not None:
+                    page_watch.await_again(source.chain)
+                return None
+    if watched is not None:
+        page_watch.await_first(watched)
+    return None
+
+
+def _chain(source: ChainSource, findings: Findings) -> None:
+    """A chain that can be read."""
     head = st.container(horizontal=True, vertical_alignment="center", key="inspect-head")
     facts = st.container(key="inspect-facts")
     step = st.container()
@@ -73,24 +84,7 @@ def page() -> None:
     with grid.cell():  # sent first: the browser loads its drawing code while the rest is computed
         polled(pace, _sizes, source)
     with head:
-        page_watch.back(source.watched, leave)
-        st.markdown(f"This is {source.what}.", width="content", help=explained(HELP))
-        verifying = st.button(
-            "Verify",
-            type=widgets.main_button(),
-            icon=":material/verified:",
-            key="verify",
-            help="Reads and decodes all records again, and compares each rebuilt state with the "
-            "digest taken when it was saved.",
-        )
-        follow = pace is not None and st.toggle(
-            "Follow the newest step",
-            source.watched is not None,
-            key="inspect_follow",
-            bind="query-params",
-            help="New records show up in the cards and sizes by themselves. With this, the step "
-            "and the exponents follow them too.",
-        )
+        verifying, follow = _controls(source, pace)
     with facts:
         if verifying:
             _verify(source, findings)
@@ -110,14 +104,34 @@ def page() -> None:
     check_receipt(source)
 
 
+def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:
+    """What is shown, and whether to verify it now, and to follow its newest step."""
+    page_watch.back(source.watched, leave)
+    st.markdown(f"This is {source.what}.", width="content", help=explained(HELP))
+    verifying = st.button(
+        "Verify",
+        type=widgets.main_button(),
+        icon=":material/verified:",
+        key="verify",
+        help="Reads and decodes all records again, and compares each rebuilt state with the "
+        "digest taken when it was saved.",
+    )
+    follow = pace is not None and st.toggle(
+        "Follow the newest step",
+        source.watched is not None,
+        key="inspect_follow",
+        bind="query-params",
+        help="New records show up in the cards and sizes by themselves. With this, the step "
+        "and the exponents follow them too.",
+    )
+    return verifying, follow
+
+
 def _pace(source: ChainSource, findings: Findings) -> float | None:
     """Seconds between two looks at the chain; None if it cannot grow."""
     if source.run is not None:
         return session.poll_interval(source.run)
-    if not source.grows:
-        return None
-    busy = abs(time.time() - findings.newest / 1e9) < BUSY_SECONDS
-    return session.POLL_SECONDS if busy else session.RESTING_POLL_SECONDS
+    return page_watch.pace(findings.newest) if source.grows else None
 
 
 def _records(source: ChainSource, pace: float | None, records_drawn: int, follow: bool) -> None:
@@ -136,7 +150,7 @@ def _records(source: ChainSource, pace: float | None, records_drawn: int, follow
     summary = summarize(records)
     if source.run is None and source.grows and findings.newest:
         st.markdown(f":small[{since_text(findings.newest, summary.gap, time.time())}]")
-    _cards(summary)
+    widgets.cards(_cards(summary), _cards_help(summary), "inspect-cards")
     if summary.moments:
         st.markdown(f":small[{sentence(summary.moments)}]")
     _integrity(findings, summary)
@@ -166,75 +180,53 @@ def _table(findings: Findings) -> None:
     )
 
 
-def _cards(summary: Summary) -> None:
-    lost_steps = len(summary.steps) - len(summary.reached)
+def _cards(summary: Summary) -> Cards:
     coding = summary.codings[-1] if summary.codings else None
-    earlier_settings = len(summary.codings) - 1
-    step_nbytes = summary.step_nbytes
-    cards = [
-        (
-            "Steps",
-            f"{len(summary.steps):,}",
-            f"{summary.steps[0]:,} to {summary.newest:,}",
-            "Saved steps in these records.",
-        ),
-        (
-            "Records",
-            f"{sum(summary.kinds.values()):,}",
-            kinds_text(summary),
-            "Files of the chain. A base holds the whole state, exactly; a delta one step; a merged "
-            "record several.",
-        ),
-        (
-            "On disk",
-            nbytes_text(summary.nbytes),
-            f"{summary.times:.1f} × smaller" if summary.times else None,
-            f"All records, {nbytes_text(summary.base_nbytes)} of it bases. Full float32 "
-            f"checkpoints take {nbytes_text(summary.full_nbytes)}.",
-        ),
-        (
-            "A step",
-            "no delta" if step_nbytes is None else nbytes_text(step_nbytes),
-            f"{percent_text(summary.share)} of float32" if summary.share else None,
-            "Bytes of delta and merged records, headers included, for each of their steps. The "
-            f"whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
-        ),
-        (
-            "Kept",
-            kept_text(coding) if coding else "all",
-            "exactly"
-            if coding is None
-            else f"{plural(earlier_settings, 'other setting')} before"
-            if earlier_settings
-            else f"{CODER_NAMES[coding.coder].split(' ')[0]}, {SCOPES[coding.scope]}",
-            "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
-            "buckets. With a budget: what fits into it. With a distance: all but this share. Then "
-            "its coder, and what shares one set of levels.",
-        ),
-        (
-            "Behind",
-            "unknown" if summary.behind is None else percent_text(summary.behind),
-            None,
-            "What a restart from the newest record would lack: the part of the weights' change "
-            "that the record leaves out, as a share of the distance trained since the base.",
-        ),
-        (
-            "Complete",
-            "no" if summary.problems or lost_steps else "yes",
-            f"{plural(lost_steps, 'step')} lost" if lost_steps else None,
-            "All files were read: each matches its digest and names the record before it. "
-            "*Verify* also decodes them. Records missing at the very end go unnoticed.",
-        ),
-    ]
-    widgets.cards(cards, "inspect-cards", len(cards))
+    kept_note = "exactly"
+    if earlier_settings := len(summary.codings[1:]):
+        kept_note = f"{plural(earlier_settings, 'other setting')} before"
+    elif coding is not None:
+        kept_note = f"{CODER_NAMES[coding.coder].split(' ')[0]}, {SCOPES[coding.scope]}"
+    lost_steps = len(summary.steps) - len(summary.reached)
+    step_nbytes = "no delta" if summary.step_nbytes is None else nbytes_text(summary.step_nbytes)
+    smaller = f"{summary.times:.1f} × smaller" if summary.times else None
+    share = f"{percent_text(summary.share)} of float32" if summary.share else None
+    complete = "no" if summary.problems or lost_steps else "yes"
+    return {
+        "Steps": (f"{len(summary.steps):,}", f"{summary.steps[0]:,} to {summary.newest:,}"),
+        "Records": (f"{sum(summary.kinds.values()):,}", kinds_text(summary)),
+        "On disk": (nbytes_text(summary.nbytes), smaller),
+        "A step": (step_nbytes, share),
+        "Kept": (kept_text(coding) if coding else "all", kept_note),
+        "Behind": ("unknown" if summary.behind is None else percent_text(summary.behind), None),
+        "Complete": (complete, f"{plural(lost_steps, 'step')} lost" if lost_steps else None),
+    }
+
+
+def _cards_help(summary: Summary) -> dict[str, str]:
+    return {
+        "Steps": "Saved steps in these records.",
+        "Records": "Files of the chain. A base holds the whole state, exactly; a delta one step; a "
+        "merged record several.",
+        "On disk": f"All records, {nbytes_text(summary.base_nbytes)} of it bases. Full float32 "
+        f"checkpoints take {nbytes_text(summary.full_nbytes)}.",
+        "A step": "Bytes of delta and merged records, headers included, for each of their steps. "
+        f"The whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
+        "Kept": "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
+        "buckets. With a budget: what fits into it. With a distance: all but this share. Then its "
+        "coder, and what shares one set of levels.",
+        "Behind": "What a restart from the newest record would lack: the part of the weights' "
+        "change that the record leaves out, as a share of the distance trained since the base.",
+        "Complete": "All files were read: each matches its digest and names the record before it. "
+        "*Verify* also decodes them. Records missing at the very end go unnoticed.",
+    }
 
 
 def _integrity(findings: Findings, summary: Summary) -> None:
     """A box once all is verified, or one that says which steps restore and what to do."""
-    report, records = findings.report, findings.catalogue.records
-    verified = report[0] if report else None
-    new_records = len(records) - report[1] if report else 0
-    remark = f" {plural(new_records, 'record')} came since." if new_records > 0 else ""
+    records = findings.catalogue.records
+    verified, n = findings.report or (None, len(records))
+    remark = f" {plural(len(records) - n, 'record')} came since." if len(records) > n else ""
     problems = [*summary.problems, *(verified.problems if verified else ())]
     if problems or len(summary.reached) < len(summary.steps):
         restored_steps = verified.steps if verified else summary.reached
@@ -243,7 +235,7 @@ def _integrity(findings: Findings, summary: Summary) -> None:
     elif verified:
         steps = f"{verified.steps[0]} to {verified.steps[-1]}"
         st.success(
-            f"Verified: {plural(report[1] if report else 0, 'record')}, {verified.nbytes:,} bytes. "
+            f"Verified: {plural(n, 'record')}, {verified.nbytes:,} bytes. "
             f"Each of {plural(len(verified.steps), 'step')}, {steps}, is bit for bit the state "
             f"that was saved.{remark}",
             icon=":material/verified:",
@@ -257,21 +249,41 @@ def _verify(source: ChainSource, findings: Findings) -> None:
             chain = source.chain()
             findings.report = chain.verify(progress), len(chain.entries)
     except codec.LccError as exc:
-        st.error(f"This cannot be verified. {sentence(exc)}", icon=":material/error:")
+        widgets.error(f"This cannot be verified. {sentence(exc)}")
 
 
 def _exponents(source: ChainSource, findings: Findings) -> None:
-    """The exponents over time, decoded record by record; what is decoded stays known if the visitor
-    leaves meanwhile."""
+    """The exponents over time, as far as the records are decoded."""
     usable = [r for r in findings.catalogue.records if r.reached and not r.aside]
+    if failed := _decode(source, findings, usable) or findings.undecoded:
+        text = "Not all records decode. *Verify* finds the steps that restore."
+        show_damage(text, [failed], "decoding")
+    histograms = [histogram for r in usable for histogram in findings.exponents.get(r.key, ())]
+    if any(histogram.counts for histogram in histograms):
+        widgets.show(exponents_over_steps(histograms), "exponents")
+    else:
+        st.info("No lossy value has changed in any step yet.")
+    if remaining := sum(r.key not in findings.exponents for r in usable):
+        st.button(
+            f"Decode the other {remaining:,} of {len(usable):,} records",
+            key="inspect-decode",
+            icon=":material/play_arrow:",
+            on_click=st.session_state.update,
+            args=({_ALL: True},),
+            help="Any click stops it; what is decoded by then is kept.",
+        )
+
+
+def _decode(source: ChainSource, findings: Findings, usable: Sequence[RecordFacts]) -> str:
+    """Decode records, which stay known if the visitor leaves meanwhile; returns what went wrong."""
     undecoded = [r for r in usable if r.key not in findings.exponents]
-    begun, failed = time.monotonic(), ""
     decode_all = st.session_state.pop(_ALL, False)
+    deadline = math.inf if decode_all else time.monotonic() + UNASKED_SECONDS
     with progress_bar("Decoded {} of {}") as progress:
         try:
             chain = source.chain()
             for i, record in enumerate(undecoded, len(usable) - len(undecoded)):
-                if time.monotonic() - begun > UNASKED_SECONDS and not decode_all:
+                if time.monotonic() > deadline:
                     break
                 try:
                     findings.exponents[record.key] = count_exponents(chain, record)
@@ -281,22 +293,5 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
                 if i % 20 == 0:
                     progress(i, len(usable))
         except codec.LccError as exc:
-            failed = sentence(exc)
-    if failed := failed or findings.undecoded:
-        text = "Not all records decode. *Verify* finds the steps that restore."
-        show_damage(text, [failed], "decoding")
-    remaining = [r for r in usable if r.key not in findings.exponents]
-    histograms = [histogram for r in usable for histogram in findings.exponents.get(r.key, ())]
-    if any(histogram.counts for histogram in histograms):
-        widgets.show(exponents_over_steps(histograms), "exponents")
-    else:
-        st.info("No lossy value has changed in any step yet.")
-    if remaining:
-        st.button(
-            f"Decode the other {len(remaining):,} of {len(usable):,} records",
-            key="inspect-decode",
-            icon=":material/play_arrow:",
-            on_click=st.session_state.update,
-            args=({_ALL: True},),
-            help="Any click stops it; what is decoded by then is kept.",
-        )
+            return sentence(exc)
+    return ""

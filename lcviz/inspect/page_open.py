@@ -17,10 +17,10 @@ import streamlit as st
 import codec
 from codec.errors import SourceError
 from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_contents
-from lcviz.lab.step_tensors import StepFacts
 from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import CHAIN, chain_inside
+from lcviz.server.own_files import NamedFiles
 from lcviz.server.quota import VisitorFolder
 from lcviz.text import plain
 from lcviz.ui import own_files, session, widgets
@@ -66,7 +66,7 @@ class ChainSource:
     def chain(self) -> codec.Chain:
         """The chain as it is now. Raises ChainError, SettingsError, SourceError."""
         if self.watched is not None:
-            return page_watch.chain(self.watched)
+            return page_watch.watch().places.open(self.watched.target)
         try:
             chain = codec.Chain(self.target)
         except codec.ChainError:
@@ -81,17 +81,15 @@ class ChainSource:
 class Findings:
     """What is known of the chain being looked at, so nothing is read or decoded twice.
 
-    exponents: by record. undecoded: why the first record that does not decode fails. step: the last
-    one that was rebuilt, with its key. report: of verifying, with the number of records verified.
-    follow_after: new steps are not followed before this time of `time.monotonic`. noticed: when
-    new records were noticed, ns; needed for a URL, whose records have no time.
+    exponents: by record. undecoded: why the first record that does not decode fails. report: of
+    verifying, with the number of records verified. follow_after: new steps are not followed before
+    this time of `time.monotonic`. noticed: when new records were noticed, ns; needed for a URL,
+    whose records have no time.
     """
 
-    key: object
     catalogue: Catalogue = field(default_factory=Catalogue)
     exponents: dict[Key, tuple[StepExponents, ...]] = field(default_factory=dict)
     undecoded: str = ""
-    step: tuple[object, StepFacts] | None = None
     report: tuple[codec.Report, int] | None = None
     follow_after: float = 0.0
     noticed: int = 0
@@ -121,43 +119,54 @@ def choose() -> ChainSource | Literal["compare"] | None:
     page_watch.problem()
     with st.container(key="inspect-where"):
         choice = page_watch.chosen(leave)
-        default_text = "the chain of the run on Live" if choice is None else "what is chosen above"
-        is_chain = own_files.is_chain(_PATH)
-        label = "Open a path or archive" + (" instead" if choice is not None else "")
-        path, upload = "", None
-        box = widgets.opened(label, "folder_open", "inspect-else", (_PATH,), is_chain)
-        if box is not None:
-            with box:
-                path = own_files.places(
-                    _PATH,
-                    chains=True,
-                    placeholder=default_text,
-                    help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
-                    "process may be writing to it: nothing is locked or changed. Empty: "
-                    f"{default_text.removeprefix('the chain of ')}.",
-                )
-        uploaded = own_files.upload()
-        if is_chain:
-            upload = uploaded
-        elif uploaded is not None:
-            st.info(NO_CHAIN, icon=":material/draft:")
+        path, upload = _path_or_upload(choice)
     if upload is not None:
-        visitor_folder, ((name, file),) = upload
-        archive = _archive(visitor_folder, file)
-        return ChainSource(file, f"the uploaded archive **{plain(name)}**", archive)
+        place, ((name, file),) = upload
+        return ChainSource(file, f"the uploaded archive **{plain(name)}**", _archive(place, file))
     if path:
         try:
             return _source_at(path)
         except SourceError as exc:
-            st.error(sentence(exc), icon=":material/error:")
+            widgets.error(sentence(exc))
             return None
     if choice == page_watch.ALL:
         return "compare"
-    if isinstance(choice, Watched):  # named by whoever started the server: all may open it
-        folder, target = choice.folder, choice.target
-        is_archive = isinstance(target, Path) and not folder
-        key = ("watched", choice.name, _changed(Path(target)) if is_archive else None)
-        return ChainSource(key, f"**{plain(choice.name)}**", target, folder, watched=choice)
+    return _watched(choice) if isinstance(choice, Watched) else _on_live()
+
+
+def _path_or_upload(
+    choice: Watched | str | None,
+) -> tuple[str, tuple[VisitorFolder, NamedFiles] | None]:
+    """The fields that open something else than what is chosen: a path, or an uploaded chain."""
+    default_text = "the run on Live" if choice is None else "what is chosen above"
+    label = "Open a path or archive" + (" instead" if choice is not None else "")
+    is_chain, path = own_files.is_chain(_PATH), ""
+    box = widgets.opened(label, "folder_open", "inspect-else", (_PATH,), is_chain)
+    if box is not None:
+        with box:
+            path = own_files.places(
+                _PATH,
+                chains=True,
+                placeholder=f"{'the chain of ' if choice is None else ''}{default_text}",
+                help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another process "
+                f"may be writing to it: nothing is locked or changed. Empty: {default_text}.",
+            )
+    upload = own_files.upload()
+    if upload is not None and not is_chain:
+        st.info(NO_CHAIN, icon=":material/draft:")
+        upload = None
+    return path, upload
+
+
+def _watched(run: Watched) -> ChainSource:
+    """A watched run: whoever started the server has named it, so all may open it."""
+    is_archive = isinstance(run.target, Path) and not run.folder
+    key = ("watched", run.name, _changed(Path(run.target)) if is_archive else None)
+    return ChainSource(key, f"**{plain(run.name)}**", run.target, run.folder, watched=run)
+
+
+def _on_live() -> ChainSource | None:
+    """The chain of the run on Live; None while a new server trains its example."""
     run = session.current_run()
     if run is None:
         session.await_example("inspect")
@@ -185,10 +194,7 @@ def _source_at(text: str) -> ChainSource:
             "Only a path on this server's disks can be opened here. Name a URL when you start the "
             "server: streamlit run app.py -- --run URL"
         )
-    path = Path(text)
-    with suppress(RuntimeError):  # no such user: then there is no such path either
-        path = path.expanduser()
-    session.check_may_read(path)
+    path = session.readable_path(text)
     folder = None
     with suppress(OSError, ValueError):  # a name that is too long: opening it will say so
         folder = path if path.is_dir() else None
@@ -214,12 +220,7 @@ def read(source: ChainSource) -> Findings:
 
     What was read stays known if the visitor leaves meanwhile.
     """
-    findings: Findings | None = st.session_state.get(_FINDINGS)
-    if findings is None or findings.key != source.key:
-        findings = st.session_state[_FINDINGS] = Findings(source.key)
-        if source.run is not None and (earlier := _READ.get(source.run)) is not None:
-            findings.catalogue, findings.exponents = earlier.catalogue, dict(earlier.exponents)
-            findings.undecoded = earlier.undecoded
+    findings = session.cached(_FINDINGS, source.key, lambda: _first_findings(source.run))
     chain = source.chain()
     listed = list_records(chain, source.folder)
     records_known = len(findings.catalogue.records)
@@ -229,8 +230,15 @@ def read(source: ChainSource) -> Findings:
             if len(listed) - records_known > AT_ONCE:
                 progress(len(catalogue.records), len(listed))
     if source.run is not None:
-        shared = (findings.key, findings.catalogue, findings.exponents, findings.undecoded)
-        _READ[source.run] = Findings(*shared)  # without the step that this session has rebuilt
+        _READ[source.run] = findings
     if 0 < records_known < len(findings.catalogue.records):
         findings.noticed = time.time_ns()
     return findings
+
+
+def _first_findings(run: Run | None) -> Findings:
+    """What other sessions have read of a run already."""
+    earlier = _READ.get(run) if run is not None else None
+    if earlier is None:
+        return Findings()
+    return Findings(earlier.catalogue, dict(earlier.exponents), earlier.undecoded)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from lcviz.run.run import Run
 from lcviz.text import plain, plural
+from lcviz.ui import widgets
 
 MOST_PROBLEMS = 20  # shown
 
@@ -43,7 +44,7 @@ def progress_bar(
 
 def show_damage(text: str, problems: Sequence[str], key: str) -> None:
     """What is wrong and what to do in one box; the codec's own words fold out below it."""
-    st.error(text, icon=":material/error:")
+    widgets.error(text)
     if not problems:
         return
     more = len(problems) - MOST_PROBLEMS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,7 @@ from lcviz.ui import widgets
 from .page_open import ChainSource
 from .page_parts import progress_bar, sentence, show_damage
 
-_CHECKED = "inspect-receipt-checked"  # in the session: the last check
-
-
-@dataclass(frozen=True, eq=False)
-class _Checked:
-    """One check. key: of the chain and the receipt. mismatches: what differs, as sentences."""
-
-    key: object
-    receipt: Receipt
-    mismatches: list[str]
+_CHECKED = "inspect-receipt-checked"  # in the session: what the last check found, and its key
 
 
 def check_receipt(source: ChainSource) -> None:
@@ -53,16 +44,17 @@ def check_receipt(source: ChainSource) -> None:
         try:
             receipt = load(uploaded.getvalue())
         except ReceiptError as exc:
-            st.error(sentence(exc), icon=":material/error:")
+            widgets.error(sentence(exc))
             return
         key = (source.key, uploaded.file_id)
-        checked = _check(source, receipt, key) or st.session_state.get(_CHECKED)
-        if checked is not None and checked.key == key:
-            _verdict(checked)
+        _check(source, receipt, key)
+        checked_key, mismatches = st.session_state.get(_CHECKED, (None, []))
+        if checked_key == key:
+            _verdict(receipt, mismatches)
 
 
-def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | None:
-    """The button, and the check when it is clicked; None unless it was."""
+def _check(source: ChainSource, receipt: Receipt, key: object) -> None:
+    """The button, and the check when it is clicked; the session keeps what differs."""
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
         if not st.button(
             "Check the receipt",
@@ -70,16 +62,14 @@ def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | Non
             key="check-receipt",
             icon=":material/verified:",
         ):
-            return None
+            return
         st.session_state.pop(_CHECKED, None)
         try:
             with progress_bar("Rebuilt {} of {} steps", source.run, "stop-receipt") as progress:
                 mismatches = list(problems(receipt, _archive(source), progress))
+                st.session_state[_CHECKED] = key, mismatches
         except (codec.LccError, OSError) as exc:
-            st.error(f"This cannot be checked. {sentence(exc)}", icon=":material/error:")
-            return None
-    checked = st.session_state[_CHECKED] = _Checked(key, receipt, mismatches)
-    return checked
+            widgets.error(f"This cannot be checked. {sentence(exc)}")
 
 
 def _archive(source: ChainSource) -> bytes:
@@ -102,8 +92,7 @@ def _archive(source: ChainSource) -> bytes:
     return source.target.read()
 
 
-def _verdict(checked: _Checked) -> None:
-    receipt, mismatches = checked.receipt, checked.mismatches
+def _verdict(receipt: Receipt, mismatches: Sequence[str]) -> None:
     if not mismatches:
         steps, records = len(receipt["tracks"]), len(receipt["records"])
         origin = (

@@ -15,13 +15,13 @@ from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
 from lcviz.report.tensors_figure import STORED, tensor_bars, tensors_table
 from lcviz.text import minus, nbytes_text, plain, plural
-from lcviz.ui import widgets
+from lcviz.ui import session, widgets
 
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, show_damage
 
 WORDS = 24  # code words shown
-MOST_STEPS = 20_000  # on the slider: the browser holds all of them
+_STEP = "inspect-rebuilt"  # in the session: the step that was rebuilt last
 COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps between them
 
 
@@ -31,18 +31,8 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
     elif len(summary.steps) > 1:
-        if len(summary.steps) > MOST_STEPS:
-            text = f"The newest {MOST_STEPS:,} of {len(summary.steps):,} steps can be chosen."
-            st.caption(text)
-        step = st.select_slider(
-            "Step",
-            summary.steps[-MOST_STEPS:],
-            step,
-            key="inspect_step",
-            bind="query-params",
-            persist_state="session",
-            help="It is rebuilt from the last base before it. The arrow keys go step by step.",
-        )
+        text = "It is rebuilt from the last base before it. The arrow keys go step by step."
+        step = widgets.step_slider(summary.steps, step, "inspect_step", text)
     facts = _rebuilt(source, findings, step)
     if facts is None:
         return
@@ -82,24 +72,25 @@ def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | 
     """The rebuilt step, kept until another is chosen; None if it cannot be restored, as the page
     then says."""
     records = findings.catalogue.records
-    key = (next(r for r in records if step in r.steps and not r.aside).key, step)
-    if findings.step is not None and findings.step[0] == key:
-        return findings.step[1]
-    bases = [r.entry.step for r in records if r.entry.kind == "base" and r.entry.step <= step]
-    total = len({s for r in records for s in r.steps if max(bases, default=0) <= s <= step})
-    rebuilt = itertools.count(1)
+    record = next(r for r in records if step in r.steps and not r.aside)
+
+    def rebuilt() -> StepFacts:
+        bases = [r.entry.step for r in records if r.entry.kind == "base" and r.entry.step <= step]
+        total = len({s for r in records for s in r.steps if max(bases, default=0) <= s <= step})
+        count = itertools.count(1)
+
+        def report(_: int) -> None:
+            if (done := next(count)) % 20 == 0:
+                progress(done, total)
+
+        return rebuild_step(source.chain(), step, report)
+
     try:
         with progress_bar("Rebuilt {} of {}") as progress:
-
-            def report(_: int) -> None:
-                if (done := next(rebuilt)) % 20 == 0:
-                    progress(done, total)
-
-            findings.step = key, rebuild_step(source.chain(), step, report)
+            return session.cached(_STEP, (source.key, record.key, step), rebuilt)
     except codec.LccError as exc:
         show_damage(f"Step {step} cannot be restored.", [str(exc)], "step")
         return None
-    return findings.step[1]
 
 
 def _stream(facts: StepFacts) -> None:
@@ -111,15 +102,9 @@ def _stream(facts: StepFacts) -> None:
         return
     name = next(iter(group_by_name))
     if len(group_by_name) > 1:
-        name = st.selectbox(
-            "Tensors",
-            list(group_by_name),
-            key="inspect_alphabet",
-            bind="query-params",
-            help="Tensors that share buckets and code words.",
-        )
-    group = group_by_name[name]
-    encoded = group.encoded
+        text = "Tensors that share buckets and code words."
+        name = widgets.select("Tensors", group_by_name.keys(), key="inspect_alphabet", help=text)
+    group, encoded = group_by_name[name], group_by_name[name].encoded
     if encoded.arithmetic:
         st.markdown(
             f"This is one arithmetic code of {nbytes_text(encoded.payload.size)} for "
@@ -131,10 +116,8 @@ def _stream(facts: StepFacts) -> None:
     if not words:
         st.markdown(f"No bits are needed: all {group.n:,} values have the same code.")
         return
-    coloured_words = [
-        f":{COLOURS[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words)
-    ]
-    st.markdown(" ".join(coloured_words))
+    colours = itertools.cycle(COLOURS)
+    st.markdown(" ".join(f":{c}-background[{w.word}{w.rest}]" for w, c in zip(words, colours)))
     nbits = sum(len(w.word) + len(w.rest) for w in words)
     st.markdown(
         f":small[{plural(nbits, 'bit')} of {encoded.payload_bits:,}, in "
@@ -166,14 +149,11 @@ def _value(facts: StepFacts) -> None:
     if not names:
         st.markdown("No tensor of this chain is in float32.")
         return
-    name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
+    name = widgets.select("Tensor", names, key="inspect_tensor")
     flat = facts.state[name].reshape(-1)
     index = widgets.checked_number(
         "Value",
-        0,
-        flat.size - 1,
-        0,
-        1,
+        widgets.Limits(0, flat.size - 1, 0, 1),
         key=f"inspect_value_{name}",
         text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
     )

@@ -47,16 +47,14 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
 
     measure: one of MEASURES.
     """
-    run_lines = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
+    run_lines = [(run, line) for run in runs if (line := _line(run, measure))]
     if not run_lines:
         return None
     if len(run_lines) > MOST_LINES:  # then those with the newest records
-        run_lines = sorted(
-            run_lines, key=lambda pair: pair[0].summary.stamp if pair[0].summary else 0
-        )
+        run_lines.sort(key=lambda pair: pair[0].summary.stamp if pair[0].summary else 0)
         run_lines = sorted(run_lines[-MOST_LINES:], key=lambda pair: pair[0].number)
-    first, last = (end(x for _, line in run_lines for x, _ in line) for end in (min, max))
-    low, high = (end(y for _, line in run_lines for _, y in line) for end in (min, max))
+    xs, ys = zip(*(point for _, line in run_lines for point in line))
+    first, last, low, high = min(xs), max(xs), min(ys), max(ys)
     about, unit = _ABOUT[measure], 1.0
     if measure == "bytes":
         units = ((name, size) for name, size in _UNITS.items() if high >= size)

@@ -8,7 +8,6 @@ What is measured on one delta:
     chain_summary   a chain in numbers
     step_tensors    one step of a chain, tensor by tensor
     breakdown       what each stage of the codec saves
-    cut             its largest buckets alone
     removed_bucket  the loss when one exponent bucket is left out
     follow_weight   one weight through all stages
     codewords       the first bits of a stream, cut at its code words

@@ -8,31 +8,27 @@ number of bits is measured by encoding the codes of the exponent stage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import codec
 from codec import Coding
-from codec.inspect import (
-    Arrays,
-    Buckets,
-    Codes,
-    CodeTable,
-    difference,
-    empty_codes,
-    huffman,
-    n_promoted,
-)
+from codec.inspect import Arrays, Buckets, Codes, difference, empty_codes, huffman, n_promoted
 
 from .batches import apart
-from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
+from .sizes import Sizes, coded_nbytes, encode_kept, encoded_nbytes, huffman_nbytes
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
 FIRST_WORDS = 64  # uint32 words of a payload that an `Alphabet` holds, for display
+T = TypeVar("T", bound=np.generic)
+# Buckets, the code of each element (n,), and of each bucket its energy and residual.
+_Rows = tuple[Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]
 BucketKey = tuple[int, int]  # exponent and sign: the same bucket in every alphabet and step
 
 
@@ -40,8 +36,8 @@ BucketKey = tuple[int, int]  # exponent and sign: the same bucket in every alpha
 class Alphabet:
     """The part of a delta that shares one code: the whole model, or one tensor.
 
-    names: of its tensors. n: number of elements. buckets: all, in promotion order, with the
-    record's levels. In a record in uniform steps each level is a bucket of its own, in the order of
+    sizes: tensor -> its elements, in order. buckets: all, in promotion order, with the record's
+    levels. In a record in uniform steps each level is a bucket of its own, in the order of
     the codes; the buckets of the changes that became 0 follow.
 
     energy: float64 (b,), sum of squares of each bucket's members.
@@ -52,8 +48,7 @@ class Alphabet:
     symbols with a new table of run-length Huffman, or with an arithmetic code if that is shorter.
     """
 
-    names: tuple[str, ...]
-    n: int
+    sizes: Mapping[str, int]
     buckets: Buckets
     energy: NDArray[np.float64]
     residual: NDArray[np.float64]
@@ -61,24 +56,38 @@ class Alphabet:
     runlength_nbytes: int
 
     @property
-    def table(self) -> CodeTable | None:
-        """The record's code; None if no bits were needed."""
-        return self.encoded.table
+    def names(self) -> tuple[str, ...]:
+        """The names of its tensors."""
+        return tuple(self.sizes)
 
     @property
-    def cached(self) -> bool:
-        """Whether the record reuses the last table."""
-        return self.encoded.cached
+    def n(self) -> int:
+        """How many elements its tensors have."""
+        return sum(self.sizes.values())
+
+    @property
+    def begins(self) -> dict[str, int]:
+        """Tensor -> its first element in the alphabet."""
+        return dict(zip(self.sizes, accumulate(self.sizes.values(), initial=0)))
+
+    def parts(self, values: NDArray[T]) -> dict[str, NDArray[T]]:
+        """Values (n,), one for each element, apart by tensor: views."""
+        return {name: values[i : i + self.sizes[name]] for name, i in self.begins.items()}
+
+    def place(self, element: int) -> tuple[str, int]:
+        """The tensor of an element, and the element's index in it."""
+        begins = reversed(self.begins.items())
+        return next((name, element - begin) for name, begin in begins if begin <= element)
+
+    @property
+    def keys(self) -> list[BucketKey]:
+        """The key of each bucket; a bucket of which a budget keeps a part is there twice."""
+        return list(zip(self.buckets.exponent.tolist(), self.buckets.sign.tolist()))
 
     @property
     def n_kept(self) -> int:
         """How many buckets the record keeps."""
         return int(np.count_nonzero(self.buckets.level))
-
-    @property
-    def table_nbytes(self) -> int:
-        """Bytes of the record's table: 0 if the last one is reused."""
-        return self.encoded.table_nbytes
 
     @property
     def uniform(self) -> bool:
@@ -88,8 +97,7 @@ class Alphabet:
     @property
     def nbytes(self) -> int:
         """Bytes of the record's code words, table and levels."""
-        levels = self.encoded.stored_levels.size
-        return coded_nbytes(self.encoded.payload_bits, self.table_nbytes, levels)
+        return encoded_nbytes(self.encoded)
 
     def counts(self, n_kept: int) -> NDArray[np.int64]:
         """int64 (k,): occurrences of each code if ``n_kept`` buckets are kept; code 0 is zero."""
@@ -104,6 +112,16 @@ class BucketTotal:
     sign: int
     kept_members: int
     dropped_members: int
+
+    @property
+    def key(self) -> BucketKey:
+        """Its key in every alphabet."""
+        return self.exponent, self.sign
+
+    @property
+    def members(self) -> int:
+        """All."""
+        return self.kept_members + self.dropped_members
 
 
 @dataclass(frozen=True)
@@ -153,80 +171,68 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
             table_bits = e.saved_bits if e.cached else 8 * e.table_nbytes
             runlength = coded_nbytes(e.payload_bits + table_bits, 0, e.stored_levels.size)
         else:
-            runlength = runlength_nbytes(exponent_codes, buckets, uniform=e.uniform)
-        names = tuple(t.name for t in group.tensors)
+            runlength = encoded_nbytes(encode_kept(exponent_codes, buckets, uniform=e.uniform))
+        sizes = {t.name: t.size for t in group.tensors}
         encoded = e if e.arithmetic else replace(e, payload=e.payload[:FIRST_WORDS].copy())
-        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, encoded, runlength))
+        alphabets.append(Alphabet(sizes, buckets, energy, residual, encoded, runlength))
         codes.append(exponent_codes)
     return tuple(alphabets), codes
 
 
-def _buckets(
-    delta: NDArray[np.float32], e: codec.Encoded
-) -> tuple[Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
-    """Every bucket of a delta, their codes (n,), energy and residual.
+def _buckets(delta: NDArray[np.float32], e: codec.Encoded) -> _Rows:
+    """Every bucket of a delta.
 
     A budget may keep only the largest members of the first buckets. Then these members and the
     others are separate rows, the kept ones first. For uniform steps see `Alphabet`.
     """
-    if e.uniform:
-        return _steps(delta, e)
-    stage = codec.quantize(delta)
-    assert stage.buckets is not None, "quantize knows its buckets"
-    n_kept = e.levels.size - 1
-    if (stage.buckets.first(n_kept).representative == e.levels[1:]).all():
-        return stage.buckets, *stage.buckets.energies(delta)
-    is_kept = codec.decode(e).codes.reshape(-1) > 0
-    parts = [np.where(mask, delta, np.float32(0)) for mask in (is_kept, ~is_kept)]
-    large, small = (codec.quantize(part).buckets for part in parts)
-    assert large is not None
-    assert small is not None
-    columns = {
-        f.name: np.concatenate((getattr(large, f.name), getattr(small, f.name)))
-        for f in fields(Buckets)
-    }
-    large_codes, *large_sums = large.energies(parts[0])
-    small_codes, *small_sums = small.energies(parts[1])
-    codes = empty_codes(delta.size, 1 + len(large) + len(small))
-    codes[...] = np.where(small_codes > 0, small_codes + np.uint16(len(large)), large_codes)
-    energy, residual = (np.concatenate(sums) for sums in zip(large_sums, small_sums))
-    return Buckets(**columns).keeping(None), codes, energy, residual
+    if not e.uniform:
+        whole = _by_exponent(delta)
+        kept = whole[0].first(e.levels.size - 1)
+        if (kept.representative == e.levels[1:]).all():
+            return whole
+    codes = codec.decode(e).codes.reshape(-1)
+    changed = np.where(codes > 0, delta, np.float32(0))
+    large = _by_level(delta, codes, e) if e.uniform else _by_exponent(changed)
+    small = _by_exponent(np.where(codes > 0, np.float32(0), delta))
+    pairs = {f.name: [getattr(rows[0], f.name) for rows in (large, small)] for f in fields(Buckets)}
+    buckets = Buckets(**{name: np.concatenate(pair) for name, pair in pairs.items()})
+    all_codes = empty_codes(delta.size, 1 + len(buckets))
+    all_codes[...] = np.where(small[1] > 0, small[1] + np.uint16(len(large[0])), large[1])
+    energy, residual = (np.concatenate(sums) for sums in zip(large[2:], small[2:]))
+    return buckets.keeping(None), all_codes, energy, residual
 
 
-def _steps(
-    delta: NDArray[np.float32], e: codec.Encoded
-) -> tuple[Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
-    """`_buckets` of uniform steps."""
-    codes, levels = codec.decode(e).codes.reshape(-1), e.levels.reshape(-1)
-    zeroed = np.where(codes > 0, np.float32(0), delta)
-    small = codec.quantize(zeroed).buckets
-    assert small is not None
-    small_codes, small_energy, small_residual = small.energies(zeroed)
-    level_values = levels[1:]
-    level_buckets = Buckets(
-        exponent=np.frexp(np.abs(level_values))[1].astype(np.int16) - np.int16(1),
-        sign=(level_values < 0).astype(np.uint8),
-        min=level_values,
-        max=level_values,
+def _by_exponent(delta: NDArray[np.float32]) -> _Rows:
+    buckets = codec.quantize(delta).buckets
+    assert buckets is not None, "quantize knows its buckets"
+    return buckets, *buckets.energies(delta)
+
+
+def _by_level(delta: NDArray[np.float32], codes: Codes, e: codec.Encoded) -> _Rows:
+    """A bucket for each level of uniform steps, with the changes that became this level."""
+    levels, squares = e.levels.reshape(-1), delta.astype(np.float64) ** 2
+    values = levels[1:]
+    buckets = Buckets(
+        exponent=np.frexp(np.abs(values))[1].astype(np.int16) - np.int16(1),
+        sign=(values < 0).astype(np.uint8),
+        min=values,
+        max=values,
         count=np.bincount(codes, minlength=levels.size)[1:].astype(np.int64),
         level=np.arange(1, levels.size, dtype=np.uint16),
     )
     squared_errors = (delta.astype(np.float64) - levels[codes]) ** 2
-    energy = np.bincount(codes, delta.astype(np.float64) ** 2, levels.size)[1:]
-    residual = np.bincount(codes, squared_errors, levels.size)[1:]
-    columns = {
-        f.name: np.concatenate((getattr(level_buckets, f.name), getattr(small, f.name)))
-        for f in fields(Buckets)
-    }
-    all_codes = empty_codes(delta.size, levels.size + len(small))
-    all_codes[...] = codes
-    is_zeroed = small_codes > 0
-    all_codes[is_zeroed] = small_codes[is_zeroed].astype(np.uint16) + np.uint16(levels.size - 1)
-    return (
-        Buckets(**columns).keeping(None),
-        all_codes,
-        np.concatenate((energy, small_energy)),
-        np.concatenate((residual, small_residual)),
+    energy = np.bincount(codes, squares, levels.size)[1:].astype(np.float64)
+    residual = np.bincount(codes, squared_errors, levels.size)[1:].astype(np.float64)
+    return buckets, codes, energy, residual
+
+
+def cut(alphabet: Alphabet, codes: Codes, most: int, coder: str) -> Alphabet:
+    """An alphabet with only its ``most`` largest exponent buckets; its payload is whole."""
+    buckets = alphabet.buckets.keeping(min(most, len(alphabet.buckets)))
+    encoded = encode_kept(codes, buckets, coder)
+    runs = encoded if coder == "runlength" else encode_kept(codes, buckets)
+    return replace(
+        alphabet, buckets=buckets, encoded=encoded, runlength_nbytes=encoded_nbytes(runs)
     )
 
 
@@ -238,13 +244,13 @@ def n_kept(bits: int | None, n_buckets: int) -> int:
 
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
     """Buckets summed over alphabets, by falling exponent, positive before negative."""
-    kept_members: Counter[BucketKey] = Counter()
-    dropped_members: Counter[BucketKey] = Counter()
+    members: tuple[Counter[BucketKey], Counter[BucketKey]] = Counter(), Counter()
     for alphabet in alphabets:
-        for b in alphabet.buckets:
-            (kept_members if b.level else dropped_members)[-b.exponent, b.sign] += b.count
-    keys = sorted(kept_members.keys() | dropped_members.keys())
-    return tuple(BucketTotal(-k[0], k[1], kept_members[k], dropped_members[k]) for k in keys)
+        for key, bucket in zip(alphabet.keys, alphabet.buckets):
+            members[bucket.level > 0][key] += bucket.count
+    dropped, kept = members
+    keys = sorted(dropped.keys() | kept.keys(), key=lambda key: (-key[0], key[1]))
+    return tuple(BucketTotal(*key, kept[key], dropped[key]) for key in keys)
 
 
 def promotions(
@@ -268,12 +274,15 @@ def promotions(
         a = alphabets[i]
         if n == a.n_kept:
             return a.runlength_nbytes
-        return None if codes is None else runlength_nbytes(codes[i], a.buckets.keeping(n))
+        if codes is None:
+            return None
+        return encoded_nbytes(encode_kept(codes[i], a.buckets.keeping(n)))
 
     def promotion(rule: int | Coding | None, keep: Sequence[int]) -> Promotion:
         pairs = list(zip(alphabets, keep))
         runs = [runlength(i, n) for i, n in enumerate(keep)]
         known_sizes = [nbytes for nbytes in runs if nbytes is not None]
+        run_nbytes = sum(known_sizes) if len(known_sizes) == len(runs) else None
         kept_energy = sum(float(a.energy[:k].sum()) for a, k in pairs)
         lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
         return Promotion(
@@ -282,7 +291,7 @@ def promotions(
             sum(len(a.buckets) for a in alphabets),
             kept_energy / energy if energy else 1.0,
             float(np.sqrt(lost / energy)) if energy else 0.0,
-            new_sizes(alphabets, keep, sum(known_sizes) if len(known_sizes) == len(runs) else None),
+            _new_sizes(alphabets, keep, run_nbytes),
         )
 
     by_steps = any(a.uniform for a in alphabets)
@@ -300,13 +309,16 @@ def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
 
     A table that the record reuses costs nothing; the other coder's is new.
     """
-    record_nbytes = sum(a.nbytes for a in alphabets)
+    return replace(kept_sizes(alphabets), **{coder: sum(a.nbytes for a in alphabets)})
+
+
+def kept_sizes(alphabets: Sequence[Alphabet]) -> Sizes:
+    """What the record's symbols would take with new tables."""
     runlength = sum(a.runlength_nbytes for a in alphabets)
-    sizes = new_sizes(alphabets, [a.n_kept for a in alphabets], runlength)
-    return replace(sizes, **{coder: record_nbytes})
+    return _new_sizes(alphabets, [a.n_kept for a in alphabets], runlength)
 
 
-def new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
+def _new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
     """Sizes with new tables if the first keep[i] buckets of the i-th alphabet are kept.
 
     runlength: bytes with run-length Huffman, None if unknown.
@@ -318,10 +330,3 @@ def new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int
         sum(huffman.entropy(c) for c in counts) / 8,
         sum(a.n for a in alphabets),
     )
-
-
-def tables(alphabets: Iterable[Alphabet]) -> Tables:
-    """How many code tables the alphabets needed, and how many of these were reused."""
-    needed = [a for a in alphabets if a.table is not None]
-    reused = [a for a in needed if a.cached]
-    return Tables(len(needed), len(reused), sum(a.encoded.saved_bits for a in reused) / 8)

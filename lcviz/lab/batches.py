@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.inspect import Group, TensorSpec
+from codec.inspect import Codes, Group, TensorSpec
 
-Codes = NDArray[np.unsignedinteger[Any]]
 Levels = NDArray[np.float32]
 
 

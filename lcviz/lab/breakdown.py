@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 from codec import Coding
 from codec.errors import SettingsError
-from codec.inspect import huffman
 
-from .anatomy import Alphabet, changes, dissect
+from .anatomy import Alphabet, changes, dissect, kept_sizes
 from .series import Series, tracked
-from .sizes import huffman_nbytes, runlength_nbytes
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,6 @@ class Stages:
     runlength: float
     entropy: float
 
-    def saved(self, nbytes: float) -> float:
-        """The share of the float32 bytes that is saved."""
-        return 1 - nbytes / (4 * self.n)
-
 
 def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
     """The stages of every checkpoint of a series but the first, which is stored whole.
@@ -54,14 +48,12 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
     is_quantized = False
     for state, tracker in tracked(series, coding):
         step = tracker.prepare_arrays(state.arrays)
-        alphabets, codes = dissect(changes(state.arrays, tracker.state, step), step)
+        alphabets, _ = dissect(changes(state.arrays, tracker.state, step), step)
         if alphabets:
             is_quantized = True
             non_finite = sum(state.arrays[name].size for name in step.non_finite)
-            runs = (
-                runlength_nbytes(exponent_codes, a.buckets.keeping(a.n_kept), uniform=a.uniform)
-                for a, exponent_codes in zip(alphabets, codes, strict=True)
-            )
+            sizes = kept_sizes(alphabets)
+            assert sizes.runlength is not None, "alphabets know their size with runs"
             yield Stages(
                 state.step,
                 coding.bits,
@@ -69,18 +61,13 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
                 4 * non_finite + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
                 4 * non_finite + sum(_fixed(a, a.n_kept, coding.bits) for a in alphabets),
-                4 * non_finite + sum(_huffman(a) for a in alphabets),
-                4 * non_finite + sum(runs),
-                4 * non_finite + sum(huffman.entropy(a.counts(a.n_kept)) for a in alphabets) / 8,
+                4 * non_finite + sizes.huffman,
+                4 * non_finite + sizes.runlength,
+                4 * non_finite + sizes.entropy,
             )
         tracker.commit(step)
     if not is_quantized:
         raise SettingsError("nothing here can be quantized: every change holds NaN or infinity")
-
-
-def _huffman(alphabet: Alphabet) -> int:
-    counts = alphabet.counts(alphabet.n_kept)
-    return huffman_nbytes(counts, 1 if alphabet.uniform else None)
 
 
 def _symbols(alphabet: Alphabet, n_kept: int) -> int:

@@ -37,8 +37,8 @@ class Summary:
     kinds: kind -> number of records. stamp: when the last record was written, ns, 0 if unknown.
     gap: median seconds between the newest records, None if unknown. nbytes, base_nbytes: of all
     records, and of the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of
-    one. delta_nbytes, delta_full, delta_steps: of deltas and merged records: their bytes, the
-    float32 bytes of their steps, and the number of these steps. codings: the settings, the newest
+    one. share, step_nbytes: of a step that is not a base, on average: its bytes over those in
+    float32, and its bytes; None if they are unknown. codings: the settings, the newest
     last. behind: of the newest record, None if unknown; moments: of the newest base; tables,
     tables_reused: sums; see `RecordFacts`. points: one for each record that leads to a newer step.
     """
@@ -52,9 +52,8 @@ class Summary:
     base_nbytes: int
     full_nbytes: int
     state_nbytes: int
-    delta_nbytes: int
-    delta_full: int
-    delta_steps: int
+    share: float | None
+    step_nbytes: float | None
     codings: tuple[Coding, ...]
     behind: float | None
     moments: str
@@ -72,16 +71,6 @@ class Summary:
     def times(self) -> float | None:
         """How many times smaller the chain is than full checkpoints."""
         return self.full_nbytes / self.nbytes if self.nbytes and self.full_nbytes else None
-
-    @property
-    def share(self) -> float | None:
-        """Bytes of a delta as a share of float32, on average."""
-        return self.delta_nbytes / self.delta_full if self.delta_full else None
-
-    @property
-    def step_nbytes(self) -> float | None:
-        """Bytes of a step that is not a base, on average."""
-        return self.delta_nbytes / self.delta_steps if self.delta_steps else None
 
 
 def summarize(facts: Sequence[RecordFacts]) -> Summary:
@@ -123,9 +112,8 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         base_nbytes=sum(f.entry.nbytes for f in facts if f.entry.kind == "base"),
         full_nbytes=full_nbytes,
         state_nbytes=full,
-        delta_nbytes=delta_nbytes,
-        delta_full=delta_full,
-        delta_steps=delta_steps,
+        share=delta_nbytes / delta_full if delta_full else None,
+        step_nbytes=delta_nbytes / delta_steps if delta_steps else None,
         codings=tuple(codings),
         behind=behind,
         moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),

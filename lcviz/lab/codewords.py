@@ -5,6 +5,7 @@ An arithmetic code has no words; instead, each change takes a share of the bits.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StreamError
-from codec.inspect import element_bits, huffman, runlength
+from codec.inspect import CodeTable, element_bits, huffman, runlength
 
 LONGEST = 64  # bits, more than one word takes: 15, its class 7, symbol 9, run 19 at most
 
@@ -48,49 +49,60 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
         return ()
     n = min(int(e.streams[0]), LONGEST * most)
     payload = e.payload[: -(-n // 32)].view(np.uint8)
-    bits = "".join(map(str, np.unpackbits(payload, bitorder="little")))[:n]
+    bits = _Bits("".join(map(str, np.unpackbits(payload, bitorder="little")))[:n])
     token_of = {w: i for i, w in enumerate(huffman.code_words(e.table.lengths)) if w}
-    longest = max(map(len, token_of))
-    position = 0
-
-    def take(n: int) -> str:
-        nonlocal position
-        position += n
-        if position > len(bits):
-            bits_left = len(bits) - position + n
-            raise StreamError(f"{n} more bits, only {bits_left} left")
-        return bits[position - n : position]
-
-    def number(n: int) -> int:
-        """The next bits as a number, lowest bit first."""
-        return int(take(n)[::-1] or "0", 2)
-
     words: list[CodeWord] = []
     at = 0
-    while len(words) < most and position < len(bits):
-        begin = position
-        word = take(1)
-        while word not in token_of:
-            if len(word) == longest:
-                raise StreamError(f"no code word at bit {begin}")
-            word += take(1)
-        token, begin, run = token_of[word], position, 0
-        if e.table.classes == 1:
-            code = token
-        else:
-            if token:
-                symbol, kind = divmod(token - 1, e.table.classes)
-            else:
-                kind = number(runlength.CLASS_BITS)
-                symbol = number(runlength.symbol_bits(e.k - 1))
-                if kind >= runlength.FIRST_RUN.size or symbol >= e.k - 1:
-                    raise StreamError(f"class {kind} and symbol {symbol} after an escape")
-            code = symbol + 1
-            run = int(runlength.FIRST_RUN[kind]) + number(int(runlength.EXTRA_BITS[kind]))
+    while len(words) < most and bits.position < n:
+        word, begin = bits.word(token_of), bits.position
+        code, run = token_of[word], 0
+        if e.table.classes > 1:
+            code, run = _run(e, e.table.classes, code, bits)
         at += run
-        words.append(CodeWord(word, bits[begin:position], run, at, code))
+        words.append(CodeWord(word, bits.text[begin : bits.position], run, at, code))
         at += 1
     return tuple(words)
+
+
+class _Bits:
+    """The bits of a stream as text, first bit first. They are read one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position = text, 0
+
+    def take(self, n: int) -> str:
+        """The next n bits. Raises StreamError if there are fewer."""
+        begin, self.position = self.position, self.position + n
+        if self.position > len(self.text):
+            raise StreamError(f"{n} more bits, only {len(self.text) - begin} left")
+        return self.text[begin : self.position]
+
+    def number(self, n: int) -> int:
+        """The next n bits as a number, lowest bit first."""
+        return int(self.take(n)[::-1] or "0", 2)
+
+    def word(self, words: Collection[str]) -> str:
+        """The next of these code words. Raises StreamError if none begins here."""
+        begin, word, longest = self.position, self.take(1), max(map(len, words))
+        while word not in words:
+            if len(word) == longest:
+                raise StreamError(f"no code word at bit {begin}")
+            word += self.take(1)
+        return word
+
+
+def _run(e: Encoded, classes: int, token: int, bits: _Bits) -> tuple[int, int]:
+    """The code of a token's value, and the zeros before it: the bits after the word say more."""
+    symbol, kind = divmod(token - 1, classes)
+    if not token:  # an escape
+        kind, symbol = (
+            bits.number(runlength.CLASS_BITS),
+            bits.number(runlength.symbol_bits(e.k - 1)),
+        )
+        if kind >= runlength.FIRST_RUN.size or symbol >= e.k - 1:
+            raise StreamError(f"class {kind} and symbol {symbol} after an escape")
+    extra = bits.number(int(runlength.EXTRA_BITS[kind]))
+    return symbol + 1, int(runlength.FIRST_RUN[kind]) + extra
 
 
 def _first_shares(e: Encoded, most: int) -> tuple[CodeWord, ...]:
@@ -134,17 +146,24 @@ def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[Count
     counts = np.bincount(tokens, minlength=len(words))
     sums = np.bincount(tokens, nbits, minlength=len(words)).astype(np.int64)
     occurring = []
+    code: int | None
     for token in np.flatnonzero(counts).tolist():
-        first = last = 0
-        code: int | None = token
+        code, first, last = token, 0, 0
         if classes > 1:
-            symbol, kind = divmod(token - 1, classes)
-            code = symbol + 1 if token else None
-            first = int(runlength.FIRST_RUN[kind]) if token else 0
-            last = first + 2 ** int(runlength.EXTRA_BITS[kind]) - 1 if token else 0
+            code, first, last = runs_of(e.table, token) if token else (None, 0, 0)
         word = CountedWord(words[token], first, last, code, int(counts[token]), int(sums[token]))
         occurring.append(word)
     return tuple(sorted(occurring, key=lambda word: (-word.nbits, word.word)))
+
+
+def runs_of(table: CodeTable, token: int) -> tuple[int, int, int]:
+    """The code of a token's value, and the shortest and the longest run of zeros before it.
+
+    token: of a table of runs, but not the escape.
+    """
+    symbol, kind = divmod(token - 1, table.classes)
+    first = int(runlength.FIRST_RUN[kind])
+    return symbol + 1, first, first + 2 ** int(runlength.EXTRA_BITS[kind]) - 1
 
 
 def tokens_of(

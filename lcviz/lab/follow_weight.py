@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.inspect import Arrays, Bucket, Codes, CodeTable, huffman, runlength
+from codec.inspect import Arrays, Bucket, Codes, huffman
 
 from .anatomy import Alphabet
+from .codewords import tokens_of
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,10 @@ class Weight:
             raise ValueError(f"{text!r} does not name a weight as tensor:index")
         return cls(tensor, int(index))
 
-    def place(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Its index along every axis."""
-        return tuple(int(i) for i in np.unravel_index(self.index, tuple(shape)))
+    def text(self, shape: Sequence[int]) -> str:
+        """Its name in texts, with its index along every axis: 'conv1.weight (0, 0, 1, 2)'."""
+        place = ", ".join(str(int(i)) for i in np.unravel_index(self.index, tuple(shape)))
+        return f"{self.tensor} ({place})"
 
     def is_in(self, arrays: Arrays) -> bool:
         """Whether there is such an element."""
@@ -66,7 +68,7 @@ class Followed:
     """One weight in one step.
 
     track: ũ before the step. live: u. delta: live - track, float32. bucket: None if delta is 0.
-    promoted: whether its bucket was kept. level: what delta became. code: None for a zero after
+    level: what delta became, 0 unless its bucket was kept. code: None for a zero after
     the last value of a stream, which has no word. restored: ũ after the step. exact: whether the
     weight is stored as it is: delta is not coded, and bucket and code are None.
     """
@@ -78,7 +80,6 @@ class Followed:
     live: float
     delta: float
     bucket: Bucket | None
-    promoted: bool
     level: float
     code: WeightCode | None
     restored: float
@@ -114,19 +115,17 @@ def follow(
     track_value = np.float32(weight.of(before)) if before else np.float32(0)
     delta, value = u - track_value, float(u)
     change = float(track_value), value, float(delta)
-    at = next((i for i, a in enumerate(alphabets) if weight.tensor in a.names), None)
-    if at is None:
-        return Followed(step, weight, shape, *change, None, True, value, None, value, exact=True)
-    alphabet = alphabets[at]
-    earlier = alphabet.names[: alphabet.names.index(weight.tensor)]
-    element = sum(live[name].size for name in earlier) + weight.index
-    bucket_code = int(codes[at][element])
+    coded = next(((a, c) for a, c in zip(alphabets, codes) if weight.tensor in a.sizes), None)
+    if coded is None:
+        return Followed(step, weight, shape, *change, None, value, None, value, exact=True)
+    alphabet, alphabet_codes = coded
+    element = alphabet.begins[weight.tensor] + weight.index
+    bucket_code = int(alphabet_codes[element])
     bucket = alphabet.buckets[bucket_code - 1] if bucket_code else None
-    promoted = bucket is not None and bucket.level > 0
-    level = np.float32(bucket.representative) if bucket is not None and promoted else np.float32(0)
-    code = weight_code(alphabet, codes[at], element)
+    level = np.float32(bucket.representative if bucket and bucket.level else 0)
+    code = weight_code(alphabet, alphabet_codes, element)
     restored = float(track_value + level)
-    return Followed(step, weight, shape, *change, bucket, promoted, float(level), code, restored)
+    return Followed(step, weight, shape, *change, bucket, float(level), code, restored)
 
 
 def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
@@ -134,7 +133,7 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
 
     codes: (n,), of the exponent stage; codes of buckets that are not kept count as zeros.
     """
-    table, n_kept = alphabet.table, alphabet.n_kept
+    table, n_kept = alphabet.encoded.table, alphabet.n_kept
     if table is None:
         return WeightCode("", arithmetic=alphabet.encoded.arithmetic)
     if table.classes == 1:
@@ -142,24 +141,12 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
         return WeightCode(huffman.code_words(table.lengths)[code if code <= n_kept else 0])
     begin = at // alphabet.encoded.stream_elements * alphabet.encoded.stream_elements
     stream = codes[begin : begin + alphabet.encoded.stream_elements]
-    values = np.flatnonzero((stream > 0) & (stream <= n_kept))
+    values, tokens, nbits = tokens_of(alphabet.encoded, np.where(stream <= n_kept, stream, 0))
     nth = int(np.searchsorted(values, at - begin))
     if nth == values.size:
         return None  # zeros after the last value of a stream are not written
-    end = int(values[nth])
-    first = int(values[nth - 1]) + 1 if nth else 0
+    end, first = int(values[nth]), int(values[nth - 1]) + 1 if nth else 0
+    word = huffman.code_words(table.lengths)[tokens[nth]]
     zero = at - begin - first + 1 if at - begin < end else 0
-    return _token(table, int(stream[end]), end - first, n_kept, zero)
-
-
-def _token(table: CodeTable, symbol: int, run: int, n_kept: int, zero: int) -> WeightCode:
-    """The word of a run of zeros with the value after it, or the escape's."""
-    kind = int(np.searchsorted(runlength.FIRST_RUN, run, side="right")) - 1
-    token = 1 + (symbol - 1) * table.classes + kind
-    extra_bits = int(runlength.EXTRA_BITS[kind])
-    words = huffman.code_words(table.lengths)
-    has_word = kind < table.classes and token < table.lengths.size and table.lengths[token] > 0
-    if has_word:
-        return WeightCode(words[token], extra_bits, run, zero)
-    extra_bits += runlength.CLASS_BITS + runlength.symbol_bits(n_kept)
-    return WeightCode(words[0], extra_bits, run, zero, escaped=True)
+    extra_bits = int(nbits[nth]) - len(word)
+    return WeightCode(word, extra_bits, end - first, zero, escaped=tokens[nth] == 0)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
-import codec
 from codec import Coding
 from codec.errors import BudgetError
-from codec.inspect import copy_arrays, layout_of, to_arrays
+from codec.inspect import Arrays, copy_arrays
 
+from .dry_run import DryRun, record_nbytes
 from .intervals import mean
 from .measures import distance
-from .progress import Progress
+from .progress import Progress, unreported
+from .series import TrainedSeries
 from .workload import Workload
 
 WARM_UP = 0.25  # share of the saves: before, too little is trained to compare a distance with
@@ -44,61 +42,59 @@ def points(
     codings: Sequence[Coding],
     saves: int,
     interval: int,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = unreported,
 ) -> list[Point]:
     """Train once, save with every setting, and measure each track after each save.
 
     Raises demo_models.DataError, codec.LccError.
     """
-    training = workload.training(seed)
-    task = training.task
+    start: Arrays = {}
+    tries: list[_Try] = []
+    changed: list[float] = []
+    for i, state in enumerate(TrainedSeries(workload, seed, saves * interval, interval)):
+        if not i:
+            start = before = copy_arrays(state.arrays)
+            tries = [_Try(coding, DryRun(coding, state.layout, start)) for coding in codings]
+            continue
+        assert state.loss_of is not None, "a training has a loss"
+        loss, moved = state.loss_of(state.arrays), distance(state.arrays, start)
+        is_warm = i > int(WARM_UP * saves)
+        if is_warm:
+            n_changed = sum(int((a != before[name]).sum()) for name, a in state.arrays.items())
+            changed.append(n_changed / sum(a.size for a in start.values()))
+        before = copy_arrays(state.arrays)
+        for one in tries:
+            nbytes, track = one.save(state.step, state.arrays), one.chain.track
+            if is_warm:
+                one.shares.append(nbytes / state.layout.nbytes)
+                one.distances.append(distance(track, state.arrays) / moved)
+                one.gaps.append(state.loss_of(track) - loss)
+        progress(i, saves)
+    return [one.point(mean(changed).value) for one in tries]
 
-    def live() -> codec.inspect.Arrays:
-        state = task.model.state_dict()
-        return copy_arrays(to_arrays(state, layout_of(state)))
 
-    start, first = live(), int(WARM_UP * saves)
-    n = sum(a.size for a in start.values())
-    before, changed_shares = start, list[float]()
-    shares: list[list[float]] = [[] for _ in codings]
-    distances: list[list[float]] = [[] for _ in codings]
-    gaps: list[list[float]] = [[] for _ in codings]
-    failed = [0] * len(codings)
-    with ExitStack() as stack:
-        chains = []
-        for coding in codings:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "run.lcc"
-            chain = codec.Checkpointer(path, **coding.header(), base_every=None)
-            chains.append(stack.enter_context(closing(chain)))
-            chain.save(0, start)
-        for i in range(1, saves + 1):
-            for t in range((i - 1) * interval + 1, i * interval + 1):
-                training.iterate(t)
-            state, loss = live(), task.probe_loss()
-            if i > first:
-                n_changed = sum(int((state[name] != before[name]).sum()) for name in state)
-                changed_shares.append(n_changed / n)
-            before = state
-            for k, chain in enumerate(chains):
-                nbytes = 0
-                try:
-                    nbytes = chain.save(i * interval, state).nbytes
-                except BudgetError:  # go on without this checkpoint, as a user would
-                    failed[k] += 1
-                if i > first:
-                    track = chain.restore() or {}
-                    shares[k].append(nbytes / (4 * n))
-                    distances[k].append(distance(track, state) / distance(state, start))
-                    gaps[k].append(task.probe_loss(track) - loss)
-            progress(i, saves)
-    return [
-        Point(
-            coding,
-            share=mean(shares[k]).value,
-            distance=mean(distances[k]).value,
-            gap=mean(gaps[k]).value,
-            failed=failed[k],
-            changed=mean(changed_shares).value,
-        )
-        for k, coding in enumerate(codings)
-    ]
+@dataclass
+class _Try:
+    """One setting at work, with what it was measured at each save."""
+
+    coding: Coding
+    chain: DryRun
+    failed: int = 0
+    shares: list[float] = field(default_factory=list)
+    distances: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    def save(self, step: int, state: Arrays) -> int:
+        """Save a state; returns the bytes of its record."""
+        try:
+            delta = self.chain.prepare(step, state)
+        except BudgetError:  # go on without this checkpoint, as a user would
+            self.failed += 1
+            return 0
+        self.chain.commit(delta)
+        return record_nbytes(step, delta, self.chain.layout)
+
+    def point(self, changed: float) -> Point:
+        """The means. changed: see `Point`."""
+        share, off, gap = (mean(v).value for v in (self.shares, self.distances, self.gaps))
+        return Point(self.coding, share, off, gap, self.failed, changed)

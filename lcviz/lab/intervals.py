@@ -17,16 +17,6 @@ class Mean:
     half: float
     n: int
 
-    @property
-    def low(self) -> float:
-        """The interval's lower end."""
-        return self.value - self.half
-
-    @property
-    def high(self) -> float:
-        """The interval's upper end."""
-        return self.value + self.half
-
 
 def mean(values: Sequence[float]) -> Mean:
     """Mean and 95 % interval by Student's t: half = t(0.975, n - 1) · s / √n, with s the sample's

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import codec
 from codec.inspect import Arrays, Buckets, huffman
+
+from .follow_weight import Weight
 
 MANTISSA_BITS, EXPONENT_BITS = 23, 8
 BIAS = 127
@@ -42,94 +41,56 @@ def fields(value: float) -> Fields:
     return Fields(int(bits[0]), field - BIAS, fraction + (field > 0), bits)
 
 
-@dataclass(frozen=True, eq=False)
-class Code:
-    """The code that the numbers share: buckets, levels and words.
-
-    n: how many numbers. buckets: with their levels. bits: x of priority promotion, None for all
-    buckets.
-    """
-
-    n: int
-    buckets: Buckets
-    bits: int | None
-
-    @cached_property
-    def levels(self) -> NDArray[np.float32]:
-        """float32 (k,): the level of each code, zero first."""
-        return self.buckets.levels
-
-    @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """int64 (k,): occurrences of each code, zero first."""
-        return self.buckets.counts(self.n)
-
-    @cached_property
-    def lengths(self) -> NDArray[np.uint8]:
-        """uint8 (k,): bits of the Huffman words."""
-        return huffman.code_lengths(self.counts)
-
-    @cached_property
-    def words(self) -> list[str]:
-        """The Huffman words; "" for a symbol that does not occur, or is the only one."""
-        return huffman.code_words(self.lengths)
-
-    @property
-    def stage_bits(self) -> StageBits:
-        """Bits of these numbers after each stage."""
-        counts, e = self.counts, self.buckets.keeping(None).counts(self.n)
-        return StageBits(
-            32 * self.n,
-            self.n * _width(e),
-            huffman.n_bits(e, huffman.code_lengths(e)),
-            self.n * (_width(counts) if self.bits is None else self.bits),
-            huffman.n_bits(counts, self.lengths),
-            huffman.entropy(counts),
-        )
-
-
-class StageBits(NamedTuple):
-    """Bits after each stage, without tables and levels.
-
-    float32: before any. e, e_huffman: E with an index of fixed length, and with Huffman words. p:
-    P with x bits for each number. h: H. entropy: the bound of H.
-    """
-
-    float32: int
-    e: int
-    e_huffman: int
-    p: int
-    h: int
-    entropy: float
-
-
 @dataclass(frozen=True)
 class Number:
     """One number in every stage.
 
-    track: its value in the track. live: in the model. delta: live - track, in float32. bucket:
-    index into the code's buckets, None for zero. after_e, after_p: delta after these stages. code:
-    index into the levels. word: the Huffman word. rebuilt: track + after_p, float32.
+    track: its value in the track. live: in the model. delta: live - track, in float32. bits: of
+    delta, see `Fields`. bucket: index into the lesson's buckets, None for zero. middle, written:
+    what E, and then P, makes of delta. code: index into the levels. rebuilt: track + written,
+    float32.
     """
 
-    name: str
     track: float
     live: float
     delta: float
+    bits: list[str]
     bucket: int | None
-    after_e: float
-    after_p: float
+    middle: float
+    written: float
     code: int
-    word: str
     rebuilt: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lesson:
-    """The numbers, and the code that they share."""
+    """The numbers, and the code that they share.
+
+    buckets: with their levels. x: bits of priority promotion, None for all buckets.
+    """
 
     numbers: tuple[Number, ...]
-    code: Code
+    buckets: Buckets
+    x: int | None
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 (k,): occurrences of each code, zero first."""
+        return self.buckets.counts(len(self.numbers))
+
+    @property
+    def stage_bits(self) -> dict[str, int]:
+        """Bits of the numbers as float32 and after each stage, without tables and levels.
+
+        e: E with an index of fixed length. p: P with x bits for each number. h: H.
+        """
+        n, counts = len(self.numbers), self.counts
+        return {
+            "float32": 32 * n,
+            "e": n * _width(self.buckets.keeping(None).counts(n)),
+            "p": n * (_width(counts) if self.x is None else self.x),
+            "h": huffman.n_bits(counts, huffman.code_lengths(counts)),
+        }
 
 
 def lesson(track: Sequence[float], live: Sequence[float], bits: int | None) -> Lesson:
@@ -147,39 +108,32 @@ def lesson(track: Sequence[float], live: Sequence[float], bits: int | None) -> L
         delta = after - before
     buckets = codec.quantize(delta, bits).buckets
     assert buckets is not None, "quantize knows its buckets"
-    code = Code(delta.size, buckets, bits)
-    names = string.ascii_lowercase[: delta.size]
-    numbers = (_number(code, *weight) for weight in zip(names, before, after, strict=True))
-    return Lesson(tuple(numbers), code)
+    numbers = (_number(buckets, *pair) for pair in zip(before, after, strict=True))
+    return Lesson(tuple(numbers), buckets, bits)
 
 
-def _number(code: Code, name: str, track: np.float32, live: np.float32) -> Number:
+def _number(buckets: Buckets, track: np.float32, live: np.float32) -> Number:
     delta = live - track
-    i = bucket_of(code.buckets, float(delta))
-    symbol = 0 if i is None else int(code.buckets.level[i])
-    level = code.levels[symbol]
+    parts, i = fields(float(delta)), None
+    if delta:
+        is_bucket = (buckets.exponent == parts.exponent) & (buckets.sign == parts.sign)
+        is_bucket &= (buckets.min <= delta) & (delta <= buckets.max)
+        i = int(np.flatnonzero(is_bucket)[0])
+    code = 0 if i is None else int(buckets.level[i])
+    middle = 0.0 if i is None else buckets[i].representative
+    written = buckets.levels[code]
+    rebuilt = float(track + written)
     return Number(
-        name,
         float(track),
         float(live),
         float(delta),
+        list(parts.bits),
         i,
-        0.0 if i is None else code.buckets[i].representative,
-        float(level),
-        symbol,
-        code.words[symbol],
-        float(track + level),
+        middle,
+        float(written),
+        code,
+        rebuilt,
     )
-
-
-def bucket_of(buckets: Buckets, delta: float) -> int | None:
-    """The index of a change's bucket, None for 0."""
-    if delta == 0:
-        return None
-    parts = fields(delta)
-    is_bucket = (buckets.exponent == parts.exponent) & (buckets.sign == parts.sign)
-    is_bucket &= (buckets.min <= np.float32(delta)) & (np.float32(delta) <= buckets.max)
-    return int(np.flatnonzero(is_bucket)[0])
 
 
 def _width(counts: NDArray[np.int64]) -> int:
@@ -220,7 +174,7 @@ def huffman_merges(counts: Sequence[int]) -> tuple[Merge, ...]:
     return tuple(merges)
 
 
-def pick_weights(deltas: Arrays, n: int) -> list[tuple[str, int]]:
+def pick_weights(deltas: Arrays, n: int) -> list[Weight]:
     """Pick few large and many small elements: some that are kept and some that are dropped.
 
     Args:
@@ -228,7 +182,7 @@ def pick_weights(deltas: Arrays, n: int) -> list[tuple[str, int]]:
         n: Number of elements, at most.
 
     Returns:
-        (name, flat index) of each, in the tensors' order. Their ranks by magnitude grow
+        The weights, in the tensors' order. Their ranks by magnitude grow
         geometrically from the largest to the smallest element.
     """
     names, sizes = list(deltas), [a.size for a in deltas.values()]
@@ -239,4 +193,4 @@ def pick_weights(deltas: Arrays, n: int) -> list[tuple[str, int]]:
     chosen = np.sort(np.argsort(-whole, kind="stable")[ranks])
     begins = np.cumsum([0, *sizes])
     owner = np.searchsorted(begins, chosen, side="right") - 1
-    return [(names[i], int(at - begins[i])) for i, at in zip(owner, chosen)]
+    return [Weight(names[i], int(at - begins[i])) for i, at in zip(owner, chosen)]

@@ -18,7 +18,7 @@ import codec
 from codec import Saved
 from codec.inspect import STAGES
 
-from .progress import Progress
+from .progress import Progress, unreported
 from .workload import Workload
 
 NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
@@ -59,7 +59,7 @@ def round_of(
     seed: int,
     iterations: int,
     settings: Mapping[str, Any],
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = unreported,
     folder: Path | None = None,
 ) -> list[SavingCost]:
     """Run the same training from its start once in every mode.

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from codec import Coding
 from codec.errors import SettingsError
-from codec.inspect import Arrays, copy_arrays
+from codec.inspect import Arrays, Codes, copy_arrays
 
 from .anatomy import Alphabet, BucketKey, BucketTotal, changes, dissect, totals
 from .measures import distance
-from .progress import Progress, part
+from .progress import Progress, part, unreported
 from .series import Series, tracked
 
 
@@ -54,11 +54,37 @@ class RemovedBuckets:
     buckets: tuple[Removed, ...]
 
 
+@dataclass(frozen=True)
+class Dissection:
+    """A delta taken apart, and what it belongs to.
+
+    before: the track before it, with the tensors that the delta stores exactly after it. codes: of
+    the exponent stage, shape (n,) for each alphabet.
+    """
+
+    before: Arrays
+    alphabets: Sequence[Alphabet]
+    codes: Sequence[Codes]
+
+    def rebuilt(self, masks: Sequence[NDArray[np.bool_]] = ()) -> Arrays:
+        """The track before the delta plus those buckets of the delta that the masks select.
+
+        masks: bool (b,), over the buckets of each alphabet; by default they select what the record
+        keeps.
+        """
+        masks = masks or [np.arange(len(a.buckets)) < a.n_kept for a in self.alphabets]
+        state = copy_arrays(self.before)
+        for alphabet, exponent_codes, is_kept in zip(self.alphabets, self.codes, masks):
+            levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
+            levels[1:][~is_kept] = 0
+            for name, change in alphabet.parts(levels[exponent_codes]).items():
+                state[name] += change.reshape(state[name].shape)
+        return state
+
+
 def removed_buckets(
     step: int,
-    before: Arrays,
-    alphabets: Sequence[Alphabet],
-    codes: Sequence[NDArray[np.unsignedinteger]],
+    delta: Dissection,
     moved: float,
     loss_of: Callable[[Arrays], float],
     progress: Progress | None = None,
@@ -67,16 +93,15 @@ def removed_buckets(
 ) -> RemovedBuckets:
     """Leave out each bucket in turn, rebuild and measure.
 
-    before: the track before the step, with the exact tensors of this step. codes: of the exponent
-    stage, shape (n,) for each alphabet. moved: ||u_t - u_0||, the distance's denominator. loss_of:
-    evaluates a state. progress: called after each bucket. below: also measure each bucket together
-    with all smaller ones.
+    moved: ||u_t - u_0||, the distance's denominator. loss_of: evaluates a state. progress: called
+    after each bucket. below: also measure each bucket together with all smaller ones.
     """
+    alphabets = delta.alphabets
     residual = sum(float(a.residual.sum()) for a in alphabets)
 
     def rebuilt_without(removed: Sequence[BucketTotal]) -> tuple[float, float]:
-        masks = [among(a, {(b.exponent, b.sign) for b in removed}) for a in alphabets]
-        state = rebuilt(before, alphabets, codes, [~mask for mask in masks])
+        masks = [among(a, {b.key for b in removed}) for a in alphabets]
+        state = delta.rebuilt([~mask for mask in masks])
         lost = residual
         for a, mask in zip(alphabets, masks):
             lost += float((a.energy[mask] - a.residual[mask]).sum())
@@ -86,8 +111,7 @@ def removed_buckets(
     rows = []
     buckets = totals(alphabets)
     for done, b in enumerate(buckets, 1):
-        count, is_kept = b.kept_members + b.dropped_members, b.kept_members > 0
-        row = Removed(b.exponent, b.sign, count, is_kept, *rebuilt_without([b]))
+        row = Removed(*b.key, b.members, b.kept_members > 0, *rebuilt_without([b]))
         if below:
             loss_below, distance_below = rebuilt_without(buckets[done - 1 :])
             row = replace(row, loss_below=loss_below, distance_below=distance_below)
@@ -107,8 +131,7 @@ def errors_without(alphabets: Sequence[Alphabet]) -> tuple[float, dict[BucketKey
     rounding = sum(float(a.residual.sum()) for a in alphabets)
     more: Counter[BucketKey] = Counter()
     for a in alphabets:
-        pairs = zip(a.buckets.exponent.tolist(), a.buckets.sign.tolist())
-        for key, energy, residual in zip(pairs, a.energy.tolist(), a.residual.tolist()):
+        for key, energy, residual in zip(a.keys, a.energy.tolist(), a.residual.tolist()):
             more[key] += energy - residual
 
     def share(lost: float) -> float:
@@ -117,40 +140,13 @@ def errors_without(alphabets: Sequence[Alphabet]) -> tuple[float, dict[BucketKey
     return share(rounding), {key: share(rounding + lost) for key, lost in more.items()}
 
 
-def rebuilt(
-    before: Arrays,
-    alphabets: Sequence[Alphabet],
-    codes: Sequence[NDArray[np.unsignedinteger]],
-    masks: Sequence[NDArray[np.bool_]],
-) -> Arrays:
-    """The track before a delta plus those buckets of the delta that the masks select.
-
-    codes: of the exponent stage, each (n,). masks: bool (b,), over the buckets of each alphabet.
-    """
-    state = copy_arrays(before)
-    for alphabet, exponent_codes, is_kept in zip(alphabets, codes, masks):
-        levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
-        levels[1:][~is_kept] = 0
-        _add(state, alphabet.names, levels[exponent_codes])
-    return state
-
-
-def among(alphabet: Alphabet, keys: Collection[tuple[int, int]]) -> NDArray[np.bool_]:
+def among(alphabet: Alphabet, keys: Collection[BucketKey]) -> NDArray[np.bool_]:
     """bool (b,): which buckets of an alphabet have one of these keys (exponent, sign)."""
-    pairs = zip(alphabet.buckets.exponent.tolist(), alphabet.buckets.sign.tolist())
-    return np.array([pair in keys for pair in pairs], np.bool_)
-
-
-def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> None:
-    position = 0
-    for name in names:
-        size = state[name].size
-        state[name] += values[position : position + size].reshape(state[name].shape)
-        position += size
+    return np.array([key in keys for key in alphabet.keys], np.bool_)
 
 
 def removed_from_series(
-    series: Series, coding: Coding, progress: Progress = lambda _done, _total: None
+    series: Series, coding: Coding, progress: Progress = unreported
 ) -> RemovedBuckets:
     """The experiment on the last checkpoint of a series, which is saved with this coding.
 
@@ -184,9 +180,7 @@ def removed_from_series(
     loss_of = state.loss_of or (lambda _state: math.nan)
     return removed_buckets(
         state.step,
-        {**before, **step.exact_after(before)},
-        alphabets,
-        codes,
+        Dissection({**before, **step.exact_after(before)}, alphabets, codes),
         moved,
         loss_of,
         part(progress, 1, 2),

@@ -103,100 +103,11 @@ class TrainedSeries:
                 yield state_at(step)
 
 
-@dataclass(frozen=True)
-class OwnSeries:
-    """A user's own checkpoints: files, folders of them, or one chain or its archive.
-
-    policy: which tensors are lossy, see `codec.Checkpointer`. loss: takes a state as it was saved.
-    Raises SourceError, codec.ChainError and codec.SettingsError, the last also during iteration for
-    a checkpoint without lossy tensors.
-    """
-
-    paths: Sequence[Path]
-    policy: Mapping[str, str] = field(default_factory=dict)
-    loss: Loss | None = None
-
-    def __post_init__(self) -> None:
-        Policy(self.policy)
-        for path in self.paths:
-            if not os.path.exists(path):  # Path.exists raises for a name that is too long
-                raise SourceError(f"{path}: not found")
-        if (n := len(self)) < 2:
-            raise SettingsError(
-                f"{', '.join(map(str, self.paths))}: a series needs two checkpoints, found "
-                f"{'one' if n else 'none'}; name the files, a folder of {', '.join(SUFFIXES)}, or "
-                "a chain"
-            )
-
-    @property
-    def is_chain(self) -> bool:
-        """True if the states are what a chain restores."""
-        return self._chain() is not None
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The steps of the checkpoints, rising."""
-        chain = self._chain()
-        return tuple(chain.steps if chain else (step for step, _ in self._files()))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of the checkpoints, by rising step; for a chain its files or its archive."""
-        if not self.is_chain:
-            return tuple(path for _, path in self._files())
-        return tuple(p for path in self.paths for p in (_inside(path) or [path]))
-
-    def __iter__(self) -> Iterator[SeriesState]:
-        return _states_of(self._states(), self.policy, self.loss)
-
-    def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-        if chain := self._chain():
-            for position in chain.every_step():
-                yield position.step, position.whole()
-        else:
-            for step, path in self._files():
-                yield step, read_state(path)
-
-    def _chain(self) -> Chain | None:
-        for path in self.paths:
-            if path.suffix == ".zip" or any(entry_of(p.name, 0) for p in _inside(path)):
-                if len(self.paths) > 1:
-                    raise SettingsError(f"{path}: is a chain; name it alone")
-                return Chain(path)
-        return None
-
-    @property
-    def why_counted(self) -> str:
-        """Why the files are counted from 0 instead of by their names; "" if they are not."""
-        if self.is_chain:
-            return ""
-        try:
-            steps_of_files(self._paths())
-        except SettingsError as exc:
-            return str(exc)
-        return ""
-
-    def _files(self) -> list[tuple[int, Path]]:
-        paths = self._paths()
-        return list(enumerate(paths)) if self.why_counted else steps_of_files(paths)
-
-    def _paths(self) -> list[Path]:
-        """The files in the order of the paths, those of a folder by name."""
-        files: list[Path] = []
-        for path in self.paths:
-            inside = [p for p in _inside(path) if p.suffix in SUFFIXES]
-            files += inside if path.is_dir() else [path]
-        return files
-
-
 class OpenedFiles(Protocol):
     """Checkpoints that are already opened and checked."""
 
     @property
-    def steps(self) -> tuple[int, ...]:
+    def steps(self) -> Sequence[int]:
         """The steps, rising."""
 
     def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
@@ -205,34 +116,115 @@ class OpenedFiles(Protocol):
 
 @dataclass(frozen=True)
 class OpenedSeries:
-    """Checkpoints that are already opened. Raises during iteration what `OwnSeries` does."""
+    """Checkpoints that are already opened.
+
+    policy: which tensors are lossy, see `codec.Checkpointer`. loss: takes a state as it was saved.
+    Raises codec.SettingsError during iteration for a checkpoint without lossy tensors.
+    """
 
     opened: OpenedFiles
+    policy: Mapping[str, str] = field(default_factory=dict)
+    loss: Loss | None = None
 
     def __len__(self) -> int:
         return len(self.opened.steps)
 
     def __iter__(self) -> Iterator[SeriesState]:
-        return _states_of(self.opened.states(), {})
+        front = Front(Policy(self.policy))
+        for step, state in self.opened.states():
+            parts, layout = front.look_at(state)
+            if not any(t.lossy and not t.alone for t in layout.tensors):
+                raise SettingsError(
+                    f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
+                    f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
+                )
+            arrays = to_arrays(parts.tensors, layout)
+            loss_of = partial(_loss_of, self.loss, layout, parts.values) if self.loss else None
+            yield SeriesState(step, layout, arrays, loss_of, parts.values, state)
 
 
-def _states_of(
-    states: Iterator[tuple[int, Mapping[Any, Any]]],
-    policy: Mapping[str, str],
-    loss: Loss | None = None,
-) -> Iterator[SeriesState]:
-    """The states of checkpoints. Raises codec.SettingsError for one without lossy tensors."""
-    front = Front(Policy(policy))
-    for step, state in states:
-        parts, layout = front.look_at(state)
-        if not any(t.lossy and not t.alone for t in layout.tensors):
+class OwnSeries(OpenedSeries):
+    """A user's own checkpoints: files, folders of them, or one chain or its archive.
+
+    policy, loss: see `OpenedSeries`. Raises SourceError, codec.ChainError and codec.SettingsError.
+    """
+
+    opened: _Chain | _Files
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        policy: Mapping[str, str] | None = None,
+        loss: Loss | None = None,
+    ) -> None:
+        Policy(policy or {})
+        for path in paths:
+            if not os.path.exists(path):  # Path.exists raises for a name that is too long
+                raise SourceError(f"{path}: not found")
+        super().__init__(_opened(paths), policy or {}, loss)
+        if (n := len(self)) < 2:
             raise SettingsError(
-                f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
-                f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
+                f"{', '.join(map(str, paths))}: a series needs two checkpoints, found "
+                f"{'one' if n else 'none'}; name the files, a folder of {', '.join(SUFFIXES)}, or "
+                "a chain"
             )
-        arrays = to_arrays(parts.tensors, layout)
-        loss_of = partial(_loss_of, loss, layout, parts.values) if loss else None
-        yield SeriesState(step, layout, arrays, loss_of, parts.values, state)
+
+    @property
+    def is_chain(self) -> bool:
+        """True if the states are what a chain restores."""
+        return isinstance(self.opened, _Chain)
+
+    @property
+    def why_counted(self) -> str:
+        """Why the files are counted from 0 instead of by their names; "" if they are not."""
+        return "" if isinstance(self.opened, _Chain) else self.opened.why_counted
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The states that a chain restores."""
+
+    chain: Chain
+
+    @property
+    def steps(self) -> Sequence[int]:
+        return self.chain.steps
+
+    def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        for position in self.chain.every_step():
+            yield position.step, position.whole()
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Files with their steps. why_counted: see `OwnSeries`."""
+
+    files: Sequence[tuple[int, Path]]
+    why_counted: str = ""
+
+    @property
+    def steps(self) -> Sequence[int]:
+        return [step for step, _ in self.files]
+
+    def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        for step, path in self.files:
+            yield step, read_state(path)
+
+
+def _opened(paths: Sequence[Path]) -> _Chain | _Files:
+    """A chain, or files in the order of the paths, those of a folder by name."""
+    files: list[Path] = []
+    for path in paths:
+        inside = _inside(path)
+        if path.suffix == ".zip" or any(entry_of(p.name, 0) for p in inside):
+            if len(paths) > 1:
+                raise SettingsError(f"{path}: is a chain; name it alone")
+            return _Chain(Chain(path))
+        files += [p for p in inside if p.suffix in SUFFIXES] if path.is_dir() else [path]
+    try:
+        return _Files(steps_of_files(files))
+    except SettingsError as exc:
+        return _Files(list(enumerate(files)), str(exc))
 
 
 def _loss_of(loss: Loss, layout: Layout, values: tuple[str, ...], arrays: Arrays) -> float:
@@ -250,7 +242,7 @@ def _inside(path: Path) -> list[Path]:
         raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 
 
-Series = TrainedSeries | OwnSeries | OpenedSeries
+Series = TrainedSeries | OpenedSeries
 
 
 def check_alike(first: SeriesState, state: SeriesState) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.inspect import Buckets, huffman
+from codec.inspect import Buckets, Codes, huffman
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,6 @@ class Sizes:
         return 8 * nbytes / self.n if self.n else 0.0
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Code tables of some checkpoints.
-
-    n: how many were needed. reused: how many of these were sent before. saved_nbytes: how much more
-    new ones would have cost, words and tables together.
-    """
-
-    n: int
-    reused: int
-    saved_nbytes: float
-
-
 def coded_nbytes(word_bits: int, table_nbytes: int, n_levels: int) -> int:
     """Bytes of code words, table and levels. n_levels: without the zero."""
     return (word_bits + 7) // 8 + table_nbytes + 4 * n_levels
@@ -72,17 +59,22 @@ def huffman_nbytes(counts: NDArray[np.int64], n_levels: int | None = None) -> in
     return coded_nbytes(huffman.n_bits(counts, lengths), table, levels)
 
 
-def runlength_nbytes(
-    codes: NDArray[np.unsignedinteger], buckets: Buckets, *, uniform: bool = False
-) -> int:
-    """Bytes with run-length Huffman and a new table, by encoding.
+def encoded_nbytes(e: codec.Encoded) -> int:
+    """Bytes of its code words, table and levels; 0 of a table that is reused."""
+    return coded_nbytes(e.payload_bits, e.table_nbytes, e.stored_levels.size)
+
+
+def encode_kept(
+    codes: Codes, buckets: Buckets, coder: str = "runlength", *, uniform: bool = False
+) -> codec.Encoded:
+    """Encode the changes of the buckets that have a level; all others become zero.
 
     Args:
         codes: (n,), of the exponent stage, or of uniform steps.
-        buckets: Of the delta; codes of buckets without a level count as zero.
+        buckets: Of the delta.
+        coder: The coder's name.
         uniform: Whether the levels are multiples of one step size.
     """
     kept_codes = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
     quantized = codec.Quantized(kept_codes, buckets.levels, codes.shape, None, buckets, uniform)
-    e = codec.encode(quantized, "runlength")
-    return coded_nbytes(e.payload_bits, e.table_nbytes, e.stored_levels.size)
+    return codec.encode(quantized, coder)

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StepNotFoundError
-from codec.inspect import Arrays, Group, Position, TensorSpec, element_bits, merged_of
+from codec.inspect import (
+    Arrays,
+    Group,
+    Layout,
+    Position,
+    TensorSpec,
+    element_bits,
+    from_arrays,
+    merged_of,
+)
 
 from .batches import by_levels
 from .codewords import tokens_of
@@ -100,23 +109,22 @@ def rebuild_step(
     coded: dict[str, tuple[int, float, float | None]] = {}
     for group in groups:
         coded |= _of_group(group, column)
+    if record.kind == "base":
+        whole = position.track.arrays
     tensors = []
     for spec in position.track.layout.tensors:
-        array = position.track.arrays[spec.name]
         stored: tuple[Any, ...] = ("unchanged", 0, 0.0, None)
-        if record.kind == "base" or spec.name in whole:
-            how = "base" if record.kind == "base" else "whole"
-            nbytes = array.nbytes if record.kind == "base" else whole[spec.name].nbytes
-            stored = (how, None, 8 * nbytes / spec.size if spec.size else None, None)
+        if spec.name in whole:
+            bits = 8 * whole[spec.name].nbytes / spec.size if spec.size else None
+            stored = ("base" if record.kind == "base" else "whole", None, bits, None)
         elif spec.name in residuals:
             stored = ("residual", None, 8 * residuals[spec.name] / spec.size, None)
         elif spec.name in coded:
             stored = ("codes", *coded[spec.name])
-        stored += _summary(array, spec)
+        stored += _summary(position.track.arrays[spec.name], spec)
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
-    name, kind = position.entry.name, record.kind
-    rerun = position.needs_rerun
+    name, kind, rerun = position.entry.name, record.kind, position.needs_rerun
     return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state, rerun)
 
 
@@ -182,22 +190,10 @@ def numbers(array: NDArray[np.generic], spec: TensorSpec) -> NDArray[np.generic]
     """
     if spec.dtype not in _AS_NUMBERS and spec.dtype[0] not in "IU":
         return None
-    if spec.dtype == "F16":
-        with np.errstate(over="ignore"):  # values beyond 65504 become infinite
-            return array.astype(np.float16)
-    if spec.dtype == "BF16" and spec.lossy:
-        return _rounded(array.astype(np.float32))
-    if spec.dtype == "BF16":
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
-
-
-def _rounded(array: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32 to the nearest bfloat16, ties to even."""
-    bits = array.reshape(-1).view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    rounded = np.where(np.isnan(array.reshape(-1)), bits, rounded).astype(np.uint32)
-    return rounded.view(np.float32).reshape(array.shape)
+    if spec.dtype not in ("F16", "BF16"):
+        return array
+    loaded = from_arrays({spec.name: array}, Layout((spec,)))[spec.name]
+    return loaded if isinstance(loaded, np.ndarray) else loaded.float().numpy()
 
 
 def _summary(
@@ -205,12 +201,11 @@ def _summary(
 ) -> tuple[float | None, float | None, float | None, float | None, int]:
     """Minimum, maximum, mean and standard deviation of the finite values; number of others."""
     values = numbers(array, spec)
-    if values is None or not values.size:
+    if values is None:
         return None, None, None, None, 0
-    finite = values.astype(np.float64)
-    is_finite = np.isfinite(finite)
-    n_not_finite = int(finite.size - np.count_nonzero(is_finite))
-    finite = finite[is_finite]
+    everything = values.astype(np.float64)
+    finite = everything[np.isfinite(everything)]
+    n_not_finite = everything.size - finite.size
     if not finite.size:
         return None, None, None, None, n_not_finite
     with np.errstate(over="ignore"):  # float64 tensors may hold anything

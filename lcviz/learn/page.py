@@ -35,11 +35,7 @@ def page() -> None:
     with pictures:
         picture.show(
             learn_picture(
-                numbers.track,
-                numbers.live,
-                numbers.home,
-                start(),
-                tables=picture.tables_shown(),
+                numbers.track, numbers.live, numbers.home, start(), tables=picture.tables_shown()
             ),
             "learn",
             {"told": keep_state},

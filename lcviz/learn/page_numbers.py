@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import streamlit as st
 
 import codec
 from lcviz.lab.lesson import lesson, pick_weights
 from lcviz.run.run import Run
-from lcviz.run.snapshot import States
+from lcviz.run.whole_state import States
 from lcviz.text import plain
 from lcviz.ui import session, widgets
 
@@ -137,14 +136,11 @@ def _of_run(run: Run) -> Numbers | None:
         st.query_params[_STEP] = str(states.step)
     lossy = [name for a in checkpoint.alphabets for name in a.names]
     weights = pick_weights({name: states.live[name] - states.before[name] for name in lossy}, MOST)
-    track, live = (
-        np.array([arrays[name].reshape(-1)[i] for name, i in weights], np.float32).tolist()
-        for arrays in (states.before, states.live)
-    )
-    labels = []
-    for letter, (name, i) in zip(LETTERS, weights):
-        place = ", ".join(str(int(at)) for at in np.unravel_index(i, states.live[name].shape))
-        labels.append(f"**{letter}** {name} ({place})")
+    track, live = ([w.of(arrays) for w in weights] for arrays in (states.before, states.live))
+    labels = [
+        f"**{letter}** {weight.text(states.live[weight.tensor].shape)}"
+        for letter, weight in zip(LETTERS, weights)
+    ]
     st.caption(
         f"The checkpoint of step {states.step}. Few of these weights have changed much, most of "
         f"them little: {' · '.join(labels)}"
@@ -154,7 +150,7 @@ def _of_run(run: Run) -> Numbers | None:
 
 def _checkpoint(run: Run) -> States:
     """The states of the checkpoint to show. It stays until a reader takes the newest."""
-    newest = run.states()
+    newest = run.saved.states()
     assert newest is not None, "a run always has its newest states"
     stored: tuple[str, States] | None = st.session_state.get(_STATES)
     states = newest
@@ -172,7 +168,7 @@ def _checkpoint(run: Run) -> States:
 def _of_link(run: Run) -> States | None:
     """The states of the checkpoint in the URL; None if the run does not have them any more."""
     step = st.query_params.get(_STEP, "")
-    states = run.states(int(step)) if step.isdecimal() and len(step) < 10 else None
+    states = run.saved.states(int(step)) if step.isdecimal() and len(step) < 10 else None
     if step and states is None:
         st.info(f"Step {step} of this link is no longer kept: below is the newest checkpoint.")
     return states

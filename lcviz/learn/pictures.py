@@ -147,7 +147,6 @@ def _as_float32(values: Sequence[float]) -> list[float]:
 
 def _picture(number: int, name: str, alone: bool) -> dict[str, Any]:
     title, about, text, term = PICTURES[name]
-    question = QUESTIONS[name]
     return {
         "picture": name,
         "beyond": name in BEYOND,
@@ -157,12 +156,7 @@ def _picture(number: int, name: str, alone: bool) -> dict[str, Any]:
         "text": text,
         "help": TERMS[term].text,
         "link": None if alone else address(term),
-        "question": {
-            "text": question.text,
-            "options": list(question.options),
-            "right": question.right,
-            "why": question.why,
-        },
+        "question": asdict(QUESTIONS[name]),
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 import codec
-from lcviz.lab.lesson import Lesson, fields, huffman_merges, lesson
+from lcviz.lab.lesson import Lesson, huffman_merges, lesson
 
 CHECKPOINTS = 5
 FINEST = 20  # largest `fine` of `steps_of`
@@ -20,27 +21,13 @@ def values_of(example: Lesson) -> dict[str, Any]:
     Of a bucket, members: indices of its numbers. Of a number, bucket: index of its bucket, None for
     zero; code: index of its symbol.
     """
-    code = example.code
-    members: list[list[int]] = [[] for _ in code.buckets]
+    members: list[list[int]] = [[] for _ in example.buckets]
     for i, number in enumerate(example.numbers):
         if number.bucket is not None:
             members[number.bucket].append(i)
-    bits = code.stage_bits
+    counts = example.counts.tolist()
     return {
-        "numbers": [
-            {
-                "track": m.track,
-                "live": m.live,
-                "delta": m.delta,
-                "bits": list(fields(m.delta).bits),
-                "bucket": m.bucket,
-                "middle": m.after_e,
-                "written": m.after_p,
-                "code": m.code,
-                "rebuilt": m.rebuilt,
-            }
-            for m in example.numbers
-        ],
+        "numbers": [asdict(number) for number in example.numbers],
         "buckets": [
             {
                 "exponent": int(b.exponent),
@@ -51,14 +38,14 @@ def values_of(example: Lesson) -> dict[str, Any]:
                 "members": indices,
                 "kept": bool(b.level),
             }
-            for b, indices in zip(code.buckets, members)
+            for b, indices in zip(example.buckets, members)
         ],
         "symbols": [
-            {"level": float(level), "count": int(count)}
-            for level, count in zip(code.levels, code.counts)
+            {"level": float(level), "count": count}
+            for level, count in zip(example.buckets.levels, counts)
         ],
-        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(code.counts.tolist())],
-        "bits": {"float32": bits.float32, "e": bits.e, "p": bits.p, "h": bits.h},
+        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(counts)],
+        "bits": example.stage_bits,
     }
 
 
@@ -114,7 +101,7 @@ def checkpoints_of(
         begin = np.array(on_disk, np.float32) if step - 1 == restored else now
         now = begin + drift
         numbers = lesson(on_disk if carries else begin.tolist(), now.tolist(), x).numbers
-        written = [m.after_p for m in numbers]
+        written = [m.written for m in numbers]
         on_disk = (np.array(on_disk, np.float32) + np.array(written, np.float32)).tolist()
         checkpoints.append({"live": now.tolist(), "track": on_disk, "written": written})
     return checkpoints

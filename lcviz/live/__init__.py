@@ -5,6 +5,7 @@ Read in this order:
     page_keys           Space and the right arrow
     page_step_slider    chooses the checkpoint to show
     step_record         its record, as saved or as a visitor tries it
+    page_attempt        what a visitor tries
     page_pictures       its pictures, and their reactions to a visitor
     followed            the weight that all pictures follow
     headline, weights_picture, weight_picture, buckets_picture, steps_picture, bits_picture,

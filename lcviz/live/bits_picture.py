@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from codec.inspect import CODERS
+from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
-from lcviz.run.snapshot import nbytes_by_kind
-from lcviz.text import (
-    ARITHMETIC,
-    CODER_NAMES,
-    exponent_text,
-    nbytes_text,
-    percent_text,
-    plural,
-)
+from lcviz.lab.follow_weight import Weight
+from lcviz.run.whole_state import nbytes_by_kind
+from lcviz.text import ARITHMETIC, CODER_NAMES, exponent_text, nbytes_text, percent_text, plural
 from lcviz.ui.picture import Picture, quantity
 
-from .followed import WeightHistory, weight_at
+from .followed import WeightHistory
 from .step_record import StepRecord
 from .weight_picture import bits_text
 from .weights_picture import Image
 
 ENTROPY = "entropy of values"
-PARTS = {  # part of a record -> explanation
-    "header": "Digests that find every damaged byte, the step, settings, and where each part "
-    "begins. It hardly grows with the model.",
-    "table": "Which code word stands for what, and the level of each bucket.",
-    "code words": "The changes themselves.",
-    "m": "Adam's mean of the gradients: its changes at 3 bits, a code of its own for each tensor.",
-    "v": "Adam's mean of the squared gradients: as m.",
-    "exact": "Tensors and values that are stored exactly.",
-}
-QUANTITIES = {  # part of a record -> name of its number of bytes, for `quantity`
-    "header": "header-bytes",
-    "table": "table-bytes",
-    "code words": "payload-bytes",
-    "m": "m-bytes",
-    "v": "v-bytes",
-    "exact": "exact-bytes",
+SHANNON = (
+    "Shannon's bound for codes of single values. Run-length coding gets below it where zeros "
+    "cluster."
+)
+PLAIN = "Without a code: each value is the number of its slot, or 0."
+PARTS = {  # part of a record -> name of its number of bytes, for `quantity`; explanation
+    "header": (
+        "header-bytes",
+        "Digests that find every damaged byte, the step, settings, and where each part begins. It "
+        "hardly grows with the model.",
+    ),
+    "table": ("table-bytes", "Which code word stands for what, and the level of each bucket."),
+    "code words": ("payload-bytes", "The changes themselves."),
+    "m": (
+        "m-bytes",
+        "Adam's mean of the gradients: its changes at 3 bits, a code of its own for each tensor.",
+    ),
+    "v": ("v-bytes", "Adam's mean of the squared gradients: as m."),
+    "exact": ("exact-bytes", "Tensors and values that are stored exactly."),
 }
 OF_WEIGHTS = ("table", "code words")  # parts labelled "weights: …" if the record holds moments
 
@@ -59,41 +58,10 @@ def bits_picture(
     """
     parts = _parts(record)
     code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
-    titles = dict(CODER_NAMES)
-    summaries = {name: coder.summary for name, coder in CODERS.items()}
-    buttons = {name: coder.short for name, coder in CODERS.items()}
+    coders = {n: (CODER_NAMES[n], coder.summary, coder.short) for n, coder in CODERS.items()}
     if _arithmetic(record):
         code = "an arithmetic code"
-        titles[record.coder], summaries[record.coder] = ARITHMETIC
-        buttons[record.coder] = "arithmetic"
-    plain = {
-        "name": _plain(record),
-        "nbytes": record.plain_nbytes,
-        "text": nbytes_text(record.plain_nbytes),
-        "here": False,
-        "title": "Without a code: each value is the number of its slot, or 0.",
-    }
-    compare = [
-        {
-            "name": title.lower().replace("huffman", "Huffman"),
-            "nbytes": float(record.sizes.of(name) or 0),
-            "text": _of_coder(record, name),
-            "here": name == record.coder,
-            "title": summaries[name],
-        }
-        for name, title in titles.items()
-    ]
-    compare.insert(0, plain)
-    compare.append(
-        {
-            "name": ENTROPY,
-            "nbytes": record.sizes.entropy,
-            "text": nbytes_text(record.sizes.entropy),
-            "here": False,
-            "title": "Shannon's bound for codes of single values. Run-length coding gets below it "
-            "where zeros cluster.",
-        }
-    )
+        coders[record.coder] = (*ARITHMETIC, "arithmetic")
     bits = record.sizes.bits(record.nbytes)
     text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}."
     if record.moments:
@@ -104,25 +72,44 @@ def bits_picture(
         "of this checkpoint on disk" if not record.is_trial else "with what you try",
         text,
         {
-            "parts": [
-                {
-                    "name": name,
-                    "nbytes": nbytes,
-                    "text": quantity(QUANTITIES[name], nbytes, nbytes_text(nbytes)),
-                    "title": PARTS[name],
-                }
-                | ({"label": label} if (label := _label(record, name)) != name else {})
-                for name, nbytes in parts.items()
-            ],
+            "parts": [_part(record, name, nbytes) for name, nbytes in parts.items()],
             "words": _words(record, history, image),
-            "compare": compare,
+            "compare": _compared(record, coders),
             "words_are": _words_are(record),
-            "coders": list(map(list, buttons.items())),
+            "coders": [[name, short] for name, (_, _, short) in coders.items()],
             "coder": record.coder,
         },
         partial(_table, record, parts),
         3,
     )
+
+
+def _part(record: StepRecord, name: str, nbytes: int) -> dict[str, Any]:
+    """A part as values for the picture."""
+    quantity_name, explanation = PARTS[name]
+    text = quantity(quantity_name, nbytes, nbytes_text(nbytes))
+    values = {"name": name, "nbytes": nbytes, "text": text, "title": explanation}
+    label = _label(record, name)
+    return values if label == name else values | {"label": label}
+
+
+def _compared(
+    record: StepRecord, coders: Mapping[str, tuple[str, str, str]]
+) -> list[dict[str, Any]]:
+    """The same symbols without a code, with each coder, and Shannon's bound."""
+    rows = [_size(_plain(record), record.plain_nbytes, PLAIN)]
+    for coder, (title, summary, _) in coders.items():
+        row = _size(
+            title.lower().replace("huffman", "Huffman"), record.sizes.of(coder) or 0, summary
+        )
+        text = quantity(f"{coder}-bytes", row["nbytes"], row["text"])
+        rows.append(row | {"text": text, "here": coder == record.coder})
+    return [*rows, _size(ENTROPY, record.sizes.entropy, SHANNON)]
+
+
+def _size(name: str, nbytes: float, explanation: str) -> dict[str, Any]:
+    text = nbytes_text(nbytes)
+    return {"name": name, "nbytes": nbytes, "text": text, "here": False, "title": explanation}
 
 
 def _parts(record: StepRecord) -> dict[str, int]:
@@ -137,11 +124,6 @@ def _parts(record: StepRecord) -> dict[str, int]:
 
 def _whole_text(record: StepRecord) -> str:
     return quantity("checkpoint-bytes", record.nbytes, nbytes_text(record.nbytes))
-
-
-def _of_coder(record: StepRecord, coder: str) -> str:
-    nbytes = record.sizes.of(coder) or 0
-    return quantity(f"{coder}-bytes", nbytes, nbytes_text(nbytes))
 
 
 def _label(record: StepRecord, part: str) -> str:
@@ -165,13 +147,14 @@ def _arithmetic(record: StepRecord) -> bool:
 
 def _words_are(record: StepRecord) -> str:
     """The text above the code words; "" if they need none."""
-    if not record.words:
+    _, words = record.words
+    if not words:
         return "No bits are needed: all values are alike."
-    return "" if record.words[0].share is None else "Bits of each change and the zeros before it:"
+    return "" if words[0].share is None else "Bits of each change and the zeros before it:"
 
 
 def _reused(record: StepRecord) -> bool:
-    return any(a.cached for a in record.alphabets)
+    return any(a.encoded.cached for a in record.alphabets)
 
 
 def _plain(record: StepRecord) -> str:
@@ -191,14 +174,16 @@ def _words(
     pixel: its place in the image; None if the image does not show it. here: whether it is the
     followed weight. after: whether a gap comes before the word.
     """
-    words = [_word(record, word) for word in record.words]
-    for word, values in zip(record.words, words):
-        if record.states is None:
-            break
-        weight = weight_at(record, record.words_alphabet, word.at)
-        values["weight"] = [weight.tensor, weight.index]
-        values["pixel"] = image.pixel(weight) if image else None
-        values["here"] = history is not None and weight == history.followed.weight
+    alphabet, first_words = record.words
+    words = []
+    for word in first_words:
+        assert alphabet is not None, "words have an alphabet"
+        words.append(_word(alphabet, word))
+        if record.states is not None:
+            weight = Weight(*alphabet.place(word.at))
+            words[-1]["weight"] = [weight.tensor, weight.index]
+            words[-1]["pixel"] = image.pixel(weight) if image else None
+            words[-1]["here"] = history is not None and weight == history.followed.weight
     if history and not any(word["here"] for word in words) and (f := history.followed).code:
         words.append(
             {
@@ -214,13 +199,12 @@ def _words(
     return words
 
 
-def _word(record: StepRecord, word: CodeWord) -> dict[str, Any]:
+def _word(alphabet: Alphabet, word: CodeWord) -> dict[str, Any]:
     """A code word or a share, with its meaning."""
     bits = word.word + word.rest if word.share is None else f"{word.share:.1f}"
     values = {"bits": bits, "sign": 2, "title": "no change", "weight": None, "here": False}
     if word.code == 0:
         return values
-    alphabet = record.alphabets[record.words_alphabet]
     # Code 1 is the first kept bucket in promotion order, or the first of the steps 1, −1, 2, −2 …
     exponent, sign = (
         int(a[word.code - 1]) for a in (alphabet.buckets.exponent, alphabet.buckets.sign)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,11 +33,13 @@ class Worth:
         losses: The loss of the model rebuilt without each bucket, and with all buckets; None if
             they are not measured.
         waiting: Why there are no losses yet, as a sentence; "" if there is nothing to wait for.
+        is_measuring: Whether the losses are being measured.
     """
 
     on_bars: bool = False
     losses: RemovedBuckets | None = None
     waiting: str = ""
+    is_measuring: bool = False
 
 
 def buckets_picture(
@@ -52,27 +53,26 @@ def buckets_picture(
         worth: What removing a bucket costs.
         marked: The bucket of the followed weight.
     """
-    rows = [
-        (int(exponent), int(sign), int(count), rank, rank <= k)
-        for a, k in zip(record.alphabets, record.n_kept)
-        for rank, (exponent, sign, count) in enumerate(
-            zip(a.buckets.exponent, a.buckets.sign, a.buckets.count), 1
-        )
-    ]
-    bars: dict[BucketKey, dict[str, Any]] = {}
-    for exponent, sign, count, rank, is_kept in rows:
-        bar = bars.setdefault(
-            (exponent, sign), {"exponent": exponent, "sign": sign, "kept": 0, "rest": 0, "rank": 0}
-        )
-        bar["kept" if is_kept else "rest"] += count
-        bar["rank"] = rank
-    rounding, errors = errors_without(record.alphabets)
-    measured = worth.losses
+    alphabets, measured = record.alphabets, worth.losses
+    rounding, errors = errors_without(alphabets)
     losses = {(b.exponent, b.sign): b.loss for b in measured.buckets} if measured else {}
-    for key, bar in bars.items():
-        bar["error"], bar["loss"] = round(errors[key], 5), plotted(losses.get(key, math.nan))
-    exponents = sorted({exponent for exponent, *_ in rows}, reverse=True) or [0]
-    one_alphabet = len(record.alphabets) == 1 and len(bars) == len(rows)
+    ranks = {key: rank for a in alphabets for rank, key in enumerate(a.keys, 1)}
+    buckets = {b.key: b for b in totals(alphabets)}
+    bars = [
+        {
+            "exponent": b.exponent,
+            "sign": b.sign,
+            "kept": b.kept_members,
+            "rest": b.dropped_members,
+            "rank": rank,
+            "error": round(errors[b.key], 5),
+            "loss": plotted(losses.get(b.key, math.nan)),
+        }
+        for b, rank in ((buckets[key], rank) for key, rank in ranks.items())
+    ]
+    exponents = [exponent for exponent, _ in ranks] or [0]
+    n_buckets = [len(a.buckets) for a in alphabets]
+    one_alphabet = n_buckets == [len(bars)]
     return Picture(
         "buckets",
         "Buckets",
@@ -81,11 +81,11 @@ def buckets_picture(
         if worth.on_bars and bars
         else _sentence(record, one_alphabet),
         {
-            "buckets": list(bars.values()),
-            "exponents": list(range(exponents[0], exponents[-1] - 1, -1)),
-            "largest": max((b["kept"] + b["rest"] for b in bars.values()), default=1),
+            "buckets": bars,
+            "exponents": list(range(max(exponents), min(exponents) - 1, -1)),
+            "largest": max((b.members for b in buckets.values()), default=1),
             "cut": record.n_kept[0] if one_alphabet and bars else None,
-            "most": max((len(a.buckets) for a in record.alphabets), default=0),
+            "most": max(n_buckets, default=0),
             "options": OPTIONS,
             "bits": "all" if bits is None else str(bits),
             "marked": list(marked) if marked else None,
@@ -148,18 +148,13 @@ def _changed_text(record: StepRecord) -> str:
 def _table(
     record: StepRecord, errors: Mapping[BucketKey, float], losses: Mapping[BucketKey, float]
 ) -> pd.DataFrame:
-    kept_keys = {
-        (int(e), int(s))
-        for a, k in zip(record.alphabets, record.n_kept)
-        for e, s in zip(a.buckets.exponent[:k], a.buckets.sign[:k])
-    }
     buckets = totals(record.alphabets)
     return pd.DataFrame(
         {
-            "bucket": [exponent_text(b.exponent, b.sign) for b in buckets],
-            "values": np.array([b.kept_members + b.dropped_members for b in buckets], np.int64),
-            "kept": ["yes" if (b.exponent, b.sign) in kept_keys else "no" for b in buckets],
-            "of δ lost without it, %": [100 * errors[b.exponent, b.sign] for b in buckets],
+            "bucket": [exponent_text(*b.key) for b in buckets],
+            "values": np.array([b.members for b in buckets], np.int64),
+            "kept": ["yes" if b.kept_members else "no" for b in buckets],
+            "of δ lost without it, %": [100 * errors[b.key] for b in buckets],
         }
-        | ({"loss without it": [losses[b.exponent, b.sign] for b in buckets]} if losses else {})
+        | ({"loss without it": [losses[b.key] for b in buckets]} if losses else {})
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -42,17 +42,14 @@ def examples_picture(
     text = f"Live above, {below} below: {differ or 'none'} of {len(rows)} differ."
     if classes:
         text += f" Crossed out: {wrong} that the live model gets wrong." if wrong else ""
-    unit = percent_text if classes else (lambda value: f"{value:.2f}")
+    restored_name = "whole-run" if trial else "restored"
     scores = [
-        {
-            "name": name if classes else f"RMSE {name}",
-            "text": quantity(f"{whose}-{'accuracy' if classes else 'rmse'}", value, unit(value)),
-        }
-        for whose, name, value in (
+        _score(quantity_name, label, metric, classes=classes)
+        for quantity_name, label, metric in (
             ("live", "live", live_metric),
-            ("whole-run" if trial else "restored", below, restored_metric),
+            (restored_name, below, restored_metric),
         )
-        if value is not None
+        if metric is not None
     ]
     title, about = ("Reads", "held-out examples") if classes else ("Guesses", "held-out ratings")
     if task.dataset.is_text:
@@ -69,15 +66,17 @@ def examples_picture(
             "letters": task.dataset.is_text,
             "rows": [] if side else ["text" if task.dataset.is_text else "given", "live", below],
         },
-        lambda: pd.DataFrame(
-            {
-                "example": [row["name"] for row in rows],
-                "live": [row["live"] for row in rows],
-                "restored": [row["restored"] for row in rows],
-            }
+        lambda: pd.DataFrame(rows)[["name", "live", "restored"]].rename(
+            columns={"name": "example"}
         ),
         5,
     )
+
+
+def _score(whose: str, name: str, metric: float, *, classes: bool) -> dict[str, str]:
+    if classes:
+        return {"name": name, "text": quantity(f"{whose}-accuracy", metric, percent_text(metric))}
+    return {"name": f"RMSE {name}", "text": quantity(f"{whose}-rmse", metric, f"{metric:.2f}")}
 
 
 def image_side(task: Task) -> int | None:
@@ -89,20 +88,11 @@ def image_side(task: Task) -> int | None:
 
 
 def _rating(task: Task, i: int, live: torch.Tensor, restored: torch.Tensor) -> dict[str, Any]:
-    truth = task.probe[-1][i]
+    truth = minus(f"{float(task.probe[-1][i]):g}")
     user, item = (int(column[i]) for column in task.probe[:2])
     guesses = [minus(f"{float(value):.1f}") for value in (live, restored)]
-    name = minus(f"{float(truth):g}")
-    return {
-        "name": name,
-        "pixels": None,
-        "live": guesses[0],
-        "restored": guesses[1],
-        "live_wrong": False,
-        "restored_wrong": False,
-        "differ": guesses[0] != guesses[1],
-        "title": f"User {user}, item {item}: given {name}.",
-    }
+    title = f"User {user}, item {item}: given {truth}."
+    return _example(truth, guesses, (False, False), guesses[0] != guesses[1], title)
 
 
 def n_examples(task: Task) -> int:
@@ -131,16 +121,23 @@ def _classified(
 ) -> dict[str, Any]:
     """One example as values for the picture. predicted: the live and the restored model's class."""
     live, restored = map(class_text, predicted)
-    return {
-        "name": name,
-        "pixels": pixels,
-        "live": live,
-        "restored": restored,
-        "live_wrong": predicted[0] != truth,
-        "restored_wrong": predicted[1] != truth,
-        "differ": predicted[0] != predicted[1],
-        "title": f"Class {class_text(truth)}; live {live}, restored {restored}.",
-    }
+    wrong, differ = [p != truth for p in predicted], predicted[0] != predicted[1]
+    title = f"Class {class_text(truth)}; live {live}, restored {restored}."
+    return _example(name, (live, restored), wrong, differ, title, pixels)
+
+
+def _example(
+    name: str,
+    texts: Sequence[str],
+    wrong: Sequence[bool],
+    differ: bool,
+    title: str,
+    pixels: str | None = None,
+) -> dict[str, Any]:
+    """One example as values for the picture. texts, wrong: of the live and the restored model."""
+    example = {"name": name, "pixels": pixels, "live": texts[0], "restored": texts[1]}
+    marks = {"live_wrong": wrong[0], "restored_wrong": wrong[1], "differ": differ, "title": title}
+    return example | marks
 
 
 def _byte_text(byte: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,37 +91,22 @@ def first_weight(record: StepRecord) -> Weight:
     return weight
 
 
-def _begin(record: StepRecord, names: tuple[str, ...], tensor: str) -> int:
-    """The index of a tensor's first element in its alphabet. names: of the alphabet's tensors."""
-    assert record.states is not None
-    return sum(record.states.live[name].size for name in names[: names.index(tensor)])
-
-
-def weight_at(record: StepRecord, alphabet: int, element: int) -> Weight:
-    """The weight behind an element of an alphabet. element: counted through its tensors."""
-    assert record.states is not None
-    names = record.alphabets[alphabet].names
-    ends = np.cumsum([record.states.live[name].size for name in names])
-    i = int(np.searchsorted(ends, element, "right"))
-    return Weight(names[i], element - _begin(record, names, names[i]))
-
-
 def largest_in_bucket(record: StepRecord, key: BucketKey, tensor: str) -> Weight | None:
     """The weight with the largest change of a bucket; None if the bucket is empty.
 
     A change in the given tensor goes before larger ones elsewhere.
     """
-    return largest_among(record, [(a, among(a, {key})) for a in record.alphabets], tensor)
+    return largest_among(record, lambda alphabet: among(alphabet, {key}), tensor)
 
 
 def largest_among(
-    record: StepRecord, buckets: Iterable[tuple[Alphabet, NDArray[np.bool_]]], tensor: str
+    record: StepRecord, select: Callable[[Alphabet], NDArray[np.bool_]], tensor: str
 ) -> Weight | None:
     """The weight with the largest change in some buckets.
 
     Args:
         record: Of a step.
-        buckets: Alphabets, each with a bool (b,) that selects buckets.
+        select: An alphabet -> bool (b,), which of its buckets.
         tensor: A name. A change in this tensor goes before larger ones elsewhere.
 
     Returns:
@@ -130,12 +115,11 @@ def largest_among(
     if record.states is None or record.codes is None:
         return None
     best: tuple[bool, float, Weight] | None = None
-    for alphabet, selected in buckets:
-        bucket_codes = np.flatnonzero(selected) + 1
-        for name in alphabet.names if bucket_codes.size else ():
-            coded = codes_in(record, name)
-            assert coded is not None
-            members = np.flatnonzero(np.isin(coded[1], bucket_codes))
+    for alphabet, codes in zip(record.alphabets, record.codes):
+        bucket_codes = np.flatnonzero(select(alphabet)) + 1
+        parts = alphabet.parts(codes) if bucket_codes.size else {}
+        for name, tensor_codes in parts.items():
+            members = np.flatnonzero(np.isin(tensor_codes, bucket_codes))
             if members.size:
                 changes = np.abs(record.states.live[name] - record.states.before[name]).reshape(-1)
                 i = int(members[changes[members].argmax()])
@@ -150,10 +134,8 @@ def codes_in(record: StepRecord, tensor: str) -> tuple[Alphabet, Codes] | None:
     None if the tensor is stored exactly, or the record has no codes.
     """
     for alphabet, codes in zip(record.alphabets, record.codes or ()):
-        if tensor in alphabet.names:
-            assert record.states is not None
-            begin = _begin(record, alphabet.names, tensor)
-            return alphabet, codes[begin : begin + record.states.live[tensor].size]
+        if tensor in alphabet.sizes:
+            return alphabet, alphabet.parts(codes)[tensor]
     return None
 
 
@@ -161,7 +143,7 @@ def _stairs(
     run: Run, weight: Weight, replay: Replay | None, cached_stairs: Mapping[int, Stair]
 ) -> dict[int, Stair]:
     """The stairs of at most MOST_STAIRS of the steps whose states the run still has."""
-    steps = run.steps_with_states()
+    steps = run.saved.with_states()
     stride = -(-len(steps) // MOST_STAIRS)
     stairs = {
         step: cached_stairs.get(step) or _stair(run, weight, step, replay)
@@ -171,7 +153,7 @@ def _stairs(
 
 
 def _stair(run: Run, weight: Weight, step: int, replay: Replay | None) -> Stair | None:
-    states = run.states(step)
+    states = run.saved.states(step)
     if states is None or not states.before or not weight.is_in(states.live):
         return None
     before = states.before

@@ -5,23 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 import pandas as pd
 
 from lcviz.lab.measures import iterations_behind, recent
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.run.snapshot import (
-    DEAD,
-    FINISHED,
-    KILLED,
-    PLAYING,
-    RESTORING,
-    Checkpoint,
-    Snapshot,
-    nbytes_by_kind,
-)
+from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, Checkpoint, Snapshot
+from lcviz.run.whole_state import nbytes_by_kind
 from lcviz.text import iterations_text, nbytes_text
 from lcviz.ui.picture import Picture, quantity
 
@@ -79,7 +70,7 @@ def headline(
 
 def _part_sizes(record: StepRecord) -> list[tuple[str, int, int]]:
     """For weights, m and v: the name, bytes in float32, and bytes of the codes in the record."""
-    weights = ("weights", record.checkpoint.weights_full_nbytes, record.weights_nbytes)
+    weights = ("weights", record.checkpoint.weights_nbytes, record.weights_nbytes)
     kinds = nbytes_by_kind(record.moments)
     full = {kind: sum(4 * m.n for m in record.moments if m.kind == kind) for kind in kinds}
     return [weights, *((kind, full[kind], nbytes) for kind, nbytes in kinds.items())]
@@ -95,9 +86,7 @@ def _part_texts(record: StepRecord) -> dict[str, str]:
 
 
 def _so_far(
-    record: StepRecord,
-    checkpoints: Sequence[Checkpoint],
-    trial_nbytes: Mapping[int, int] | None,
+    record: StepRecord, checkpoints: Sequence[Checkpoint], trial_nbytes: Mapping[int, int] | None
 ) -> str:
     """The size of all records up to a step, with the base, as saved or in a trial; in words."""
     past = checkpoints[: bisect_right(checkpoints, record.step, key=attrgetter("step"))]
@@ -159,8 +148,9 @@ def describe_lost_work(snapshot: Snapshot, trial_losses: Mapping[int, float] | N
     """
     n = estimated_price(snapshot, trial_losses)
     if n is None:
-        step = snapshot.measured[-1].step
-        return f"loses the run: the model restored from step {step} has no finite loss"
+        return (
+            f"loses the run: the model restored from step {max(snapshot.losses)} has no finite loss"
+        )
     name = "crash-cost" if trial_losses is None else "whole-run-crash-cost"
     if n < 0.05:
         return f"costs {quantity(name, n, 'less than 0.1 iterations')}"
@@ -182,24 +172,16 @@ def estimated_price(
 
     trial_losses: as for `describe_lost_work`.
     """
-    measured = snapshot.measured
+    losses = snapshot.losses
     if trial_losses is not None:
-        measured = tuple(
-            replace(c, restored_loss=trial_losses.get(c.step, c.restored_loss))
-            for c in measured
-            if c.step in trial_losses or c.kind == "base"
-        )
+        losses = {
+            step: (live, trial_losses.get(step, restored))
+            for step, (live, restored) in losses.items()
+            if step in trial_losses or step == 0
+        }
     # The newest checkpoints may have no losses yet. The newest measured one stands for what a
     # checkpoint loses; the iterations since the newest checkpoint are added.
     # One loss jumps from batch to batch: this takes the mean of the last few, of both models.
-    live, restored = (
-        recent([loss_or_nan(loss) for loss in losses], SMOOTHED)
-        for losses in zip(*((c.live_loss, c.restored_loss) for c in measured))
-    )
-    behind = iterations_behind([c.step for c in measured], live, restored[-1])
+    live, restored = (recent(values, SMOOTHED) for values in zip(*losses.values()))
+    behind = iterations_behind(list(losses), live, restored[-1])
     return None if behind is None else behind + snapshot.iteration - snapshot.newest.step
-
-
-def loss_or_nan(loss: float | None) -> float:
-    """A loss as a float; NaN if it was not measured."""
-    return math.nan if loss is None else loss

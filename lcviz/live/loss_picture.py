@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +19,7 @@ MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows t
 
 
 def loss_picture(
-    steps: Sequence[int],
-    live: Sequence[float],
-    restored: Sequence[float],
+    losses: Mapping[int, tuple[float, float]],
     viewed: int,
     last: int,
     kills: Sequence[int] = (),
@@ -32,8 +29,7 @@ def loss_picture(
     """Both losses by step.
 
     Args:
-        steps: The measured steps, rising.
-        live, restored: One loss for each step; NaN if not measured.
+        losses: Step, rising -> live and restored loss.
         viewed: The step that the other pictures show.
         last: The axis ends here or later.
         kills: Iterations at which the run was killed.
@@ -41,9 +37,10 @@ def loss_picture(
             trial.
         cost: What a crash now would do in the trial, in words.
     """
-    points = thinned(range(len(steps)), MAX_POINTS)
-    x = [steps[i] for i in points]
-    losses = [v for v in (*live, *restored) if math.isfinite(v)]
+    steps, (live, restored) = list(losses), zip(*losses.values())
+    x = thinned(steps, MAX_POINTS)
+    values = [*live, *restored, *(trial or {}).values()]
+    finite = [value for value in values if math.isfinite(value)]
     end = max(last, viewed, *steps, *kills, 1)
     marks: list[dict[str, Any]] = [{"step": viewed, "text": f"step {viewed}", "strong": False}]
     for k in kills:
@@ -51,32 +48,21 @@ def loss_picture(
         text = f"killed at {k}" if not near else "killed"
         marks.append({"step": k, "text": text, "strong": True, "above": near})
     lines = [
-        _line("live", "down", "solid", x, [live[i] for i in points]),
-        _line("restored", "up", "dash", x, [restored[i] for i in points]),
+        _line("live", "down", "solid", {step: losses[step][0] for step in x}),
+        _line("restored", "up", "dash", {step: losses[step][1] for step in x}),
     ]
-    at = max(bisect_right(steps, viewed) - 1, 0)  # the step viewed may not be measured yet
-    text = (
-        f"At step {steps[at]}: live {_loss('live', live[at])}, restored "
-        f"{_loss('restored', restored[at])}{_gap(live[at], restored[at])}."
-    )
     if trial:
-        y = list(trial.values())
-        lines.append(_line("your try", "good", "solid", list(trial), y))
-        losses += [v for v in y if math.isfinite(v)]
-        step = max((step for step in trial if step <= viewed), default=min(trial))
-        text += f" Saved as you try: restored {_loss('whole-run', trial[step])} at "
-        text += f"step {step}"
-        text += f"; a crash now {cost}." if cost else "."
+        lines.append(_line("your try", "good", "solid", trial))
     return Picture(
         "curves",
         "Loss",
         "held out · live and restored",
-        text,
+        _sentence(losses, viewed, trial or {}, cost),
         {
             "lines": lines,
             "marks": marks,
             "range": [0, end],
-            "log": bool(losses) and min(losses) > 0 and max(losses) > FLAT * min(losses),
+            "log": bool(finite) and min(finite) > 0 and max(finite) > FLAT * min(finite),
             "unit": "step",
             "height": HEIGHT,
             "clickable": True,
@@ -84,6 +70,21 @@ def loss_picture(
         lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
         4,
     )
+
+
+def _sentence(
+    losses: Mapping[int, tuple[float, float]], viewed: int, trial: Mapping[int, float], cost: str
+) -> str:
+    """The losses of the step viewed, or of the one before it that was measured."""
+    at = max((step for step in losses if step <= viewed), default=min(losses))
+    live, restored = losses[at]
+    text = f"At step {at}: live {_loss('live', live)}, restored {_loss('restored', restored)}"
+    text += f"{_gap(live, restored)}."
+    if trial:
+        at = max((step for step in trial if step <= viewed), default=min(trial))
+        text += f" Saved as you try: restored {_loss('whole-run', trial[at])} at step {at}"
+        text += f"; a crash now {cost}." if cost else "."
+    return text
 
 
 def _loss(whose: str, loss: float) -> str:
@@ -97,8 +98,6 @@ def _gap(live: float, restored: float) -> str:
     return f", {percent_text(abs(restored / live - 1))} {'above' if restored >= live else 'below'}"
 
 
-def _line(
-    name: str, colour: str, dash: str, x: Sequence[int], y: Sequence[float]
-) -> dict[str, Any]:
-    points = [v if math.isfinite(v) else None for v in y]
-    return {"name": name, "colour": colour, "dash": dash, "x": list(x), "y": points}
+def _line(name: str, colour: str, dash: str, losses: Mapping[int, float]) -> dict[str, Any]:
+    y = [loss if math.isfinite(loss) else None for loss in losses.values()]
+    return {"name": name, "colour": colour, "dash": dash, "x": list(losses), "y": y}

@@ -7,6 +7,7 @@ plays; its pictures keep their places from tick to tick.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -43,9 +44,10 @@ from lcviz.ui.settings import (
 from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
+from .page_attempt import CARRIES, stored_attempt
 from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
-from .page_pictures import CARRIES, CHANGED, show_pictures
+from .page_pictures import show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
@@ -60,7 +62,8 @@ def page() -> None:
     unseen = st.container(key="unseen")
     unseen.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
     set_again()
-    st.session_state.pop(CHANGED, None)
+    if attempt := stored_attempt():
+        attempt.is_ahead = False
     form = settings_form()
     if session.steered().just_begun() is not None:
         st.session_state.pop(_PROBLEM, None)
@@ -71,12 +74,12 @@ def page() -> None:
         listen()
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-            _keep_problem((form.settings, None), _start_button(form))
+            problem = _start_button(form)
             recording.label(
                 "You can touch the pictures once this server has trained its own.",
                 recording.QUESTION,
             )
-        _show_problem((form.settings, None))
+        _show_problem((form.settings, None), problem)
         recording.pictures()
         if not session.all_runs().prepared():
             session.rerun_with_example()
@@ -84,8 +87,7 @@ def page() -> None:
     snapshot = run.snapshot()
     situation = form.settings, None if session.is_example(run) else snapshot.status
     switch_above = not reports_kill(run, snapshot)  # the report needs the place
-    _keep_problem(situation, _controls(run, snapshot, form, switch_above=switch_above))
-    _show_problem(situation)
+    _show_problem(situation, _controls(run, snapshot, form, switch_above=switch_above))
     poll = _pace(run)
     # If a field of the form is wrong, the pictures show the run's own coding.
     settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
@@ -134,7 +136,9 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, page_state: li
     if snapshot.status == PLAYING:
         session.time_look(run, time.perf_counter() - started)
     # The pictures come first. Then the rest of the page follows what a visitor changed in them.
-    if CHANGED in st.session_state or _is_old(page_state, snapshot) or poll != _pace(run):
+    attempt = stored_attempt()
+    is_ahead = attempt is not None and attempt.is_ahead
+    if is_ahead or _is_old(page_state, snapshot) or poll != _pace(run):
         st.rerun()
 
 
@@ -206,8 +210,8 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         disabled=over,
         key="pause" if playing else "play",
         help="Key: space.",
-        on_click=_play_or_pause,
-        args=(steering, run, not playing),  # a click does what the label says
+        on_click=_steer,
+        args=(steering, run, _pause if playing else Run.play),  # a click does what the label says
     )
     st.button(
         "Step",
@@ -215,8 +219,8 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         disabled=playing or over,
         key="step",
         help="Train up to the next checkpoint, then pause. Key: →.",
-        on_click=_step,
-        args=(steering, run),
+        on_click=_steer,
+        args=(steering, run, _step),
     )
     problem = kill_button(run, snapshot)
     if _reset_button(run, snapshot, form):
@@ -272,41 +276,34 @@ def _show_status(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         )
 
 
-def _keep_problem(situation: Situation, problem: str | None) -> None:
-    """Keep a problem until the next click, or until the settings or the run's status change."""
+def _show_problem(situation: Situation, problem: str | None) -> None:
+    """Show a problem until the next click, or until the settings or the run's status change."""
     if problem:
         st.session_state[_PROBLEM] = situation, problem
-
-
-def _show_problem(situation: Situation) -> None:
-    problem_situation, problem = st.session_state.get(_PROBLEM, (None, ""))
+    problem_situation, text = st.session_state.get(_PROBLEM, (None, ""))
     if problem_situation == situation:
-        _show_error(problem)
+        _show_error(text)
 
 
 def _show_error(problem: str) -> None:
     st.error(problem, icon=":material/error:")
 
 
-def _play_or_pause(steering: Steering, run: Run, play: bool) -> None:
+def _steer(steering: Steering, run: Run, act: Callable[[Run], object]) -> None:
     """A callback. It acts first: access to the session may interrupt it."""
-    with steering.turn:
-        run = steering.of(run)
-        if play:
-            run.play()
-        else:
-            run.pause()
-            run.wait(PATIENCE)  # until the iteration under way is done
+    with steering.turn:  # a second click on Step is a second step
+        act(steering.of(run))
     st.session_state.pop(_PROBLEM, None)
 
 
-def _step(steering: Steering, run: Run) -> None:
-    """A callback, like `_play_or_pause`."""
-    with steering.turn:  # a second click is a second step
-        run = steering.of(run)
-        run.step()
-        run.wait(PATIENCE)  # then the page polls: a run that nobody polls would pause
-    st.session_state.pop(_PROBLEM, None)
+def _pause(run: Run) -> None:
+    run.pause()
+    run.wait(PATIENCE)  # until the iteration under way is done
+
+
+def _step(run: Run) -> None:
+    run.step()
+    run.wait(PATIENCE)  # then the page polls: a run that nobody polls would pause
 
 
 def _start_button(form: Form, label: str = "Start live training") -> str | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
 import streamlit as st
 
 from demo_models.optimizers import WITH_MOMENTS
-from lcviz.lab.progress import Report
 from lcviz.lab.recovery.kill import SECONDS, Crash, OnDisk, Raced
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.recover.page_rework import nothing_saved
@@ -168,7 +166,9 @@ def kill_report(run: Run) -> None:
             texts = _texts(back, kill, may_steer=may_steer)
             back.job.controls(back.view, racing, texts, bar=False)
         elif dead:
-            st.caption(_too_long(back.crash.shortest, kill), width="content")
+            seconds = back.crash.shortest.seconds(kill.pace)
+            text = f"No race back: it would take {_duration(seconds)} here."
+            st.caption(text, width="content")
         elif back.watching and widgets.button(
             "Close the race", icon=":material/close:", key="kill-close"
         ):
@@ -221,9 +221,9 @@ def _left_out_text(checkpoint: Checkpoint) -> str:
     if not math.isfinite(checkpoint.distance):
         return ", not finite"
     text = f": {percent_text(checkpoint.distance)} of the distance trained"
-    if checkpoint.live_loss is None or checkpoint.restored_loss is None:
+    if checkpoint.losses is None:
         return text
-    live, restored = loss_text(checkpoint.live_loss, 4), loss_text(checkpoint.restored_loss, 4)
+    live, restored = (loss_text(v, 4) for v in (checkpoint.losses.live, checkpoint.losses.restored))
     if live == restored:
         return f"{text} (the loss is {live} with and without it)"
     return f"{text} (loss: restored {restored}, live {live})"
@@ -275,11 +275,9 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
 def _job(crash: Crash, snapshot: Snapshot) -> PageJob[Raced] | None:
     """The race as a job; None if there is no time for it."""
     capped = crash.capped(snapshot.kills[-1].pace)
-    return PageJob("kill", capped, 1, functools.partial(_work, capped)) if capped else None
-
-
-def _work(crash: Crash, _part: int, report: Report) -> Raced:
-    return crash.race(report)
+    if capped is None:
+        return None
+    return PageJob("kill", capped, 1, lambda _part, report: capped.race(report))
 
 
 def _texts(back: RaceBack, kill: Kill, *, may_steer: bool) -> ControlTexts:
@@ -316,10 +314,6 @@ def _saved_by_all(crash: Crash) -> str:
     if crash.ours.whole:
         return "All save and restore the optimizer's state as well."
     return "All save the model alone, and begin with a new optimizer."
-
-
-def _too_long(crash: Crash, kill: Kill) -> str:
-    return f"No race back: it would take {_duration(crash.seconds(kill.pace))} here."
 
 
 def _duration(seconds: float) -> str:

@@ -16,21 +16,22 @@ from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
+from lcviz.run.whole_state import own_name
 from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import RetriedRun
 from lcviz.text import CODER_NAMES, enumerated, kept_text, percent_text
 from lcviz.ui import layout, picture, session
-from lcviz.ui.coding_form import LEAST_BUDGET, widget_values
+from lcviz.ui.coding_form import LEAST_BUDGET
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
-from lcviz.ui.set_widgets import set_widgets
 
 from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
 from .examples_picture import examples_picture, image_side, n_examples
 from .followed import WeightHistory, first_weight, history_of, largest_in_bucket
-from .headline import describe_crash, describe_lost_work, describe_status, headline, loss_or_nan
+from .headline import describe_crash, describe_lost_work, describe_status, headline
 from .loss_picture import loss_picture
+from .page_attempt import CARRIES, Attempt, attempt_in
 from .page_kill import race_back, show_problems
 from .page_step_slider import look_into, step_slider
 from .step_record import StepRecord, saved_record, trial_record
@@ -38,17 +39,9 @@ from .steps_picture import Bars, steps_picture
 from .weight_picture import weight_picture
 from .weights_picture import Image, drawable, weights_picture
 
-# The run's id, the number of crashes, and whether a race back has begun. A change ends every trial.
-Era = tuple[str, int, bool]
-CUT = "cut"  # in the URL: how many buckets of each step a visitor keeps
-_CUT = "live-cut"  # in the session: (era, how many buckets of each step a visitor keeps)
-CHANGED = "live-changed"  # in the session: a coding from a picture, until the form has it as well
-_FORM = "live-form"  # in the session: (era, the form's coding when the era began; None after a try)
-CARRIES = "carries"  # key of the switch: whether the changes left out stay in the next δ
 PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
 _SESSION_ID = "live-who"  # in the session: an id that nobody else has
 _TENSOR = "live-tensor"  # in the session: the tensor in the picture of δ
-_STAIRS = "live-stairs"  # in the session: (key of the followed weight, its stairs)
 _WORTH = "live-worth"  # in the session: what the bars of the buckets show
 
 
@@ -76,8 +69,6 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     Returns whether to look again soon: a whole run is still being saved once more, or losses are
     being measured.
     """
-    changed: Coding | None = st.session_state.get(CHANGED)
-    coding = changed or settings.coding
     back = race_back(run, snapshot)
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
     places = layout.live(race=race is not None)
@@ -92,16 +83,17 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
         )
         return False
     era = run.id, len(snapshot.kills), back is not None and back.begun
-    subject, problem = _subject(run, viewed, coding, era)
+    attempt = attempt_in(era, settings.coding, run.settings.coding)
+    subject, problem = _subject(run, viewed, attempt)
     if problem:
         places["messages"].warning(problem, icon=":material/info:")
-    if viewed.non_finite:
+    if viewed.saved.non_finite:
+        names = ", ".join(map(own_name, viewed.saved.non_finite))
         places["messages"].warning(
-            f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
-            icon=":material/warning:",
+            f"δ is not finite in {names}: stored exactly in this step.", icon=":material/warning:"
         )
-    history = _history(run, subject, era)
-    worth, measuring = _worth(run, snapshot, subject, era)
+    history = _history(run, subject, attempt)
+    worth = _worth(run, snapshot, subject, attempt)
     crash = describe_crash(snapshot, viewed.step, back.lc_outcome if back else None)
     step_pictures = pictures(run, snapshot, subject, history, crash, worth)
     # The browser draws each picture while the server makes the next.
@@ -113,8 +105,8 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
                 # Buckets and equal steps take turns in one place. They need keys of their own,
                 # because each is drawn by its own JavaScript module.
                 key = "equal-steps" if content.name == "steps" else name
-                picture.show(content, key, _events(name, run, subject.record, coding, era))
-    return measuring or (subject.whole_run is not None and not subject.whole_run.is_over)
+                picture.show(content, key, _events(name, run, subject.record, attempt))
+    return worth.is_measuring or (subject.whole_run is not None and not subject.whole_run.is_over)
 
 
 def pictures(
@@ -135,52 +127,39 @@ def pictures(
         crash: What a crash costs, in words.
         worth: What removing a bucket costs.
     """
-    record, trial_run = subject.record, subject.trial_run
+    record, trial_run, image = subject.record, subject.trial_run, None
     no_weights = f"The weights of step {record.step} are no longer kept: choose a later step."
-    measured = snapshot.measured
-    side = image_side(run.task)
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
-    losses, cost = None, ""
-    if subject.whole_run and not subject.whole_run.problem:
-        losses = subject.whole_run.losses
-        if losses and subject.whole_run.is_over:
-            cost = describe_lost_work(snapshot, losses)
     actual = _actual_settings(run, trial_run.replay.trial) if trial_run else ""
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
     yield "headline", headline(record, snapshot.checkpoints, status, crash, actual, nbytes)
-    marked = history.bucket if history else None
     if any(a.uniform for a in record.alphabets):
         yield "buckets", steps_picture(record, history.followed if history else None)
     else:
+        marked = history.bucket if history else None
         yield "buckets", buckets_picture(record, bits_that_keep(record), worth, marked)
-    image = None
     if history:
-        image = Image.of(record, _tensor(record), side)
+        image = Image.of(record, _tensor(record), image_side(run.task))
         with_values = snapshot.status != PLAYING  # while the run plays, training needs the time
         yield "weights", weights_picture(record, image, history.followed, with_values=with_values)
-        s = run.settings
-        yield (
-            "weight",
-            weight_picture(history, s.interval, s.stop_after, carries=record.carries),
-        )
+        interval, last = run.settings.interval, run.settings.stop_after
+        yield "weight", weight_picture(history, interval, last, carries=record.carries)
     else:
         yield "weights", no_weights
         yield "weight", no_weights
     yield "bits", bits_picture(record, history, image)
-    yield (
-        "loss",
-        loss_picture(
-            [c.step for c in measured],
-            [loss_or_nan(c.live_loss) for c in measured],
-            [loss_or_nan(c.restored_loss) for c in measured],
-            record.step,
-            run.settings.stop_after,
-            [kill.iteration for kill in snapshot.kills],
-            losses,
-            cost,
-        ),
-    )
+    yield "loss", _losses(run, snapshot, subject)
     yield "examples", _examples(run, record, trial_run) if history else no_weights
+
+
+def _losses(run: Run, snapshot: Snapshot, subject: Subject) -> Picture:
+    trial, cost = None, ""
+    if subject.whole_run and not subject.whole_run.problem:
+        trial = subject.whole_run.losses
+        if trial and subject.whole_run.is_over:
+            cost = describe_lost_work(snapshot, trial)
+    kills, last = [kill.iteration for kill in snapshot.kills], run.settings.stop_after
+    return loss_picture(snapshot.losses, subject.record.step, last, kills, trial, cost)
 
 
 def _actual_settings(run: Run, trial: Trial) -> str:
@@ -198,7 +177,7 @@ def _actual_settings(run: Run, trial: Trial) -> str:
     return f"the example has {text}" if is_example(run) else f"the run has {text} until Reset"
 
 
-def _history(run: Run, subject: Subject, era: Era) -> WeightHistory | None:
+def _history(run: Run, subject: Subject, attempt: Attempt) -> WeightHistory | None:
     """The followed weight: the one in the URL if this run has it, else one that the step changes.
 
     None if the record has no states or codes.
@@ -214,63 +193,56 @@ def _history(run: Run, subject: Subject, era: Era) -> WeightHistory | None:
         weight = first_weight(record)
         session.remember(session.WEIGHT, str(weight))  # a link then shows the same weight
     replay = subject.trial_run.replay if subject.trial_run else None
-    key = era, weight, replay.trial if replay else None
-    cached_key, cached_stairs = st.session_state.get(_STAIRS, (None, None))
-    stairs = cached_stairs if cached_key == key else None
-    history = history_of(run, record, weight, replay, stairs)
-    st.session_state[_STAIRS] = key, history.stairs
+    key = weight, replay.trial if replay else None
+    history = history_of(run, record, weight, replay, attempt.stairs.get(key))
+    attempt.stairs = {key: history.stairs}
     return history
 
 
-def _worth(run: Run, snapshot: Snapshot, subject: Subject, era: Era) -> tuple[Worth, bool]:
-    """What removing a bucket costs, if a visitor has chosen this view.
-
-    Also returns whether the losses are still being measured.
-    """
+def _worth(run: Run, snapshot: Snapshot, subject: Subject, attempt: Attempt) -> Worth:
+    """What removing a bucket costs, if a visitor has chosen this view."""
     record = subject.record
     if st.session_state.get(_WORTH) != ERROR:
-        return Worth(), False
+        return Worth()
     if snapshot.status == PLAYING:
-        return Worth(True, waiting="Pause to measure the loss without each bucket."), False
+        return Worth(True, waiting="Pause to measure the loss without each bucket.")
     if record.states is None or record.codes is None:
-        return Worth(True), False
+        return Worth(True)
 
     def work(_part: int, report: Report) -> RemovedBuckets:
         return record.removed_buckets(run.task.probe_loss, report)
 
     jobs, session_id = session.all_measurements(), _session_id()
     trial = subject.trial_run.replay.trial if subject.trial_run else None
-    key = era, record.step, trial
+    key = attempt.era, record.step, trial
     view = jobs.look(key, 1, session_id)
     if not view.finished_parts and view.status != FAILED:
         try:
             jobs.ask(key, 1, work, session_id)
         except CrowdedError as exc:
-            return Worth(True, waiting=str(exc)), False
+            return Worth(True, waiting=str(exc))
         view = jobs.wait(key, 1, PATIENCE)
     if view.finished_parts:
-        return Worth(True, view.finished_parts[0].value), False
+        return Worth(True, view.finished_parts[0].value)
     if view.status == FAILED:
-        return Worth(True, waiting=f"The losses cannot be measured: {view.message}"), False
-    return Worth(True, waiting=f"Losses are being measured: {percent_text(view.share)}."), True
+        return Worth(True, waiting=f"The losses cannot be measured: {view.message}")
+    waiting = f"Losses are being measured: {percent_text(view.share)}."
+    return Worth(True, waiting=waiting, is_measuring=True)
 
 
-def _events(name: str, run: Run, record: StepRecord, form: Coding, era: Era) -> Events:
-    """The events that a picture can send, each with its handler. form: the sidebar's coding."""
+def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events:
+    """The events that a picture can send, each with its handler."""
 
-    def keep(most: float) -> None:
-        _keep(era, int(most))
-
-    def attempt(coding: Coding) -> None:
-        st.session_state[_FORM] = era, None
-        _try(coding)
+    def use(coding: Coding) -> None:
+        attempt.untried = None
+        attempt.use(coding)
 
     def choose(text: str) -> None:
         if text == STEPS:  # at the size of the record on the page
             share = record.nbytes / record.checkpoint.full_nbytes
-            attempt(form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
+            use(attempt.form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
         else:
-            attempt(form.keeping(None if text == "all" else int(text)))
+            use(attempt.form.keeping(None if text == "all" else int(text)))
 
     def follow_pixel(pixel: Sequence[float]) -> None:
         row, column = map(int, pixel)
@@ -289,20 +261,20 @@ def _events(name: str, run: Run, record: StepRecord, form: Coding, era: Era) -> 
             session.remember(session.WEIGHT, str(weight))
 
     events: dict[str, Events] = {
-        "headline": {"back": lambda _: _try(run.settings.coding, **{CARRIES: True})},
+        "headline": {"back": lambda _: attempt.use(run.settings.coding, **{CARRIES: True})},
         "weights": {
             "tensor": lambda name: st.session_state.update({_TENSOR: name}),
             "pixel": follow_pixel,
         },
         "buckets": {
-            "cut": keep,
+            "cut": lambda most: attempt.keep(int(most)),
             "bits": choose,
             "bucket": follow_bucket,
             "bar": follow_bar,
             "view": lambda view: st.session_state.update({_WORTH: view}),
         },
         "bits": {
-            "coder": lambda coder: attempt(replace(form, coder=coder)),
+            "coder": lambda coder: use(replace(attempt.form, coder=coder)),
             "word": lambda weight: follow(Weight(str(weight[0]), int(weight[1]))),
         },
         "loss": {"step": lambda step: look_into(run, int(step))},
@@ -311,20 +283,14 @@ def _events(name: str, run: Run, record: StepRecord, form: Coding, era: Era) -> 
     return events.get(name, {})
 
 
-def _subject(run: Run, viewed: Checkpoint, form: Coding, era: Era) -> tuple[Subject, str | None]:
+def _subject(run: Run, viewed: Checkpoint, attempt: Attempt) -> tuple[Subject, str | None]:
     """The step as the run saved it, or in the trial if a visitor tries something.
 
     Also returns a sentence if the record is not the trial's: what prevents it, or the progress.
     """
     saved = Subject(saved_record(run, viewed))
     actual = run.settings.coding
-    stored = st.session_state.get(_FORM)
-    if stored is None and widget_values(form).keys() & st.query_params.to_dict().keys():
-        stored = st.session_state[_FORM] = era, actual  # the coding in a link is tried at once
-    if stored is None or stored[0] != era:
-        stored = st.session_state[_FORM] = era, form
-    coding = actual if form == stored[1] else form
-    trial = Trial(coding, _cut_of(era), bool(st.session_state.get(CARRIES, True)))
+    trial = attempt.trial(actual)
     if trial == Trial(actual):
         return saved, None
     try:
@@ -347,36 +313,6 @@ def _session_id() -> str:
     return session_id
 
 
-def _cut_of(era: Era) -> int | None:
-    """How many buckets of each step a visitor keeps; None for all that the coding keeps.
-
-    New checkpoints do not change it; a new era ends it.
-    """
-    if _CUT not in st.session_state:  # the cut in a link is tried at once
-        text = st.query_params.get(CUT, "")
-        _keep(era, int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None)
-    cut_era, cut = st.session_state[_CUT]
-    most: int | None = cut if cut_era == era else None
-    if most is None:
-        st.query_params.pop(CUT, None)
-    return most
-
-
-def _keep(era: Era, most: int | None) -> None:
-    """From now on keep ``most`` buckets of each step; None for all that the coding keeps."""
-    st.session_state[_CUT] = era, most
-    if most is not None:
-        st.query_params[CUT] = str(most)
-
-
-def _try(coding: Coding, **switches: bool) -> None:
-    """Set the sidebar form to a coding, which the page then tries. switches: by widget key."""
-    if _CUT in st.session_state:
-        _keep(st.session_state[_CUT][0], None)
-    set_widgets({**widget_values(coding), **switches})
-    st.session_state[CHANGED] = coding
-
-
 def _tensor(record: StepRecord) -> str:
     """The tensor in the picture of δ."""
     assert record.states is not None
@@ -387,13 +323,16 @@ def _tensor(record: StepRecord) -> str:
 
 def _examples(run: Run, record: StepRecord, trial_run: RetriedRun | None) -> Picture:
     """trial_run: the whole run in the trial; None if the record is the saved one."""
-    after, states, c = record.restored, record.states, record.checkpoint
+    after, states = record.restored, record.states
     assert after is not None
     assert states is not None
-    saved = run.states(record.step) if trial_run else None  # in a trial states.live may differ
+    # In a trial states.live may differ.
+    live_states = (run.saved.states(record.step) if trial_run else None) or states
     n = n_examples(run.task)
-    live, restored = (run.task.predictions(n, s) for s in ((saved or states).live, after))
-    retried_step = trial_run.at(record.step) if trial_run else None
-    metric = retried_step.metric if retried_step else c.restored_metric
+    live, restored = (run.task.predictions(n, s) for s in (live_states.live, after))
+    losses = record.checkpoint.losses
+    live_metric, metric = (losses.live_metric, losses.restored_metric) if losses else (None, None)
+    if trial_run and (retried := trial_run.at(record.step)):
+        metric = retried.metric
     is_trial = trial_run is not None
-    return examples_picture(run.task, live, restored, c.live_metric, metric, trial=is_trial)
+    return examples_picture(run.task, live, restored, live_metric, metric, trial=is_trial)

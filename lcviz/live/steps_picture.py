@@ -61,9 +61,9 @@ class Bars:
     def bar_of(self, followed: Followed) -> int | None:
         """The bar of a weight; None if it is in another alphabet or did not change."""
         bucket = followed.bucket
-        if bucket is None or followed.weight.tensor not in self.alphabet.names:
+        if bucket is None or followed.weight.tensor not in self.alphabet.sizes:
             return None
-        if not followed.promoted:
+        if not followed.level:
             return 0
         bars = self.bar_of_bucket[: self.steps.size]
         return int(bars[self.steps == round(followed.level / self.size)][0])
@@ -73,7 +73,8 @@ class Bars:
 
         A change in the given tensor goes before larger ones elsewhere.
         """
-        return largest_among(record, [(self.alphabet, self.bar_of_bucket == bar)], tensor)
+        selected = self.bar_of_bucket == bar
+        return largest_among(record, lambda a: selected & (a is self.alphabet), tensor)
 
 
 def steps_picture(record: StepRecord, followed: Followed | None = None) -> Picture:
@@ -127,10 +128,7 @@ def _octaves(size: float, steps_per_bar: int, reach: int) -> list[dict[str, Any]
     first = math.floor(math.log2(size))
     last = math.floor(math.log2(size * (reach * steps_per_bar + 0.5)))
     return [
-        {
-            "at": 2.0**e / size / steps_per_bar + 0.5 - 0.5 / steps_per_bar,
-            "text": exponent_text(e),
-        }
+        {"at": 2.0**e / size / steps_per_bar + 0.5 - 0.5 / steps_per_bar, "text": exponent_text(e)}
         for e in range(first, last + 1)
     ]
 

@@ -34,13 +34,13 @@ def weight_picture(
     track = {step - interval: stair.track for step, stair in stairs.items()}
     track |= {f.step: f.restored}
     lines = [
-        _line("u trained", "down", {step: stair.u for step, stair in stairs.items()}, {}),
-        _line("ũ restored", "up", dict(sorted(track.items())), {"stairs": True, "dash": "solid"}),
+        _line("u trained", "down", {step: stair.u for step, stair in stairs.items()}),
+        _line("ũ restored", "up", dict(sorted(track.items()))) | {"stairs": True},
     ]
     return Picture(
         "curves",
         "One weight",
-        name_text(f),
+        f.weight.text(f.shape),
         _in_words(f, carries),
         {
             "lines": lines,
@@ -61,17 +61,9 @@ def weight_picture(
     )
 
 
-def _line(
-    name: str, colour: str, values: Mapping[int, float], more: Mapping[str, Any]
-) -> dict[str, Any]:
+def _line(name: str, colour: str, values: Mapping[int, float]) -> dict[str, Any]:
     y = [plotted(value, DIGITS) for value in values.values()]
-    return {"name": name, "colour": colour, "dash": "solid", "x": list(values), "y": y} | dict(more)
-
-
-def name_text(f: Followed) -> str:
-    """'conv1.weight (0, 0, 1, 2)'."""
-    place = ", ".join(str(i) for i in f.weight.place(f.shape))
-    return f"{f.weight.tensor} ({place})"
+    return {"name": name, "colour": colour, "dash": "solid", "x": list(values), "y": y}
 
 
 def bucket_text(f: Followed) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +113,7 @@ def weights_picture(
             "followed": image.pixel(followed.weight),
             "values": _values(record, tensor, grid) if with_values else None,
         },
-        lambda: _table(record, states.live, before=states.before, after=restored),
+        lambda: _table(states.live, before=states.before, after=restored),
         1,
     )
 
@@ -127,23 +126,21 @@ def _values(record: StepRecord, tensor: str, grid: Pixels) -> dict[str, Any]:
     """
     assert record.states is not None
     u, before = (
-        base64.b64encode(_per_pixel(arrays[tensor], grid, 0).astype("<f4").tobytes()).decode()
+        _base64(_per_pixel(arrays[tensor], grid, 0).astype("<f4"))
         for arrays in (record.states.live, record.states.before)
     )
-    coded = codes_in(record, tensor)
-    if coded is None:
-        return {"u": u, "track": before, "codes": None, "buckets": []}
-    alphabet, codes = coded
-    levels = np.where(alphabet.buckets.level > 0, alphabet.buckets.representative, 0)
-    rows = zip(alphabet.buckets.exponent, alphabet.buckets.sign, levels)
-    packed = _per_pixel(codes, grid, 0).astype("<u2").tobytes()
-    return {
-        "u": u,
-        "track": before,
-        "codes": base64.b64encode(packed).decode(),
-        "buckets": [[int(e), int(s), float(level)] for e, s, level in rows],
-        "uniform": alphabet.uniform,
-    }
+    values: dict[str, Any] = {"u": u, "track": before, "codes": None, "buckets": []}
+    if coded := codes_in(record, tensor):
+        alphabet, codes = coded
+        levels = np.where(alphabet.buckets.level > 0, alphabet.buckets.representative, 0)
+        values["codes"] = _base64(_per_pixel(codes, grid, 0).astype("<u2"))
+        values["buckets"] = [[*key, level] for key, level in zip(alphabet.keys, levels.tolist())]
+        values["uniform"] = alphabet.uniform
+    return values
+
+
+def _base64(array: NDArray[Any]) -> str:
+    return base64.b64encode(array.tobytes()).decode()
 
 
 def _captions(
@@ -259,17 +256,14 @@ def _packed(image: NDArray[np.floating], scale: float | None = None) -> str:
     levels = np.copysign(magnitudes, values).astype(np.int8)
     levels[gaps] = GAP
     nibbles[: image.size] = levels.reshape(-1).view(np.uint8) & 15
-    return base64.b64encode((nibbles[::2] | nibbles[1::2] << 4).tobytes()).decode()
+    return _base64(nibbles[::2] | nibbles[1::2] << 4)
 
 
-def _table(record: StepRecord, live: Arrays, before: Arrays, after: Arrays) -> pd.DataFrame:
-    names: Sequence[str] = list(live)
-    return pd.DataFrame(
-        {
-            "tensor": names,
-            "weights": [live[name].size for name in names],
-            "changed": [int(np.count_nonzero(after[name] - before[name])) for name in names],
-            "largest change": [float(np.abs(after[name] - before[name]).max()) for name in names],
-            "largest postponed": [float(np.abs(live[name] - after[name]).max()) for name in names],
-        }
-    )
+def _table(live: Arrays, before: Arrays, after: Arrays) -> pd.DataFrame:
+    columns = ["tensor", "weights", "changed", "largest change", "largest postponed"]
+    rows = []
+    for name, u in live.items():
+        written, postponed = after[name] - before[name], np.abs(u - after[name]).max()
+        n_changed, largest = int(np.count_nonzero(written)), float(np.abs(written).max())
+        rows.append((name, u.size, n_changed, largest, float(postponed)))
+    return pd.DataFrame(rows, columns=columns)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from lcviz.lab.recovery.last_state import LastState, Restored
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import Panel, base_figure, plotted
+from lcviz.ui.charts import Panel, base_figure, name_rows, plotted
 from lcviz.ui.race import STYLES
 
 HEIGHT = 320  # pixels
@@ -19,15 +18,13 @@ def distances_panel(last_state: LastState) -> Panel:
     states = last_state.restored
     figure = base_figure("distance, % of the distance trained", "", HEIGHT, l=128, t=12)
     shares = [plotted(100 * state.distance, 4) for state in states]
-    figure.add_trace(
-        go.Bar(
-            x=shares,
-            y=list(range(len(states))),
-            orientation="h",
-            width=0.6,
-            marker={"color": [STYLES[state.method.name][0] for state in states]},
-            hoverinfo="skip",
-        )
+    figure.add_bar(
+        x=shares,
+        y=list(range(len(states))),
+        orientation="h",
+        width=0.6,
+        marker={"color": [STYLES[state.method.name][0] for state in states]},
+        hoverinfo="skip",
     )
     for row, (state, share) in enumerate(zip(states, shares)):
         text = {"text": percent_text(state.distance), "font": {"size": 13}}
@@ -40,12 +37,7 @@ def distances_panel(last_state: LastState) -> Panel:
         for state in states
     ]
     figure.update_xaxes(range=[0, _AXIS_LENGTH * (longest or 1.0)])
-    figure.update_yaxes(
-        range=[len(states) - 0.5, -0.5],
-        tickvals=list(range(len(states))),
-        ticktext=names,
-        showgrid=False,
-    )
+    name_rows(figure, names)
     figure.update_layout(showlegend=False)
     return Panel(
         f"From the restored weights to those of step {last_state.step:,}",

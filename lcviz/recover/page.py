@@ -20,6 +20,7 @@ from lcviz.ui import widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.glossary import explained
 from lcviz.ui.recording import COMMAND
+from lcviz.ui.settings import select_model
 
 from . import page_last_state
 from .page_rework import conditions, details, headline, pictures
@@ -76,7 +77,7 @@ def _trained() -> None:
     job = PageJob("recover", experiment, seeds, experiment.fail)
 
     def answer(view: View[Outcomes], watching: bool) -> None:
-        finished = _from_server(job, view) or _recorded()
+        finished = _finished(job, view)
         experiment, _, by_seed = finished
         st.title(f"Recover: {headline(by_seed, experiment.share)}", anchor=False)
         job.controls(view, watching, _texts(job, view, wrong))
@@ -86,8 +87,7 @@ def _trained() -> None:
         pictures(*finished)
 
     def more(view: View[Outcomes], _watching: bool) -> None:
-        _, _, by_seed = _from_server(job, view) or _recorded()
-        details(by_seed)
+        details(_finished(job, view)[-1])
 
     with first:
         job.follow(answer)
@@ -96,22 +96,18 @@ def _trained() -> None:
     box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
     if box is not None:
         with box:
-            timed = workload(_timed_model())
+            timed = workload(select_model("recover_timed", TIMED, width=420))
             coding = Coding(budget=experiment.share)
-            timelines("recover", Drill(timed, 0, experiment.protocol.interval, coding))
+            timelines(Drill(timed, 0, experiment.protocol.interval, coding))
 
 
-def _from_server(job: PageJob[Outcomes], view: View[Outcomes]) -> FinishedSeeds | None:
-    """The seeds that this server has finished; None if there are none."""
+def _finished(job: PageJob[Outcomes], view: View[Outcomes]) -> FinishedSeeds:
+    """The seeds that this server has finished; the package's recording if there are none."""
     assert isinstance(job.experiment, CrashExperiment), "this page asks for no other kind"
-    by_seed = [part.value for part in view.finished_parts]
-    return (job.experiment, job.parts, by_seed) if by_seed else None
-
-
-def _recorded() -> FinishedSeeds:
-    """The package's recording."""
-    recording = recorded()
-    return recording.experiment, len(recording.by_seed), list(recording.by_seed)
+    if view.finished_parts:
+        return job.experiment, job.parts, [part.value for part in view.finished_parts]
+    by_seed = list(recorded().by_seed)
+    return recorded().experiment, len(by_seed), by_seed
 
 
 def _label(finished: FinishedSeeds, *, recording: bool) -> None:
@@ -133,14 +129,8 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     """The experiment, its number of seeds, and what is wrong with the settings ("" if nothing)."""
     grid = st.grid(3, min_column_width=260, key="recover-choices")
     with grid.cell():
-        model = st.selectbox(
-            "Model",
-            list(MODELS),
-            key="recover_model",
-            bind="query-params",
-            format_func=lambda name: MODELS[name].title,
-            help="On built-in data, plain SGD. A seed takes seconds, for AlexNet half a minute.",
-        )
+        text = "On built-in data, plain SGD. A seed takes seconds, for AlexNet half a minute."
+        model = select_model("recover_model", help=text)
     with grid.cell():
         share = _share()
     with grid.cell():
@@ -154,9 +144,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     with grid.cell():
         fail_at = widgets.checked_number(
             "Crash at iteration T",
-            *FAIL_AT_LIMITS,
-            EXPERIMENT.protocol.fail_at,
-            10,
+            widgets.Limits(*FAIL_AT_LIMITS, EXPERIMENT.protocol.fail_at, 10),
             key="recover_fail_at",
             text="The last iteration before the crash.",
         )
@@ -173,9 +161,7 @@ def _settings() -> tuple[CrashExperiment, int, str]:
     with grid.cell():
         cap = widgets.checked_number(
             "Give up after",
-            *CAP_LIMITS,
-            EXPERIMENT.protocol.cap,
-            10,
+            widgets.Limits(*CAP_LIMITS, EXPERIMENT.protocol.cap, 10),
             key="recover_cap",
             text="Iterations after T. If the loss is not back by then, all of them count.",
         )
@@ -193,18 +179,6 @@ def _share() -> float:
         default=EXPERIMENT.share,
         key="recover_share",
         help="Of a record on disk, header included. The method “full” has no limit.",
-    )
-
-
-def _timed_model() -> str:
-    return st.selectbox(
-        "Model",
-        list(MODELS),
-        list(MODELS).index(TIMED),
-        key="recover_timed",
-        bind="query-params",
-        format_func=lambda name: MODELS[name].title,
-        width=420,
     )
 
 

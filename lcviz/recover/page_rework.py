@@ -10,7 +10,7 @@ from demo_models import MODELS
 from lcviz.lab.recovery.last_state import Restored
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs
-from lcviz.text import enumerated, plural
+from lcviz.text import enumerated, interval_text, plural
 from lcviz.ui import picture, widgets
 from lcviz.ui.race import race_picture
 
@@ -32,12 +32,10 @@ def headline(by_seed: Sequence[tuple[Outcome, ...]], share: float) -> str:
 def conditions(experiment: CrashExperiment, seeds: int) -> str:
     """The experiment's settings in one line."""
     protocol = experiment.protocol
-    interval = (
-        "every iteration" if protocol.interval == 1 else f"every {protocol.interval} iterations"
-    )
     return (
-        f"{MODELS[experiment.model].title}, {100 * experiment.share:g} % of float32, saved "
-        f"{interval}, crash after {protocol.fail_at}, {plural(seeds, 'seed')}"
+        f"{MODELS[experiment.model].title}, {100 * experiment.share:g} % of float32, "
+        f"saved {interval_text(protocol.interval)}, crash after {protocol.fail_at}, "
+        f"{plural(seeds, 'seed')}"
     )
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.server.jobs import FinishedPart, View
-from lcviz.text import percent_text, plural
+from lcviz.text import interval_text, percent_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
@@ -40,24 +40,23 @@ SHOWS = {"all": "all", "part": "around the crash"}
 CRASHES = {"machine": "machine", "training": "training alone"}
 
 
-def timelines(place: str, drill: Drill) -> None:
-    """The whole section. place: the page's name in the URL and in the keys of widgets."""
-    interval = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
-    with st.container(horizontal=True, key=f"{place}-timelines-ways"):
+def timelines(drill: Drill) -> None:
+    """The whole section."""
+    with st.container(horizontal=True, key="recover-timelines-ways"):
         title = MODELS[drill.workload.model].title
-        training = f"{title} with its optimizer" if drill.whole else title
-        st.markdown(f"{training}: saved every {interval}, in three ways", width="content")
+        st.markdown(
+            f"{title}: saved {interval_text(drill.interval)}, in three ways", width="content"
+        )
         for way, text in EXPLANATIONS.items():
             st.markdown(f"**{way}**", width="content", help=text)
     measurements = _measurements(drill)
     number = min(max(measurements, default=-1) + 1, MOST_MEASUREMENTS - 1)
-    job = PageJob(f"{place}-timelines", (drill, number), 1, drill.measure)
+    job = PageJob("recover-timelines", (drill, number), 1, drill.measure)
 
     def show(view: View[Measurement], watching: bool) -> None:
         job.controls(view, watching, _texts(drill, view, again=bool(measurements)))
         if measurements:
-            newest = measurements[max(measurements)]
-            _show_measurement(place, newest, "state" if drill.whole else "weights")
+            _show_measurement(measurements[max(measurements)])
 
     job.follow(show)
 
@@ -79,12 +78,12 @@ def _texts(drill: Drill, view: View[Measurement], *, again: bool) -> ControlText
     )
 
 
-def _show_measurement(place: str, measured: FinishedPart[Measurement], restored: str) -> None:
-    """One measurement, and a crash at any time of it. restored: what a restart loads, in words."""
+def _show_measurement(measured: FinishedPart[Measurement]) -> None:
+    """One measurement, and a crash at any time of it."""
     lines = measured.value
     end, step = ticks(max(line.end for line in lines))
     with st.container(
-        horizontal=True, vertical_alignment="bottom", key=f"{place}-timelines-choices"
+        horizontal=True, vertical_alignment="bottom", key="recover-timelines-choices"
     ):
         crash = st.slider(
             "Crash at … ms",
@@ -92,7 +91,7 @@ def _show_measurement(place: str, measured: FinishedPart[Measurement], restored:
             end,
             round(end / 2 / step) * step,
             step,
-            key=f"{place}_crash_{end:g}",
+            key=f"recover_crash_{end:g}",
             bind="query-params",
             width=420,
             format="%g",
@@ -102,10 +101,10 @@ def _show_measurement(place: str, measured: FinishedPart[Measurement], restored:
             "What crashes",
             CRASHES,
             default="machine",
-            key=f"{place}_crashes",
+            key="recover_crashes",
             help="If the training alone dies, the background process still writes what it has.",
         )
-        extent = widgets.choice("Show", SHOWS, default="all", key=f"{place}_shows")
+        extent = widgets.choice("Show", SHOWS, default="all", key="recover_shows")
     second, last_second = crash / 1e3, end / 1e3
     window = (0.0, last_second)
     if extent == "part":
@@ -113,9 +112,9 @@ def _show_measurement(place: str, measured: FinishedPart[Measurement], restored:
         window = begin, begin + last_second / 6
     machine = what_crashes == "machine"
     st.table(crash_table(lines, second, machine), hide_index=True)
-    widgets.show(timelines_panel(lines, second, machine, window), f"{place}-timelines")
+    widgets.show(timelines_panel(lines, second, machine, window), "recover-timelines")
     st.table(ways_table(lines), hide_index=True)
-    st.markdown(_merging_text(lines, restored))
+    st.markdown(_merging_text(lines))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
         f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
@@ -124,14 +123,14 @@ def _show_measurement(place: str, measured: FinishedPart[Measurement], restored:
     )
 
 
-def _merging_text(lines: Sequence[Timeline], restored: str) -> str:
-    """What merging saves on disk, and whether all ways restore the same. restored: in words."""
+def _merging_text(lines: Sequence[Timeline]) -> str:
+    """What merging saves on disk, and whether all ways restore the same."""
     plain, _, merged = lines
     saved = 1 - merged.nbytes / plain.nbytes
     text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
     if len({line.track for line in lines}) == 1:
-        return f"{text}All three restore the same {restored} to the last bit."
+        return f"{text}All three restore the same weights to the last bit."
     return (
-        f"{text}The three do **not** restore the same {restored}: the training was not repeated "
+        f"{text}The three do **not** restore the same weights: the training was not repeated "
         "exactly."
     )

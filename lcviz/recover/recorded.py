@@ -6,7 +6,7 @@ Losses, distances and bytes come out the same every time, seconds do not.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cache
@@ -82,9 +82,8 @@ def load(text: str) -> Recording:
     settings = values["experiment"]
     protocol = Protocol(**settings.pop("protocol"))
     experiment = CrashExperiment(**settings, protocol=protocol)
-    by_seed = tuple(
-        tuple(_outcomes(experiment, seed, of_seed)) for seed, of_seed in enumerate(values["seeds"])
-    )
+    seeds = enumerate(values["seeds"])
+    by_seed = tuple(tuple(_outcomes(experiment, seed, of_seed)) for seed, of_seed in seeds)
     return Recording(experiment, by_seed, values["on"])
 
 
@@ -100,12 +99,9 @@ def _seed_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def _outcomes(
     experiment: CrashExperiment, seed: int, values: Mapping[str, Any]
-) -> Sequence[Outcome]:
+) -> Iterator[Outcome]:
     shared = {name: tuple(values[name]) for name in _SHARED}
-    outcomes = []
     for method, fields in zip(experiment.methods, values["methods"], strict=True):
-        assert fields["name"] == method.name, "recorded by this version"
-        fields = {name: value for name, value in fields.items() if name != "name"}
+        assert fields.pop("name") == method.name, "recorded by this version"
         race = Race(restored=tuple(fields.pop("restored")), **shared)
-        outcomes.append(Outcome(method=method, seed=seed, race=race, **fields))
-    return outcomes
+        yield Outcome(method=method, seed=seed, race=race, **fields)

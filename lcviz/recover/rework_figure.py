@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import GREY, Panel, base_figure
+from lcviz.ui.charts import GREY, Panel, base_figure, name_rows
 from lcviz.ui.race import STYLES
 
 _CAPPED = "arrow-right"
@@ -27,34 +27,30 @@ def rework_panel(costs: Sequence[CrashCost]) -> Panel:
         figure.add_trace(_points(row, cost))
     halves = [c.rework.half if _bounded(c) else 0.0 for c in costs]
     means = [c.rework.value for c in costs]
-    figure.add_trace(
-        go.Scatter(
-            name="mean, 95 % interval",
-            x=[round(value, 4) for value in means],
-            y=list(range(len(costs))),
-            mode="markers",
-            marker={"symbol": "line-ns-open", "size": 12, "color": GREY, "line": {"width": 3}},
-            error_x={
-                "type": "data",
-                "array": [round(half, 4) for half in halves],
-                "arrayminus": [round(min(h, m), 4) for h, m in zip(halves, means)],
-                "color": GREY,
-                "width": 0,
-            },
-            customdata=[_text(c) for c in costs],
-            hovertemplate="mean %{customdata}<extra></extra>",
-        )
+    figure.add_scatter(
+        name="mean, 95 % interval",
+        x=[round(value, 4) for value in means],
+        y=list(range(len(costs))),
+        mode="markers",
+        marker={"symbol": "line-ns-open", "size": 12, "color": GREY, "line": {"width": 3}},
+        error_x={
+            "type": "data",
+            "array": [round(half, 4) for half in halves],
+            "arrayminus": [round(min(h, m), 4) for h, m in zip(halves, means)],
+            "color": GREY,
+            "width": 0,
+        },
+        customdata=[_text(c) for c in costs],
+        hovertemplate="mean %{customdata}<extra></extra>",
     )
     for row, (cost, half) in enumerate(zip(costs, halves)):
         end = cost.rework.value + half
         figure.add_annotation(x=end, y=row, text=_text(cost), xanchor="left", **_LABEL)
     longest = max(max([m + h, *(v for v, _ in c.each)]) for c, m, h in zip(costs, means, halves))
-    ends = [len(costs) - 0.5, -0.6]
     names = [f"{c.method.name}<br>{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
     figure.update_xaxes(range=[-0.02 * (longest or 1.0), _AXIS_LENGTH * (longest or 1.0)])
-    figure.update_yaxes(
-        range=ends, tickvals=list(range(len(costs))), ticktext=names, showgrid=False
-    )
+    name_rows(figure, names)
+    figure.update_yaxes(range=[len(costs) - 0.5, -0.6])
     figure.update_layout(hovermode="closest", showlegend=False)
     return Panel(
         "Price of a crash: iterations until the loss is back",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -127,8 +128,7 @@ class Timeline:
         machine: whether the whole machine crashes. If only the training does, the background
         process still writes the state that it has.
         """
-        restorable = self.durable if machine else self._outliving_the_training()
-        return max(step for at, step in restorable if at <= second)
+        return max(step for at, step in self._restorable(machine) if at <= second)
 
     def lost(self, second: float, machine: bool = True) -> int:
         """Iterations that are not saved at this second."""
@@ -136,11 +136,11 @@ class Timeline:
 
     def behind(self, machine: bool = True) -> list[tuple[float, int]]:
         """Each second from 0 to the end at which `lost` changes, with its new value."""
-        restorable = self.durable if machine else self._outliving_the_training()
         # One pass over both kinds of events: an iteration ends, or a checkpoint can be restored.
         done, saved = self.iterated(0.0), self.restored(0.0, machine)
         trained = [(s.end, 1, 0) for s in self._of(TRAINS) if s.end > 0]
-        events = sorted([*trained, *((at, 0, step) for at, step in restorable if at > 0)])
+        saves = [(at, 0, step) for at, step in self._restorable(machine) if at > 0]
+        events = sorted([*trained, *saves])
         changes = [(0.0, done - saved)]
         for i, (second, more, step) in enumerate(events):
             done, saved = done + more, max(saved, step)
@@ -149,23 +149,22 @@ class Timeline:
                 changes.append((second, done - saved))
         return changes
 
-    def _outliving_the_training(self) -> tuple[tuple[float, int], ...]:
-        return self.handed_over if self.way == ASYNCHRONOUS else self.durable
+    def _restorable(self, machine: bool) -> tuple[tuple[float, int], ...]:
+        outlives = self.way == ASYNCHRONOUS and not machine
+        return self.handed_over if outlives else self.durable
 
 
 @dataclass(frozen=True)
 class Drill:
     """What determines a measurement, apart from the machine's load.
 
-    interval: iterations between checkpoints. whole: whether the optimizer's state is saved with the
-    model.
+    interval: iterations between checkpoints.
     """
 
     workload: Workload
     seed: int
     interval: int
     coding: Coding
-    whole: bool = False
 
     @property
     def before(self) -> int:
@@ -226,14 +225,14 @@ class _SaveCall:
     def work(self, zero: float) -> Iterator[Span]:
         """What the saver did, in order. zero: the time that spans count from."""
         saved, stages = self.saved, self.saved.stages
-        seconds = (
-            stages["encode"],
-            stages["check"],
-            stages["write"] - saved.commit,
-            saved.commit + stages["advance"],
-        )
+        seconds = {
+            ENCODES: stages["encode"],
+            CHECKS: stages["check"],
+            WRITES: stages["write"] - saved.commit,
+            COMMITS: saved.commit + stages["advance"],
+        }
         end = saved.began - zero
-        for activity, duration in zip((ENCODES, CHECKS, WRITES, COMMITS), seconds, strict=True):
+        for activity, duration in seconds.items():
             begin, end = end, end + duration
             yield Span(activity, self.step, begin, end)
         if self.merging:
@@ -255,16 +254,9 @@ class _Run:
         """Train and save; yields the number of iterations done before each one."""
         drill = self._drill
         training = drill.workload.training(drill.seed)
-        if drill.whole:
-            training.begin_optimizer()
-
-        def state() -> Mapping[str, Any]:
-            parts = training.state()
-            return parts if drill.whole else parts["model"]
-
         try:
             self._open()
-            self._save(0, state())
+            self._save(0, training.state()["model"])
             self._save_calls[0].saved.result()  # by now, the background process has started
             for step in range(1, drill.iterations + 1):
                 yield step - 1
@@ -272,7 +264,7 @@ class _Run:
                 training.iterate(step)
                 self._iterations.append((step, began, time.perf_counter()))
                 if step % drill.interval == 0:
-                    self._save(step, state())
+                    self._save(step, training.state()["model"])
         finally:
             if self._checkpoints is not None:
                 self._checkpoints.close()
@@ -304,14 +296,13 @@ class _Run:
         """The timeline without the warm-up. Raises codec.LccError if a save failed."""
         first = self._drill.before + 1
         zero = next(began for step, began, _ in self._iterations if step == first)
-        loop = [
-            Span(TRAINS, step, began - zero, ended - zero)
-            for step, began, ended in self._iterations
-            if step >= first
-        ]
         save_calls = [call for call in self._save_calls if call.step >= first]
-        loop += [
-            Span(STANDS_STILL, call.step, call.at - zero, call.ended - zero) for call in save_calls
+        activities = [(TRAINS, *iteration) for iteration in self._iterations]
+        activities += [(STANDS_STILL, call.step, call.at, call.ended) for call in save_calls]
+        loop = [
+            Span(activity, step, begin - zero, end - zero)
+            for activity, step, begin, end in sorted(activities, key=itemgetter(2))
+            if step >= first
         ]
         saver = [span for call in save_calls for span in call.work(zero)]
         chain = codec.Chain(self._path)
@@ -319,7 +310,7 @@ class _Run:
         return Timeline(
             self._way,
             first,
-            tuple(sorted(loop, key=lambda s: s.begin)),
+            tuple(loop),
             tuple(saver),
             tuple((call.returned - zero, call.step) for call in self._save_calls),
             tuple((call.durable - zero, call.step) for call in self._save_calls),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
@@ -13,30 +13,19 @@ import plotly.graph_objects as go
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
-from .timelines import (
-    CHECKS,
-    COMMITS,
-    ENCODES,
-    MERGED_AT_ONCE,
-    MERGES,
-    REOPENS,
-    STANDS_STILL,
-    TRAINS,
-    WRITES,
-    Span,
-    Timeline,
-)
+from . import timelines
+from .timelines import MERGED_AT_ONCE, MERGES, STANDS_STILL, TRAINS, Span, Timeline
 
 _HIGH, _LOW = 0.62, 0.28  # of a lane: neighbours differ in height, not only in colour
 _BARS = {
     TRAINS: (GREY, _LOW),
     STANDS_STILL: (VERMILION, _HIGH),
-    ENCODES: (BLUE, _HIGH),
-    CHECKS: (PURPLE, _LOW),
-    WRITES: (GREEN, _HIGH),
-    COMMITS: (VERMILION, _LOW),
-    MERGES: (PURPLE, _HIGH),
-    REOPENS: (BLUE, _LOW),
+    timelines.ENCODES: (BLUE, _HIGH),
+    timelines.CHECKS: (PURPLE, _LOW),
+    timelines.WRITES: (GREEN, _HIGH),
+    timelines.COMMITS: (VERMILION, _LOW),
+    timelines.MERGES: (PURPLE, _HIGH),
+    timelines.REOPENS: (BLUE, _LOW),
 }
 _LOST = "iterations not saved"
 _TOP, _LANES, _APART, _STRIP, _GAP, _BELOW = 70, 60, 10, 36, 30, 50  # pixels
@@ -111,8 +100,8 @@ def _bars(activity: str, line: Timeline, axis: str, *, legend: bool) -> go.Bar:
         legendgroup=activity,
         showlegend=legend,
         orientation="h",
-        base=[round(1e3 * s.begin, 3) for s in spans],
-        x=[round(1e3 * s.seconds, 3) for s in spans],
+        base=[_in_ms(s.begin) for s in spans],
+        x=[_in_ms(s.seconds) for s in spans],
         y=[0 if activity in (TRAINS, STANDS_STILL) else 1] * len(spans),
         yaxis=axis,
         width=height,
@@ -130,7 +119,7 @@ def _unsaved_line(
         name=_LOST,
         legendgroup=_LOST,
         showlegend=legend,
-        x=[round(1e3 * second, 3) for second, _ in points],
+        x=[_in_ms(second) for second, _ in points],
         y=[lost for _, lost in points],
         yaxis=axis,
         mode="lines",
@@ -151,6 +140,10 @@ def _sentence(lines: Sequence[Timeline], machine: bool) -> str:
     return text
 
 
+def _in_ms(seconds: float) -> float:
+    return round(1e3 * seconds, 3)
+
+
 def _ms(seconds: float) -> str:
     """0.01234 -> '12.3 ms'."""
     value = 1e3 * seconds
@@ -163,50 +156,30 @@ def _share(share: float) -> str:
 
 
 def _table(lines: Sequence[Timeline]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "way": line.way,
-                "who": actor,
-                "what": s.activity,
-                "step": s.step,
-                "from, ms": round(1e3 * s.begin, 3),
-                "to, ms": round(1e3 * s.end, 3),
-                "took, ms": round(1e3 * s.seconds, 3),
-            }
-            for line in lines
-            for actor, spans in (("training", line.loop), ("saver", line.saver))
-            for s in spans
-        ]
-    )
+    rows = [
+        (line.way, actor, s.activity, s.step, *map(_in_ms, (s.begin, s.end, s.seconds)))
+        for line in lines
+        for actor, spans in (("training", line.loop), ("saver", line.saver))
+        for s in spans
+    ]
+    columns = ["way", "who", "what", "step", "from, ms", "to, ms", "took, ms"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def ways_table(lines: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs in the loop's time and in bytes on disk: a column for each way."""
-    table = {
-        "measure": [
-            "iteration",
-            "pause for a checkpoint",
-            "of an iteration",
-            "pauses, of the loop's time",
-            "on disk after",
-            "deltas, warm-up included",
-            "records",
-            "steps that restore",
-        ]
+    measures: dict[str, Callable[[Timeline], str]] = {
+        "iteration": lambda line: _ms(line.iteration),
+        "pause for a checkpoint": lambda line: _ms(line.pause),
+        "of an iteration": lambda line: _share(line.pause / line.iteration),
+        "pauses, of the loop's time": lambda line: _share(line.still),
+        "on disk after": lambda line: _ms(line.delay),
+        "deltas, warm-up included": lambda line: nbytes_text(line.nbytes),
+        "records": lambda line: f"{line.records:,}",
+        "steps that restore": lambda line: f"{line.steps:,}",
     }
-    for line in lines:
-        table[line.way] = [
-            _ms(line.iteration),
-            _ms(line.pause),
-            _share(line.pause / line.iteration),
-            _share(line.still),
-            _ms(line.delay),
-            nbytes_text(line.nbytes),
-            f"{line.records:,}",
-            f"{line.steps:,}",
-        ]
-    return pd.DataFrame(table)
+    columns = {line.way: [text(line) for text in measures.values()] for line in lines}
+    return pd.DataFrame({"measure": list(measures)} | columns)
 
 
 def crash_table(lines: Sequence[Timeline], crash: float, machine: bool) -> pd.DataFrame:

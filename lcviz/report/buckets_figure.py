@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from lcviz.text import exponent_text, percent_text, plural
 from lcviz.ui.charts import SIGN_COLOURS, SIGN_NAMES, Panel, base_figure, plotted
 
-from .buckets import KeptBucket, StepBuckets
+from .buckets import StepBuckets
 
 HEIGHT = 280  # pixels
 LOWEST = -0.3  # decades: below 0, so that the bar of a single value shows
@@ -20,16 +20,15 @@ PATTERNS = ("", "/")  # positive and negative bars differ not only in colour
 
 def values_by_bucket(step_buckets: StepBuckets) -> Panel:
     """A bar for each bucket: number of its values. step_buckets: with at least one bucket."""
-    figure = _bars(step_buckets, "values (log scale)", lambda b: b.count, "%{y:,} values")
-    highest = max(b.count for b in step_buckets.buckets)
-    figure.update_yaxes(type="log", dtick=1, tickformat=",")
-    figure.update_yaxes(range=[LOWEST, math.log10(highest) + 0.1])
+    counts = [b.count for b in step_buckets.buckets]
+    figure = _bars(step_buckets, "values (log scale)", counts, "%{y:,} values")
+    limits = [LOWEST, math.log10(max(counts)) + 0.1]
+    figure.update_yaxes(type="log", dtick=1, tickformat=",", range=limits)
     fullest = max(step_buckets.buckets, key=lambda b: b.count)
     name, zeros = exponent_text(fullest.exponent, fullest.sign), step_buckets.zeros / step_buckets.n
     sentence = (
-        f"{plural(len(step_buckets.buckets), 'bucket')} kept; {name} has most values, "
-        f"{fullest.count:,}. {percent_text(zeros)} of {step_buckets.n:,} values are 0 here: "
-        "unchanged or postponed."
+        f"{plural(len(counts), 'bucket')} kept; {name} has most values, {fullest.count:,}. "
+        f"{percent_text(zeros)} of {step_buckets.n:,} values are 0 here: unchanged or postponed."
     )
     return Panel(
         f"Buckets of step {step_buckets.step}",
@@ -45,11 +44,9 @@ def removed_bucket(step_buckets: StepBuckets) -> Panel:
 
     step_buckets: with at least one bucket, and with `moved` of all of them.
     """
-    text = "%{y:.3g} %"
-    figure = _bars(
-        step_buckets, "moved, % of the distance trained", lambda b: _percent(b.moved or 0.0), text
-    )
-    figure.update_yaxes(rangemode="tozero")
+    percents = [plotted(100 * (b.moved or 0.0)) for b in step_buckets.buckets]
+    title = "moved, % of the distance trained"
+    figure = _bars(step_buckets, title, percents, "%{y:.3g} %").update_yaxes(rangemode="tozero")
     farthest = max(step_buckets.buckets, key=lambda b: b.moved or 0.0)
     name, moved = exponent_text(farthest.exponent, farthest.sign), farthest.moved or 0.0
     sentence = (
@@ -67,20 +64,18 @@ def removed_bucket(step_buckets: StepBuckets) -> Panel:
 
 
 def _bars(
-    step_buckets: StepBuckets,
-    axis_title: str,
-    height: Callable[[KeptBucket], float | None],
-    hover: str,
+    step_buckets: StepBuckets, title: str, heights: Sequence[float | None], hover: str
 ) -> go.Figure:
-    exponents = sorted({b.exponent for b in step_buckets.buckets})
-    figure = base_figure("bucket's exponent e", axis_title, HEIGHT)
+    """A bar for each bucket. title: of the axis. heights: of the bars."""
+    exponents = sorted(b.exponent for b in step_buckets.buckets)
+    figure = base_figure("bucket's exponent e", title, HEIGHT)
     for sign, name in enumerate(SIGN_NAMES):
-        of_sign = [b for b in step_buckets.buckets if b.sign == sign]
+        of_sign = [(b, y) for b, y in zip(step_buckets.buckets, heights) if b.sign == sign]
         if of_sign:
             figure.add_bar(
                 name=name,
-                x=[b.exponent for b in of_sign],
-                y=[height(b) for b in of_sign],
+                x=[b.exponent for b, _ in of_sign],
+                y=[y for _, y in of_sign],
                 marker={"color": SIGN_COLOURS[sign], "pattern": {"shape": PATTERNS[sign]}},
                 hovertemplate=hover,
             )
@@ -90,17 +85,8 @@ def _bars(
     return figure.update_xaxes(range=limits, dtick=tick_distance, tickformat="d")
 
 
-def _percent(share: float) -> float | None:
-    return plotted(100 * share)
-
-
 def _table(step_buckets: StepBuckets) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "bucket": [exponent_text(b.exponent, b.sign) for b in step_buckets.buckets],
-            "values": [b.count for b in step_buckets.buckets],
-            "moved without it": [
-                "–" if b.moved is None else percent_text(b.moved) for b in step_buckets.buckets
-            ],
-        }
-    )
+    names = [exponent_text(b.exponent, b.sign) for b in step_buckets.buckets]
+    counts = [b.count for b in step_buckets.buckets]
+    moved = ["–" if b.moved is None else percent_text(b.moved) for b in step_buckets.buckets]
+    return pd.DataFrame({"bucket": names, "values": counts, "moved without it": moved})

@@ -16,7 +16,7 @@ import codec
 from codec.errors import PayloadError, StepNotFoundError
 from codec.inspect import FORMAT
 from lcviz.lab.chain_summary import Summary, summarize
-from lcviz.lab.progress import Progress, part
+from lcviz.lab.progress import Progress, part, unreported
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
 from lcviz.lab.step_tensors import rebuild_step
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
@@ -65,14 +65,9 @@ class ChainFigures(Mapping[str, go.Figure]):
         assert isinstance(panel.figure, go.Figure)
         figure = go.Figure(panel.figure)
         margin, height = figure.layout.margin, figure.layout.height
+        place = {"x": 0, "xref": "paper", "y": 0.98, "yanchor": "top"}
         return figure.update_layout(
-            title={
-                "text": escape(panel.title),
-                "x": 0,
-                "xref": "paper",
-                "y": 0.98,
-                "yanchor": "top",
-            },
+            title=place | {"text": escape(panel.title)},
             margin={"t": margin.t + TITLE_HEIGHT},
             height=height + TITLE_HEIGHT,
         )
@@ -98,7 +93,7 @@ class ChainFigures(Mapping[str, go.Figure]):
 
 
 def figures_of(
-    source: str | os.PathLike[str], step: int | None = None, progress: Progress | None = None
+    source: str | os.PathLike[str], step: int | None = None, progress: Progress = unreported
 ) -> ChainFigures:
     """The figures of a chain.
 
@@ -112,33 +107,21 @@ def figures_of(
         StepNotFoundError: No record holds that step.
         LccError: The chain cannot be opened. Damaged records are no error: they are shown.
     """
-    report_progress = progress or (lambda _done, _total: None)
     chain, path = codec.Chain(source), Path(os.fspath(source))
     folder = path if path.is_dir() else None
     listed = list_records(chain, folder)
     catalogue = Catalogue()
     for catalogue in read_contents(chain, listed, Catalogue()):
-        part(report_progress, 0, PARTS)(len(catalogue.records), max(len(listed), 1))
-    exponents, undecoded = _exponents(chain, catalogue.records, part(report_progress, 1, PARTS))
-    report = chain.verify(part(report_progress, 2, PARTS))
+        part(progress, 0, PARTS)(len(catalogue.records), max(len(listed), 1))
+    exponents, undecoded = _exponents(chain, catalogue.records, part(progress, 1, PARTS))
+    report = chain.verify(part(progress, 2, PARTS))
     summary = summarize(catalogue.records)
     if step is not None and step not in summary.steps:
         raise StepNotFoundError(f"{chain.where}: no record holds step {step}")
-    panels, missing = {"sizes": sizes_over_steps(catalogue.records)}, {}
-    if any(histogram.counts for histogram in exponents):
-        panels["exponents"] = exponents_over_steps(exponents)
-    else:
-        missing["exponents over time"] = "No value changes in any step that can be decoded."
-    drawn_step = _step_to_draw(catalogue.records, report.steps) if step is None else step
-    if drawn_step is None:
-        missing["buckets, code words, removed bucket"] = "No delta restores."
-    else:
-        try:
-            panels |= _panels_of_step(chain, drawn_step)
-        except codec.LccError as exc:
-            missing["buckets"] = f"Step {drawn_step} cannot be restored: {exc}."
-        if "buckets" not in panels and not missing:
-            missing["buckets"] = f"Step {drawn_step} changes no value that is stored as a code."
+    if step is None:
+        changed = {s for r in catalogue.records if r.entry.kind != "base" for s in r.steps}
+        step = max(changed & set(report.steps), default=None)
+    panels, missing = _panels(chain, catalogue.records, exponents, step)
     if summary.steps:
         panels["integrity"] = steps_that_restore(set(report.steps), summary.steps)
     problems = tuple(dict.fromkeys([*summary.problems, *report.problems, *undecoded]))
@@ -151,6 +134,30 @@ def figures_of(
         missing,
         panels,
     )
+
+
+def _panels(
+    chain: codec.Chain,
+    records: Sequence[RecordFacts],
+    exponents: Sequence[StepExponents],
+    step: int | None,
+) -> tuple[dict[str, Panel], dict[str, str]]:
+    """The figures by name, and those that cannot be drawn: name -> why. step: None if none is."""
+    panels, missing = {"sizes": sizes_over_steps(records)}, {}
+    if any(histogram.counts for histogram in exponents):
+        panels["exponents"] = exponents_over_steps(exponents)
+    else:
+        missing["exponents over time"] = "No value changes in any step that can be decoded."
+    if step is None:
+        missing["buckets, code words, removed bucket"] = "No delta restores."
+        return panels, missing
+    try:
+        panels |= _panels_of_step(chain, step)
+    except codec.LccError as exc:
+        missing["buckets"] = f"Step {step} cannot be restored: {exc}."
+    if "buckets" not in panels and not missing:
+        missing["buckets"] = f"Step {step} changes no value that is stored as a code."
+    return panels, missing
 
 
 def _exponents(
@@ -167,12 +174,6 @@ def _exponents(
             undecoded.append(str(exc))
         progress(done, len(usable))
     return histograms, undecoded
-
-
-def _step_to_draw(records: Sequence[RecordFacts], restored: Sequence[int]) -> int | None:
-    """The newest step that restores and is not a base."""
-    steps = {s for r in records if r.entry.kind != "base" for s in r.steps}
-    return max(steps & set(restored), default=None)
 
 
 def _panels_of_step(chain: codec.Chain, step: int) -> dict[str, Panel]:

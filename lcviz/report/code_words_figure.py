@@ -10,7 +10,7 @@ from lcviz.lab.batches import meaning_of
 from lcviz.lab.codewords import CountedWord, counted_words
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.text import minus, nbytes_text, percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREY, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREY, Panel, base_figure, name_rows
 
 MOST_WORDS = 16  # in the picture; the table has all
 
@@ -27,31 +27,28 @@ def code_words(facts: StepFacts) -> Panel | None:
         _meaning(w, None if w.code is None else meaning_of(group, w.code, facts.column))
         for w in words
     ]
-    total, top_words = encoded.payload_bits, words[:MOST_WORDS]
-    shares = [100 * w.nbits / total for w in top_words]
-    names = [f"{w.word}  {meaning}" for w, meaning in zip(top_words, meanings)]
-    counts = [w.count for w in top_words]
-    if other_words := words[MOST_WORDS:]:
-        names.append(plural(len(other_words), "more word"))
-        shares.append(100 * sum(w.nbits for w in other_words) / total)
-        counts.append(sum(w.count for w in other_words))
-    height = 26 * len(names) + 80
-    figure = base_figure("share of the code words' bits, %", "", height, l=250, t=8)
+    rows = [
+        (f"{w.word}  {meaning}", w.nbits, w.count, BLUE, "")
+        for w, meaning in zip(words[:MOST_WORDS], meanings)
+    ]
+    if other := words[MOST_WORDS:]:
+        nbits, count = sum(w.nbits for w in other), sum(w.count for w in other)
+        rows.append((plural(len(other), "more word"), nbits, count, GREY, "/"))
+    names, nbits_each, counts, colours, patterns = (list(column) for column in zip(*rows))
+    title = "share of the code words' bits, %"
+    figure = base_figure(title, "", 26 * len(names) + 80, l=250, t=8)
     figure.add_bar(
-        x=[round(share, 3) for share in shares],
+        x=[round(100 * nbits / encoded.payload_bits, 3) for nbits in nbits_each],
         y=list(range(len(names))),
         customdata=list(zip(names, counts)),
         orientation="h",
-        marker={
-            "color": [BLUE] * len(top_words) + [GREY] * (len(names) - len(top_words)),
-            "pattern": {"shape": [""] * len(top_words) + ["/"] * (len(names) - len(top_words))},
-        },
+        marker={"color": colours, "pattern": {"shape": patterns}},
         hovertemplate="%{customdata[0]}<br>%{x} %, %{customdata[1]:,} times<extra></extra>",
     )
     figure.update_layout(hovermode="closest", showlegend=False, bargap=0.3)
     figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(range=[len(names) - 0.5, -0.5], showgrid=False, ticklabelstandoff=6)
-    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names)
+    figure.update_yaxes(ticklabelstandoff=6)
+    name_rows(figure, names)
     table = pd.DataFrame(
         {
             "code word": [w.word for w in words],

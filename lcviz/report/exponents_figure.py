@@ -21,11 +21,10 @@ EMPTY = "rgba(128,128,128,0.25)"  # for no values: grey on black and on white
 def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
     """The heat map. histograms: by rising step; in at least one of them a value changed."""
     present = {e for histogram in histograms for e in histogram.counts}
-    low, high = min(present), max(present)
+    exponents = range(min(present), max(present) + 1)
     columns = thinned(histograms, MAX_COLUMNS)
-    exponents = range(low, high + 1)
     counts = [[histogram.counts.get(e) for histogram in columns] for e in exponents]
-    largest = max(n for row in counts for n in row if n) if any(map(any, counts)) else 1
+    largest = max((n for row in counts for n in row if n), default=1)
     decades = max(1, math.ceil(math.log10(largest)))
     figure = base_figure(STEP, "exponent of the level", HEIGHT, r=84, t=12)
     figure.add_heatmap(
@@ -56,20 +55,18 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
     figure.update_xaxes(type="category", showgrid=False, nticks=12, tickangle=0)
     if round_steps := _round_steps([histogram.step for histogram in columns]):
         figure.update_xaxes(tickvals=round_steps)
-    figure.update_yaxes(showgrid=False, range=[low - 0.5, high + 0.5], tickformat="d")
+    figure.update_yaxes(
+        showgrid=False, range=[exponents[0] - 0.5, exponents[-1] + 0.5], tickformat="d"
+    )
     figure.update_yaxes(dtick=max(1, len(exponents) // 12))
     changed = [
-        f"{percent_text(1 - histogram.zeros / max(histogram.n, 1))} at step {histogram.step}"
-        for histogram in (histograms[0], histograms[-1])
+        f"{percent_text(1 - h.zeros / max(h.n, 1))} at step {h.step}"
+        for h in (histograms[0], histograms[-1])
     ]
     sentence = f"Values that change: {', '.join(changed)}. Grey: none."
     if len(columns) < len(histograms):
         sentence += f" {len(columns)} of {len(histograms):,} steps are drawn, evenly chosen."
-    rows = [
-        (histogram.step, minus(exponent), count)
-        for histogram in histograms
-        for exponent, count in histogram.counts.items()
-    ]
+    rows = [(h.step, minus(e), count) for h in histograms for e, count in h.counts.items()]
     return Panel(
         "Exponents over time",
         sentence,

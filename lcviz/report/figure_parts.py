@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from lcviz.ui.charts import plotted
 
 STEP = "step (iterations)"
+MAX_POINTS = 600  # of one kind: more points than pixels would only slow every tick
 MOST_MARKED = 60  # points of a line that get a symbol each
 T = TypeVar("T")
 

@@ -9,23 +9,18 @@ import pandas as pd
 from lcviz.text import plural
 from lcviz.ui.charts import GREEN, VERMILION, Panel, base_figure
 
-from .figure_parts import STEP, step_range, thinned
+from .figure_parts import MAX_POINTS, STEP, step_range, thinned
 
 HEIGHT = 170  # pixels
-MAX_POINTS = 600  # of each kind
 RESTORES, LOST = "restores", "lost"
 
 
 def steps_that_restore(restored: Collection[int], steps: Sequence[int]) -> Panel:
     """A mark for each step. restored: the steps that restore. steps: all of the chain, rising."""
-    restoring = [step for step in steps if step in restored]
-    lost = [step for step in steps if step not in restored]
+    states = [RESTORES if step in restored else LOST for step in steps]
     figure = base_figure(STEP, "", HEIGHT, l=84, t=16)
-    for name, marked, colour, symbol in (
-        (RESTORES, restoring, GREEN, "circle"),
-        (LOST, lost, VERMILION, "x"),
-    ):
-        points = thinned(marked, MAX_POINTS)
+    for name, colour, symbol in ((RESTORES, GREEN, "circle"), (LOST, VERMILION, "x")):
+        points = thinned([s for s, state in zip(steps, states) if state == name], MAX_POINTS)
         figure.add_scatter(
             name=name,
             x=list(points),
@@ -40,12 +35,9 @@ def steps_that_restore(restored: Collection[int], steps: Sequence[int]) -> Panel
     figure.update_yaxes(
         type="category", categoryarray=[LOST, RESTORES], range=[-0.5, 1.5], showgrid=False
     )
-    sentence = f"{len(restoring):,} of {plural(len(steps), 'step')} restore."
-    if not lost:
+    sentence = f"{states.count(RESTORES):,} of {plural(len(steps), 'step')} restore."
+    if LOST not in states:
         sentence = f"All of {plural(len(steps), 'step')} restore, bit for bit as they were saved."
-    table = pd.DataFrame(
-        [(step, RESTORES if step in restored else LOST) for step in steps],
-        columns=["step", "state"],
-    )
+    table = pd.DataFrame({"step": steps, "state": states})
     alt = "Each step: whether it restores."
     return Panel("Integrity: steps that restore", sentence, figure, alt, table)

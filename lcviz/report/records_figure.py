@@ -11,10 +11,9 @@ from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
-from .figure_parts import STEP, decades, step_range, thinned
+from .figure_parts import MAX_POINTS, STEP, decades, step_range, thinned
 
 HEIGHT = 256  # pixels
-MAX_POINTS = 600  # of one kind: more points than pixels would only slow every tick
 LOST = "cannot be used"
 MARKS = {
     "base": (BLUE, "diamond"),
@@ -41,23 +40,18 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
         by_mark[_mark(record)].append(record)
     figure = base_figure(STEP, "bytes (log scale)", HEIGHT)
     for mark, marked in by_mark.items():
-        if not marked:
-            continue
-        colour, symbol = MARKS[mark]
-        points = thinned(marked, MAX_POINTS)
-        figure.add_scatter(
-            name=mark,
-            x=[f.entry.step for f in points],
-            y=[max(f.entry.nbytes, 1) for f in points],
-            mode="markers",
-            marker={
-                "color": colour,
-                "symbol": symbol,
-                "size": 7 if mark.startswith("delta") else 11,
-            },
-            cliponaxis=False,
-            hovertemplate="%{y:,} bytes",
-        )
+        if marked:
+            colour, symbol = MARKS[mark]
+            points, size = thinned(marked, MAX_POINTS), 7 if mark.startswith("delta") else 11
+            figure.add_scatter(
+                name=mark,
+                x=[f.entry.step for f in points],
+                y=[max(f.entry.nbytes, 1) for f in points],
+                mode="markers",
+                marker={"color": colour, "symbol": symbol, "size": size},
+                cliponaxis=False,
+                hovertemplate="%{y:,} bytes",
+            )
     sizes = [max(f.entry.nbytes, 1) for f in records]
     first, last = min(f.entry.first for f in records), max(f.entry.step for f in records)
     figure.update_xaxes(range=step_range(first, last))
@@ -70,13 +64,8 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
 
 def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:
     texts = []
-    deltas = sorted(
-        record.entry.nbytes
-        for mark, marked in by_mark.items()
-        if mark.startswith("delta")
-        for record in marked
-    )
-    if deltas:
+    marked_deltas = (marked for mark, marked in by_mark.items() if mark.startswith("delta"))
+    if deltas := sorted(record.entry.nbytes for marked in marked_deltas for record in marked):
         median = nbytes_text(deltas[(len(deltas) - 1) // 2])
         ends = f"{nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}"
         texts.append(f"Deltas: {ends}, median {median}.")

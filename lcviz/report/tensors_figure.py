@@ -8,7 +8,7 @@ import pandas as pd
 
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.text import percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure, name_rows
 
 from .figure_parts import label
 
@@ -56,9 +56,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     largest = coded[:MAX_TENSORS]
     bits_title = "bits per parameter" if facts.together == 1 else "bits per parameter and step"
-    names = [label(t.name, NAME_LENGTH) for t in largest]
-    height = 18 * len(largest) + 80
-    figure = base_figure("values changed, %", "", height, l=190, t=8)
+    figure = base_figure("values changed, %", "", 18 * len(largest) + 80, l=190, t=8)
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
     bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
@@ -75,12 +73,8 @@ def tensor_bars(facts: StepFacts) -> Panel:
             yaxis=f"y{i}",
             hovertemplate=f"%{{customdata}}<br>%{{x}} {name}<extra></extra>",
         )
-    ticks = {
-        "tickvals": list(range(len(largest))),
-        "ticktext": names,
-        "showgrid": False,
-        "ticklabelstandoff": 6,
-    }
+    name_rows(figure, [label(t.name, NAME_LENGTH) for t in largest])
+    figure.update_yaxes(ticklabelstandoff=6)
     figure.update_layout(
         showlegend=False,
         hovermode="closest",
@@ -89,7 +83,6 @@ def tensor_bars(facts: StepFacts) -> Panel:
         xaxis2=figure.layout.xaxis.to_plotly_json()
         | {"domain": [0.54, 1], "anchor": "y2", "rangemode": "tozero"}
         | {"title": {"text": bits_title, "standoff": 8}},
-        yaxis=ticks | {"range": [len(largest) - 0.5, -0.5]},
         yaxis2={"matches": "y", "anchor": "x2", "showticklabels": False, "showgrid": False},
     )
     return Panel(

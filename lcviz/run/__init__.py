@@ -2,10 +2,13 @@
 
 Read in this order:
     snapshot          settings, the statuses and their order, checkpoints, what watchers get
-    run               the thread, its buttons, kill and restart
+    whole_state       the two states of a step, with the optimizer's if the run saves it
+    controls          the status, which pages steer
+    run               kill and restart
+    trainer           the thread
     live_model        the part in memory only: optimizer, checkpointer, track
-    whole_state       weights and moments of checkpoints that hold the optimizer's state
     saved_step        one save, and its delta taken apart
+    saved_steps       all saves of a run
     memory            storage for older steps, in memory and on disk
     whole_run         all checkpoints so far, saved once more with another setting
 """

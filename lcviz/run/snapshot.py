@@ -10,13 +10,13 @@ from enum import StrEnum, auto
 from functools import cached_property
 from typing import Any
 
-from codec import Coding
-from codec.inspect import Arrays, Layout
+from codec import Coding, Saved
 from demo_models.optimizers import WITH_MOMENTS
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.recovery.kill import Pace, fingerprint
-from lcviz.lab.sizes import Tables
 from lcviz.lab.workload import Workload
+
+from .whole_state import Moment
 
 
 class Status(StrEnum):
@@ -101,108 +101,61 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One of Adam's moments in a record.
+class Losses:
+    """A checkpoint on the probe: the live model, and what a restart would load.
 
-    kind: "m", the mean of the gradients, or "v", the mean of their squares. parameter: its name. n:
-    elements. nbytes: of its code words, table and levels.
+    live, restored: losses. live_metric, restored_metric: see `Task.probe_metric`.
     """
 
-    kind: str
-    parameter: str
-    n: int
-    nbytes: int
-
-
-def nbytes_by_kind(moments: Sequence[Moment]) -> dict[str, int]:
-    """Bytes of "m" and of "v" in a record; {} if it holds none."""
-    kinds = sorted({moment.kind for moment in moments})
-    return {kind: sum(m.nbytes for m in moments if m.kind == kind) for kind in kinds}
+    live: float
+    restored: float
+    live_metric: float
+    restored_metric: float
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """One saved step and its measurements.
 
-    nbytes, full_nbytes: of the record, and of the same state in float32.
-    stream_nbytes: the part of nbytes for payload, tables, levels and exact tensors.
-    exact_nbytes: the part for what is stored exactly, with its header entries; outside a budget.
-    moment_nbytes: the part for the moments; outside a budget.
-    lossy_nbytes: of the lossy tensors in float32, without the moments.
-    weights_full_nbytes: of the weights in float32. moments: of the optimizer, if it is saved.
-    train_loss: of the iteration's batch.
-    live_loss, restored_loss: on the probe, of the live model and of the track; None if there was no
-    time to measure them. live_metric, restored_metric: measured with them, see `Task.probe_metric`.
-    distance: ||track - u_t|| / ||u_t - u_0||. moved: its denominator.
-    alphabets: for older steps read from disk on access. tables: the alphabets' code tables.
-    train_seconds, codec_seconds, measure_seconds: since the checkpoint before.
-    track: xxh3-128 of the track.
+    saved: its record in numbers, without the delta. alphabets: of the weights; those of older steps
+    are read from disk on access. moments: of the optimizer, if it is saved. weights_nbytes: of the
+    weights in float32. distance: ||track - u_t|| / ||u_t - u_0||. moved: its denominator. track:
+    xxh3-128 of the track. losses: None if there was no time to measure them.
     """
 
-    step: int
-    kind: str
-    nbytes: int
-    full_nbytes: int
-    stream_nbytes: int
-    exact_nbytes: int
-    lossy_nbytes: int
-    weights_full_nbytes: int
+    saved: Saved
+    alphabets: Sequence[Alphabet]
     moments: tuple[Moment, ...]
-    moment_nbytes: int
-    train_loss: float
-    live_loss: float | None
-    restored_loss: float | None
-    live_metric: float | None
-    restored_metric: float | None
+    weights_nbytes: int
     distance: float
     moved: float
-    alphabets: Sequence[Alphabet]
-    tables: Tables
-    non_finite: tuple[str, ...]
-    train_seconds: float
-    codec_seconds: float
-    measure_seconds: float
     track: str
+    losses: Losses | None = None
 
     @property
-    def measured(self) -> bool:
-        """True if the losses of this step were measured."""
-        return self.live_loss is not None
+    def step(self) -> int:
+        """Its number."""
+        return self.saved.step
 
-
-@dataclass(frozen=True)
-class WholeStates:
-    """The two states of a delta as the codec gets them, with the optimizer's state.
-
-    layout: of both states. before, live: name -> array; they share the weights with `States`.
-    values: before and live, the values that are not tensors.
-    """
-
-    layout: Layout
-    before: Arrays
-    live: Arrays
-    values: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-
-
-@dataclass(frozen=True)
-class States:
-    """The two states of a delta: the track before it, and the model that was saved.
-
-    before, live: name -> float32, arrays that never change; before is empty for a base. whole: both
-    states with the optimizer's, if it is saved; None for a base.
-    """
-
-    step: int
-    before: Arrays
-    live: Arrays
-    whole: WholeStates | None = None
+    @property
+    def kind(self) -> str:
+        """ "base" or "delta"."""
+        return self.saved.kind
 
     @property
     def nbytes(self) -> int:
-        """Bytes that both states take in memory."""
-        states = self.whole or self
-        pair = states.before, states.live
-        return sum(a.nbytes for arrays in pair for a in arrays.values())
+        """Bytes of the record."""
+        return self.saved.nbytes
+
+    @property
+    def full_nbytes(self) -> int:
+        """Bytes of the same state in float32."""
+        return self.saved.full_nbytes
+
+    @property
+    def live_loss(self) -> float | None:
+        """Of the live model; None if it was not measured."""
+        return self.losses.live if self.losses else None
 
 
 @dataclass(frozen=True)
@@ -256,16 +209,6 @@ class Snapshot:
         return self.iteration + sum(kill.lost for kill in self._survived)
 
     @property
-    def codec_seconds(self) -> float:
-        """Time that all saves took."""
-        return sum(c.codec_seconds for c in self.checkpoints)
-
-    @property
-    def measure_seconds(self) -> float:
-        """Time that all measurements took."""
-        return sum(c.measure_seconds for c in self.checkpoints)
-
-    @property
     def rate(self) -> float:
         """Iterations a second of wall-clock time, saving and measuring included."""
         return self.trained / self.wall_seconds if self.wall_seconds else 0.0
@@ -276,9 +219,9 @@ class Snapshot:
         return self.checkpoints[-1]
 
     @cached_property
-    def measured(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints whose losses were measured, always with the base."""
-        return tuple(c for c in self.checkpoints if c.live_loss is not None)
+    def losses(self) -> dict[int, tuple[float, float]]:
+        """Step -> its live and its restored loss, where these were measured; 0 always has them."""
+        return {c.step: (c.losses.live, c.losses.restored) for c in self.checkpoints if c.losses}
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -291,18 +234,18 @@ class Snapshot:
 
     def killed(self, model: Mapping[str, Any], loss_seconds: float) -> Kill:
         """A kill now. model: its state_dict. loss_seconds: of measuring all losses so far."""
-        probed = 2 * len(self.measured) - 1  # losses: two for each checkpoint, one for the base
+        probed = 2 * len(self.losses) - 1  # losses: two for each checkpoint, one for the base
         pace = Pace(
             self.train_seconds / self.trained,
             loss_seconds / probed,
-            statistics.median(c.codec_seconds for c in self.checkpoints),
+            statistics.median(c.saved.seconds for c in self.checkpoints),
         )
         return Kill(self.iteration, self.newest.step, fingerprint(model), pace)
 
 
 def describe_divergence(checkpoints: Sequence[Checkpoint], iteration: int, loss: float) -> str:
     """The message after the loss became NaN or infinite: it says which steps are still good."""
-    good = [c.step for c in checkpoints if c.measured and math.isfinite(c.restored_loss or 0.0)]
+    good = [c.step for c in checkpoints if c.losses and math.isfinite(c.losses.restored)]
     return (
         f"Training diverged: the loss became {loss} at iteration {iteration}. Every checkpoint "
         f"up to step {checkpoints[-1].step} restores; the newest known to have a finite loss is "

@@ -10,18 +10,15 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from codec import Coding, Delta
-from codec.inspect import Arrays, copy_arrays, layout_of
-from lcviz.lab.anatomy import changes, dissect
-from lcviz.lab.cut import cut
+from codec.inspect import Arrays, copy_arrays
+from lcviz.lab.anatomy import cut
 from lcviz.lab.dry_run import DryRun, record_nbytes
-from lcviz.lab.removed_bucket import rebuilt
+from lcviz.lab.removed_bucket import Dissection
 
 from .run import Run
-from .snapshot import RunError, States, WholeStates
-from .whole_state import delta_of_weights, is_weight, own_name, weights_of
+from .snapshot import RunError
+from .whole_state import States, dissect_weights, is_weight, own_name, weights_of
 
 STATES_BUDGET = 8 * 2**20  # bytes of states that one replay stores
 
@@ -104,7 +101,7 @@ class Replay:
         """
         with self._lock:
             last = self._done[-1] if self._done else 0
-            return [*self._done, *(step for step in self._run.steps_with_states() if step > last)]
+            return [*self._done, *(step for step in self._run.saved.with_states() if step > last)]
 
     def delta(self, step: int) -> RetriedDelta | None:
         """A step's delta; None if the step is not done yet, or its delta was dropped."""
@@ -122,55 +119,55 @@ class Replay:
             codec.LccError: The setting cannot save it.
             RunError: The run has dropped its states, or the step is done already.
         """
-        states = self._run.states(step)
-        if states is None or not states.before:
+        saved = self._run.saved.states(step)
+        if saved is None or not saved.before:
             raise RunError(f"The weights of step {step} are no longer kept.")
-        whole = states.whole or WholeStates(layout_of(states.before), states.before, states.live)
         with self._lock:
             if self._done and step <= self._done[-1]:
                 raise RunError(f"Step {step} is done already.")
             if self._dry is None:
-                self._dry = DryRun(self.trial.coding, whole.layout, whole.before, whole.values[0])
-                self._last = whole.before
-            nbytes = self._save(step, whole, self._dry)
+                before = saved.whole_before
+                self._dry = DryRun(self.trial.coding, saved.layout, before, saved.values[0])
+                self._last = before
+            nbytes = self._save(saved, self._dry)
             restored = copy_arrays(weights_of(self._dry.track))
         loss, metric = self._run.task.probe_metric(restored) if measured else (None, None)
         return RetriedStep(step, nbytes, loss, metric)
 
-    def _save(self, step: int, whole: WholeStates, dry: DryRun) -> int:
+    def _save(self, saved: States, dry: DryRun) -> int:
         """Advance the track by one step; returns the bytes of its record."""
-        before = copy_arrays(dry.track)
-        live = whole.live if self.trial.carries else self._since_last(whole, before)
-        delta = dry.prepare(step, live, whole.values[1])
-        nbytes = record_nbytes(step, delta, whole.layout)
-        states = _states(step, replace(whole, before=before, live=live))
+        step, before = saved.step, copy_arrays(dry.track)
+        live = saved.whole_live if self.trial.carries else self._since_last(saved, before)
+        states = replace(saved, whole_before=before, whole_live=live)
+        delta = dry.prepare(step, live, saved.values[1])
+        nbytes = record_nbytes(step, delta, saved.layout)
         self._keep(step, RetriedDelta(states, delta, nbytes))
         dry.commit(delta)
-        self._last = whole.live
+        self._last = saved.whole_live
         self._done.append(step)
         if self.trial.most_buckets is None:
             return nbytes
-        weights = delta_of_weights(delta)
-        alphabets, codes = dissect(changes(states.live, states.before, weights), weights)
+        alphabets, codes = dissect_weights(states, delta)
         if any(a.uniform for a in alphabets):
             return nbytes
-        remaining = cut(alphabets, codes, self.trial.most_buckets, self.trial.coding.coder)
-        masks = [np.arange(len(a.buckets)) < k for a, k in zip(alphabets, remaining.bucket_counts)]
-        base = states.live | {name: states.before[name] for a in alphabets for name in a.names}
-        weights_after = rebuilt(base, alphabets, codes, masks)
+        most, coder = self.trial.most_buckets, self.trial.coding.coder
+        shorter = [
+            cut(a, exponent_codes, most, coder) for a, exponent_codes in zip(alphabets, codes)
+        ]
+        weights_after = Dissection(states.before_delta(alphabets), shorter, codes).rebuilt()
         after = {
             name: weights_after[own_name(name)] if is_weight(name) else array
             for name, array in dry.track.items()
         }
-        self._dry = DryRun(self.trial.coding, whole.layout, after, whole.values[1])
-        return nbytes - sum(a.nbytes for a in alphabets) + remaining.nbytes
+        self._dry = DryRun(self.trial.coding, saved.layout, after, saved.values[1])
+        return nbytes - sum(a.nbytes for a in alphabets) + sum(a.nbytes for a in shorter)
 
-    def _since_last(self, whole: WholeStates, track: Arrays) -> Arrays:
+    def _since_last(self, saved: States, track: Arrays) -> Arrays:
         """The track plus the change since the last checkpoint; exact tensors as they are."""
-        lossy = {t.name for t in whole.layout.tensors if t.lossy}
+        lossy = {t.name for t in saved.layout.tensors if t.lossy}
         return {
             name: track[name] + (array - self._last[name]) if name in lossy else array
-            for name, array in whole.live.items()
+            for name, array in saved.whole_live.items()
         }
 
     def _keep(self, step: int, delta: RetriedDelta) -> None:
@@ -180,10 +177,3 @@ class Replay:
             if total <= STATES_BUDGET:
                 break
             total -= self._deltas.pop(old).states.nbytes
-
-
-def _states(step: int, whole: WholeStates) -> States:
-    """The states as a run stores them."""
-    before, live = weights_of(whole.before), weights_of(whole.live)
-    has_more = len(before) < len(whole.before)
-    return States(step, before, live, whole if has_more else None)

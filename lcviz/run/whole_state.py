@@ -1,4 +1,4 @@
-"""Weights and moments of a checkpoint that holds the optimizer's state.
+"""The states of a checkpoint, with the optimizer's state if the run saves it.
 
 In such a chain the names of weights begin with "model/". Adam's moments of the i-th parameter are
 "optimizer/state/i/exp_avg" and "optimizer/state/i/exp_avg_sq". In a chain of weights alone they
@@ -8,20 +8,75 @@ have the model's own names, which have no slash.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
 import codec
-from codec.inspect import Group
+from codec.inspect import Arrays, Codes, Group, Layout
+from lcviz.lab.anatomy import Alphabet, changes, dissect
 from lcviz.lab.step_tensors import word_bits
-
-from .snapshot import Moment
 
 T = TypeVar("T")
 MODEL = "model/"
 KINDS = {"exp_avg": "m", "exp_avg_sq": "v"}  # last part of a moment's name -> name in the paper
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One of Adam's moments in a record.
+
+    kind: "m", the mean of the gradients, or "v", the mean of their squares. parameter: its name. n:
+    elements. nbytes: of its code words, table and levels.
+    """
+
+    kind: str
+    parameter: str
+    n: int
+    nbytes: int
+
+
+def nbytes_by_kind(moments: Sequence[Moment]) -> dict[str, int]:
+    """Bytes of "m" and of "v" in a record; {} if it holds none."""
+    kinds = sorted({moment.kind for moment in moments})
+    return {kind: sum(m.nbytes for m in moments if m.kind == kind) for kind in kinds}
+
+
+@dataclass(frozen=True)
+class States:
+    """The two states of a delta as the codec gets them: the track before it, and what was saved.
+
+    layout: of both. whole_before, whole_live: name -> array, which never change; whole_before is
+    empty for a base. values: of both, those that are not tensors.
+    """
+
+    step: int
+    layout: Layout
+    whole_before: Arrays
+    whole_live: Arrays
+    values: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @cached_property
+    def before(self) -> Arrays:
+        """The weights of the track, by the model's own names."""
+        return weights_of(self.whole_before)
+
+    @cached_property
+    def live(self) -> Arrays:
+        """The weights that were saved, by the model's own names."""
+        return weights_of(self.whole_live)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that both states take in memory."""
+        pair = self.whole_before, self.whole_live
+        return sum(a.nbytes for arrays in pair for a in arrays.values())
+
+    def before_delta(self, alphabets: Sequence[Alphabet]) -> Arrays:
+        """The track before the delta, with the tensors that the delta stores exactly after it."""
+        return self.live | {name: self.before[name] for a in alphabets for name in a.names}
 
 
 def weights_of(arrays: Mapping[str, T]) -> dict[str, T]:
@@ -39,14 +94,15 @@ def own_name(name: str) -> str:
     return name.removeprefix(MODEL)
 
 
-def delta_of_weights(delta: codec.Delta) -> codec.Delta:
-    """A delta with the alphabets of the weights alone, by the model's own names."""
+def dissect_weights(states: States, delta: codec.Delta) -> tuple[tuple[Alphabet, ...], list[Codes]]:
+    """`dissect` the alphabets of the weights alone, by the model's own names. states: of delta."""
     groups = [
         replace(g, tensors=tuple(replace(t, name=own_name(t.name)) for t in g.tensors))
         for g in delta.groups
         if is_weight(g.tensors[0].name)
     ]
-    return replace(delta, groups=tuple(groups))
+    weights = replace(delta, groups=tuple(groups))
+    return dissect(changes(states.live, states.before, weights), weights)
 
 
 def moments_of(delta: codec.Delta, parameters: Sequence[str]) -> tuple[Moment, ...]:

@@ -27,13 +27,14 @@ from codec.inspect import (
     typed,
 )
 
+from .unpickle import MOST_NAME
+
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
 MAX_ELEMENTS = 2**60  # of a shape, zeros in it ignored: more overflows in libraries
 MAX_DIMENSIONS = 64  # of a numpy array
 MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: one for each tensor or step, and a few more
 MAX_PICKLE = 16 * 2**20  # bytes: enough for 100,000 tensors
-MAX_NAME = 1000  # characters
 CHAIN = ".lcc.zip"  # the end of the name of a chain's archive
 # What zipfile raises for a damaged file.
 _DAMAGED = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError)
@@ -105,7 +106,7 @@ def _tensor(name: str, entry: Any) -> tuple[str, tuple[int, ...], tuple[int, int
     try:
         dtype, shape = typed(entry["dtype"], str), tuple(typed(d, int) for d in entry["shape"])
         begin, end = (typed(place, int) for place in entry["data_offsets"])
-        if len(entry) > 3 or len(name) > MAX_NAME or len(shape) > MAX_DIMENSIONS:
+        if len(entry) > 3 or len(name) > MOST_NAME or len(shape) > MAX_DIMENSIONS:
             raise ValueError("unknown keys, or too long")
     except (KeyError, TypeError, ValueError) as exc:
         raise SourceError(f"describes its tensor {short(name)} wrongly") from exc
@@ -139,6 +140,21 @@ def check_members(file: IO[bytes]) -> None:
         raise SourceError(f"is a zip of {n_members:,} members; the limit is {MAX_MEMBERS:,}")
 
 
+def _members(file: IO[bytes]) -> list[zipfile.ZipInfo] | None:
+    """The members of a zip; None if it is damaged, or none. file: at its start, before and after.
+
+    Raises SourceError if there are too many; OSError.
+    """
+    check_members(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.infolist()
+    except _DAMAGED:
+        return None
+    finally:
+        file.seek(0)
+
+
 def chain_inside(file: IO[bytes], nbytes: int) -> zipfile.ZipInfo | None:
     """The chain in a zip with other files, as Export's *Download everything* packs it.
 
@@ -153,14 +169,7 @@ def chain_inside(file: IO[bytes], nbytes: int) -> zipfile.ZipInfo | None:
         SourceError: There are too many members or several chains, or the chain is compressed.
         OSError: The file cannot be read.
     """
-    check_members(file)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-    except _DAMAGED:
-        return None
-    finally:
-        file.seek(0)
+    members = _members(file) or ()
     chains = [info for info in members if info.orig_filename.lower().endswith(CHAIN)]
     if not chains:
         return None
@@ -185,7 +194,7 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
 
     file: at its start. Raises SourceError, OSError.
     """
-    check_members(file)
+    members = _members(file)
     head = file.read(HEAD)
     check_torch_file(head)
     if not head.startswith(b"PK\3\4"):
@@ -193,11 +202,8 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
             "is not in the format that torch.save writes since version 1.6, a zip; if you trust "
             "it, load it and save it again"
         )
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-    except _DAMAGED as exc:
-        raise SourceError("is cut off or damaged: its zip is not complete; copy it again") from exc
+    if members is None:
+        raise SourceError("is cut off or damaged: its zip is not complete; copy it again")
     names = [info.orig_filename for info in members]
     if sum(map(len, names)) > MAX_JSON:
         raise SourceError(f"has members whose names take more than {MAX_JSON // 2**20} MiB")

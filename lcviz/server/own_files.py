@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -80,6 +80,18 @@ class OwnFile:
     left_out: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
 
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps that it holds. Raises codec.ChainError."""
+        return (self.step,)
+
+    def states(self, left_out: Collection[str]) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        """Its steps and their states, without these outermost keys. Raises SourceError."""
+        state = self.state()
+        for key in [key for key in state if str(key) in left_out]:
+            del state[key]
+        yield self.step, state
+
     def state(self) -> dict[Any, Any]:
         """All that it holds. Raises SourceError if the file is gone, changed or unreadable."""
         try:
@@ -103,14 +115,33 @@ class OwnFile:
         return state
 
 
+class OwnChain(OwnFile):
+    """A chain, as the archive `source`: many steps."""
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """The steps that it holds. Raises codec.ChainError. Cached: a page asks every second."""
+        return codec.Chain(self.source).steps
+
+    def states(self, left_out: Collection[str]) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        """Its steps and their states, whole. Raises SourceError."""
+        try:
+            for position in codec.Chain(self.source).every_step():
+                yield position.step, position.whole()
+        except (codec.ChainError, codec.RecordError) as exc:
+            reason = str(exc).rstrip(".")
+            raise SourceError(
+                f"{reason}. Inspect shows which steps of the chain still restore"
+            ) from exc
+
+
 @dataclass(frozen=True, eq=False)
 class OwnFiles:
-    """What a visitor has opened: files, or a chain. Compared by identity.
+    """What a visitor has opened: a series of files, or one chain. Compared by identity.
 
     place: its folder, which lives as long as this object. files: by rising step. order: a sentence
     about how they were ordered. refused: a sentence for each file that was not opened. odd:
-    sentences about files that are unlike the others. archive: the .lcc.zip of a chain; then there
-    are no files.
+    sentences about files that are unlike the others.
     """
 
     place: VisitorFolder
@@ -118,21 +149,27 @@ class OwnFiles:
     order: str = ""
     refused: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
-    archive: OwnFile | None = None
 
-    @cached_property
+    @property
+    def archive(self) -> OwnChain | None:
+        """The chain, if it is one."""
+        return next((file for file in self.files if isinstance(file, OwnChain)), None)
+
+    @property
     def steps(self) -> tuple[int, ...]:
-        """All steps. Raises codec.ChainError. Cached: a page asks every second."""
-        if self.archive is not None:
-            return codec.Chain(self.archive.source).steps
-        return tuple(file.step for file in self.files)
+        """All steps. Raises codec.ChainError."""
+        return tuple(step for file in self.files for step in file.steps)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that is opened: the same for the same steps and bytes."""
-        files = [self.archive] if self.archive else self.files
-        text = " ".join(f"{file.step} {file.sha256}" for file in files)
+        text = " ".join(f"{file.step} {file.sha256}" for file in self.files)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.nbytes for file in self.files)
 
     @property
     def spacing(self) -> int | None:
@@ -148,9 +185,8 @@ class OwnFiles:
         n = len(self.steps)
         kind = f"A chain of {plural(n, 'step')}" if self.archive else plural(n, "file")
         spacing = "unevenly spaced" if self.spacing is None else f"every {self.spacing:,}"
-        nbytes = sum(file.nbytes for file in ([self.archive] if self.archive else self.files))
         steps = f"steps {self.steps[0]:,}–{self.steps[-1]:,} {spacing}"
-        return f"{kind}, {steps}, {nbytes_text(nbytes)}"
+        return f"{kind}, {steps}, {nbytes_text(self.nbytes)}"
 
     @property
     def parts(self) -> dict[str, int]:
@@ -162,20 +198,7 @@ class OwnFiles:
 
     def states(self, left_out: Collection[str] = ()) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         """Every step and its state, without these outermost keys. Raises SourceError."""
-        if self.archive is not None:
-            try:
-                for position in codec.Chain(self.archive.source).every_step():
-                    yield position.step, position.whole()
-            except (codec.ChainError, codec.RecordError) as exc:
-                reason = str(exc).rstrip(".")
-                raise SourceError(
-                    f"{reason}. Inspect shows which steps of the chain still restore"
-                ) from exc
-        for file in self.files:
-            state = file.state()
-            for key in [key for key in state if str(key) in left_out]:
-                del state[key]
-            yield file.step, state
+        return chain.from_iterable(file.states(left_out) for file in self.files)
 
 
 def list_files(path: Path) -> list[tuple[str, Path]]:
@@ -216,7 +239,7 @@ def open_files(named: NamedFiles, place: VisitorFolder, tell: Tell) -> OwnFiles:
         raise SourceError(f"{_display_name(chains[0])}: is a chain; open it alone, or the others")
     named = [(_display_name(name), path) for name, path in named]
     names = Counter(name for name, _ in named)
-    checkpoints: list[OwnFile] = []
+    opened: list[OwnFile] = []
     refused: list[str] = []
     with closing(Reader()) as reader:
         for i, (name, path) in enumerate(named):
@@ -224,10 +247,12 @@ def open_files(named: NamedFiles, place: VisitorFolder, tell: Tell) -> OwnFiles:
             try:
                 if names[name] > 1:
                     raise SourceError("another file has the same name; rename it")
-                if chains:
-                    return _open_chain(name, path, place)
                 waiting = partial(tell, i, len(named), name)
-                checkpoints.append(_open_file(name, path, place, reader, waiting))
+                opened.append(
+                    _open_chain(name, path, place)
+                    if chains
+                    else _open_file(name, path, place, reader, waiting)
+                )
             except FullError:
                 raise
             except (SourceError, codec.ChainError, codec.RecordError, MemoryError, OSError) as exc:
@@ -235,8 +260,10 @@ def open_files(named: NamedFiles, place: VisitorFolder, tell: Tell) -> OwnFiles:
                 # The upload is useless, unless it is a chain: Inspect shows which steps restore.
                 if path.parent == place.path and not chains:
                     place.remove(path)
+    if chains:
+        return OwnFiles(place, tuple(opened), refused=tuple(refused))
     try:
-        files, order = in_order(checkpoints)
+        files, order = in_order(opened)
     except SourceError as exc:
         return OwnFiles(place, refused=(*refused, f"{exc}."))
     return OwnFiles(place, files, order, tuple(refused), (*_parts_of_one(files), *_odd(files)))
@@ -293,18 +320,13 @@ def _open_file(
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
     place.remove(target)  # an interrupted attempt may have left it
     most_nbytes = 2 * nbytes + MAX_JSON  # of the target: its tensors and its header
-    place.take(most_nbytes)
-    try:
+    with _reserved(place, target, most_nbytes):
         answer = reader.convert(path, target, waiting)
         if "error" in answer:
             raise SourceError(answer["error"])
         if _sha256(path) != digest:
             raise SourceError("has changed while it was read; open it again")
         tensors = _tensors(target)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        place.take(-most_nbytes)
-        raise
     place.take(target.stat().st_size - most_nbytes)
     return OwnFile(name, nbytes, digest, path, target, tensors, answer["parts"], answer["left_out"])
 
@@ -360,16 +382,16 @@ def _reserved(place: VisitorFolder, target: Path, nbytes: int) -> Iterator[None]
         raise
 
 
-def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
+def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnChain:
     """Open a chain as an archive in the place.
 
     Raises SourceError, FullError, ChainError, OSError.
     """
     target = place.path / _OPENED
     if path.is_dir():
-        chain = codec.Chain(path)
-        with _reserved(place, target, chain.nbytes):
-            chain.pack(target)
+        folder = codec.Chain(path)
+        with _reserved(place, target, folder.nbytes):
+            folder.pack(target)
     else:
         source = chain_file(path, place)
         if source.parent == place.path:
@@ -385,8 +407,7 @@ def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
             place.remove(target)
         raise
     archive_name = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
-    archive = OwnFile(archive_name, target.stat().st_size, _sha256(target), target, target, {})
-    return OwnFiles(place, archive=archive)
+    return OwnChain(archive_name, target.stat().st_size, _sha256(target), target, target, {})
 
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
@@ -427,23 +448,25 @@ def _odd(files: Sequence[OwnFile]) -> list[str]:
         return []
     kinds = Counter(tuple(sorted(file.tensors.items())) for file in files)
     ((most_common, n),) = kinds.most_common(1)
-    usual, sentences = dict(most_common), []
-    for file in files:
-        tensors = file.tensors
-        both = usual.keys() & tensors.keys()
-        differences = {
-            "it lacks": usual.keys() - both,
-            "it also has": tensors.keys() - both,
-            "of another shape or dtype are": {k for k in both if usual[k] != tensors[k]},
-        }
-        parts = [
-            f"{verb} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
-            for verb, names in differences.items()
-            if names
-        ]
-        if parts:
-            sentences.append(
-                f"{file.name} has other tensors than {plural(n, 'other')}: {'; '.join(parts)}. "
-                "A base is written there."
-            )
-    return sentences
+    usual = dict(most_common)
+    return [
+        f"{file.name} has other tensors than {plural(n, 'other')}: "
+        f"{_differences(file.tensors, usual)}. A base is written there."
+        for file in files
+        if file.tensors != usual
+    ]
+
+
+def _differences(tensors: Tensors, usual: Tensors) -> str:
+    """In what these tensors differ from the usual ones."""
+    both = usual.keys() & tensors.keys()
+    differences = {
+        "it lacks": usual.keys() - both,
+        "it also has": tensors.keys() - both,
+        "of another shape or dtype are": {k for k in both if usual[k] != tensors[k]},
+    }
+    return "; ".join(
+        f"{verb} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
+        for verb, names in differences.items()
+        if names
+    )

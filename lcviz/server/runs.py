@@ -101,12 +101,6 @@ class Runs:
         matches = [hmac.compare_digest(secret, key.encode()) for key in keys]
         return any(matches) and run.id != EXAMPLE_ID
 
-    def steered(self, run: Run, keys: Iterable[str]) -> Run:
-        """The run, to steer it. Raises RunError unless one of the keys opens its controls."""
-        if not self.opened_by(run, keys):
-            raise RunError("You are watching this run. Only who began it can steer it.")
-        return run
-
     def example(self) -> Run:
         """The finished short run that every page starts with; trained at the first call."""
         with self._making_example:

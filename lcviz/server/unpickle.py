@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codec.errors import InputError
-from codec.inspect import Parts, flatten, is_tensor, leaves
+from codec.inspect import Parts, flatten, is_tensor, is_unicode, leaves
 
 METADATA = "state"  # the key of this JSON in the metadata
 RESERVED = "__metadata__"  # not a tensor in a .safetensors file
@@ -105,7 +105,7 @@ def _flattened(torch: Any, state: Mapping[Any, Any]) -> Parts:
             value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized
         ):
             raise Refused(f"holds a tensor that is sparse, quantized or without values: {name!r}")
-        if is_tensor(value) and (name == RESERVED or not _is_unicode(name)):
+        if is_tensor(value) and (name == RESERVED or not is_unicode(name)):
             raise Refused(f"has a key that .safetensors files cannot hold: {name[:80]!r}")
         if len(name) > MOST_NAME:
             raise Refused(f"has a key of more than {MOST_NAME} characters: {name[:80]!r}…")
@@ -114,11 +114,6 @@ def _flattened(torch: Any, state: Mapping[Any, Any]) -> Parts:
 
 def _tensor_nbytes(parts: Parts) -> int:
     return sum(t.numel() * t.element_size() for t in parts.tensors.values())
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be written to a file: a pickle's texts may have lone surrogates."""
-    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _printable(value: Any) -> Any:

@@ -39,11 +39,6 @@ class OneDelta:
     after: Arrays
     moved: float
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """Tells it from all others."""
-        return self.run_id, self.step
-
 
 @dataclass(frozen=True)
 class TensorTrial:
@@ -106,10 +101,10 @@ def try_one(delta: OneDelta, coding: Coding, loss_of: LossOf | None = None) -> T
 
 
 def _tensors(delta: OneDelta, groups: tuple[Group, ...]) -> dict[str, TensorTrial | None]:
-    found: dict[str, TensorTrial | None] = {t.name: None for t in delta.layout.tensors if t.lossy}
+    trials: dict[str, TensorTrial | None] = {t.name: None for t in delta.layout.tensors if t.lossy}
     for group in groups:
-        found.update(_of_group(group, delta))
-    return found
+        trials.update(_of_group(group, delta))
+    return trials
 
 
 def _of_group(group: Group, delta: OneDelta) -> Iterator[tuple[str, TensorTrial]]:
@@ -120,14 +115,14 @@ def _of_group(group: Group, delta: OneDelta) -> Iterator[tuple[str, TensorTrial]
     shared = (8 * e.nbytes - int(words.sum())) / group.n
     moves = np.concatenate([levels[codes] for _, codes, levels in by_levels(group)])
     begin = 0
-    for t, own in zip(group.tensors, words.tolist(), strict=True):
+    for t, nbits in zip(group.tensors, words.tolist(), strict=True):
         mine = moves[begin : begin + t.size]
         begin += t.size
         changes = difference(delta.after[t.name], delta.before[t.name]).reshape(-1)
         whole = _norm(changes)
         error = _norm(changes - mine) / whole if whole else 0.0
         zeros = float(np.count_nonzero(mine == 0)) / t.size
-        yield t.name, TensorTrial(own / t.size + shared, error, zeros)
+        yield t.name, TensorTrial(nbits / t.size + shared, error, zeros)
 
 
 def _norm(values: NDArray[np.float32]) -> float:

@@ -31,12 +31,12 @@ HEIGHT = 300  # pixels
 
 
 def compare_panel(
-    delta: OneDelta, tried: Mapping[Coding, Trial], sides: Mapping[str, tuple[Coding, Trial]]
+    delta: OneDelta, trials: Mapping[Coding, Trial], sides: Mapping[str, tuple[Coding, Trial]]
 ) -> Panel:
     """Bytes to the right, distance upwards; a line for each scope and coder over the bits x.
 
-    tried: from `compare.try_all`. sides: a name, "A" or "B", say -> the setting that is marked with
-    it, and its trial.
+    trials: from `compare.try_all`. sides: a name, such as "A" or "B" -> the setting that is marked
+    with it, and its trial.
     """
     full = delta.layout.nbytes
     figure = base_figure("record, % of float32", "distance, %", HEIGHT)
@@ -44,7 +44,7 @@ def compare_panel(
     figure.update_xaxes(type="log", dtick="D2", tickformat="~g")
     figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
     for (scope, coder), (name, colour, dash, symbol) in LINES.items():
-        line = {v: s for v, s in tried.items() if (v.scope, v.coder) == (scope, coder)}
+        line = {v: s for v, s in trials.items() if (v.scope, v.coder) == (scope, coder)}
         how: dict[str, Any] = {
             "mode": "lines+markers",
             "line": {"color": colour, "dash": dash, "width": 2},
@@ -55,26 +55,36 @@ def compare_panel(
         if name == LABELLED:
             how |= {"mode": "lines+markers+text", "textposition": "bottom left"}
             how |= {"text": _labels(line), "textfont": {"color": colour, "size": 13}}
-        figure.add_trace(_points(name, line.items(), full, how))
-    for coding, names in _names(sides).items():
-        marks = [(coding, next(trial for v, trial in sides.values() if v == coding))]
-        how = {
-            "mode": "markers",
-            "marker": {"symbol": MARK, "size": 20, "color": VERMILION, "line": {"width": 3}},
-            "showlegend": False,
-        }
-        mark = _points(names, marks, full, how)
-        if mark.y[0] is not None:
-            figure.add_trace(mark)
-            figure.add_annotation(
-                text=f"<b>{names}</b>",
-                x=math.log10(mark.x[0]),
-                y=math.log10(mark.y[0]),
-                showarrow=False,
-                xshift=14,
-                yshift=14,
-            )
-    table = pd.DataFrame(
+        figure.add_trace(_points(name, line, full, how))
+    for coding, trial in dict(sides.values()).items():
+        names = ", ".join(who for who, (of_side, _) in sides.items() if of_side == coding)
+        _mark(figure, names, coding, trial, full)
+    return Panel(
+        f"Step {delta.step} with every setting: bytes and distance",
+        "The numbers are bits x of the first line. **Click a point** to put it into B.",
+        figure,
+        "A line for each scope and coder, a point for each number of bits: size of the record to "
+        "the right, relative distance upwards; A and B are circled.",
+        _table(trials, full),
+    )
+
+
+def _mark(figure: go.Figure, names: str, coding: Coding, trial: Trial, full: int) -> None:
+    """A circle around a setting, with the names of those who chose it."""
+    how = {
+        "mode": "markers",
+        "marker": {"symbol": MARK, "size": 20, "color": VERMILION, "line": {"width": 3}},
+        "showlegend": False,
+    }
+    mark = _points(names, {coding: trial}, full, how)
+    if mark.y[0] is not None:
+        figure.add_trace(mark)
+        at = {"x": math.log10(mark.x[0]), "y": math.log10(mark.y[0])}
+        figure.add_annotation(at, text=f"<b>{names}</b>", showarrow=False, xshift=14, yshift=14)
+
+
+def _table(trials: Mapping[Coding, Trial], full: int) -> pd.DataFrame:
+    return pd.DataFrame(
         [
             {
                 "x": kept_name(v.bits),
@@ -85,24 +95,16 @@ def compare_panel(
                 "distance, %": plotted(100 * s.distance, 3),
                 "buckets kept": s.buckets,
             }
-            for v, s in tried.items()
+            for v, s in trials.items()
         ]
     )
-    return Panel(
-        f"Step {delta.step} with every setting: bytes and distance",
-        "The numbers are bits x of the first line. **Click a point** to put it into B.",
-        figure,
-        "A line for each scope and coder, a point for each number of bits: size of the record to "
-        "the right, relative distance upwards; A and B are circled.",
-        table,
-    )
 
 
-def picked(line: int, point: int, tried: Iterable[Coding]) -> Coding | None:
+def picked(line: int, point: int, codings: Iterable[Coding]) -> Coding | None:
     """Which setting a point of the panel is; None for a mark of A or B."""
     if line >= len(LINES):
         return None
-    return [v for v in tried if (v.scope, v.coder) == list(LINES)[line]][point]
+    return [v for v in codings if (v.scope, v.coder) == list(LINES)[line]][point]
 
 
 def headline(a: Trial, b: Trial) -> str:
@@ -150,20 +152,19 @@ def _labels(line: Mapping[Coding, Trial]) -> list[str]:
 
 
 def _points(
-    name: str, points: Iterable[tuple[Coding, Trial]], full: int, how: dict[str, Any]
+    name: str, points: Mapping[Coding, Trial], full: int, how: dict[str, Any]
 ) -> go.Scatter:
-    drawn = list(points)
     return go.Scatter(
         name=name,
-        x=[round(100 * s.nbytes / full, 4) for _, s in drawn],
-        y=[_height(s.distance) for _, s in drawn],
+        x=[round(100 * s.nbytes / full, 4) for s in points.values()],
+        y=[_height(s.distance) for s in points.values()],
         customdata=[
             (
                 v.describe(),
                 f"{s.nbytes:,} B, {percent_text(s.nbytes / full)}",
                 percent_text(s.distance),
             )
-            for v, s in drawn
+            for v, s in points.items()
         ],
         hovertemplate="<b>%{customdata[0]}</b><br>%{customdata[1]} of float32<br>distance "
         "%{customdata[2]}<extra></extra>",
@@ -176,11 +177,3 @@ def _height(distance: float) -> float | None:
     """Where it is drawn, in %; None if it is not finite."""
     share = plotted(100 * distance, 5)
     return share if share is None else max(share, LEAST_DISTANCE)
-
-
-def _names(sides: Mapping[str, tuple[Coding, Trial]]) -> dict[Coding, str]:
-    """Each marked setting once, with all its names."""
-    found: dict[Coding, list[str]] = {}
-    for who, (coding, _) in sides.items():
-        found.setdefault(coding, []).append(who)
-    return {coding: ", ".join(names) for coding, names in found.items()}

@@ -41,9 +41,9 @@ DEFAULTS = {"A": Coding(2), "B": Coding(3)}
 MOST_ROWS = 8  # of the table of tensors; with more it scrolls
 _SIDES = "tune-sides-chosen"  # in the session: A and B, as they were right last
 _DELTA = "tune-delta"  # in the session: the delta that is shown
-_TRIED = "tune-tried"  # in the session: a delta's key, what all settings and what single ones give
+_TRIED = "tune-tried"  # in the session: what all settings and what single ones give for a delta
 _PANEL = "compare"
-Tried = tuple[dict[Coding, Trial], dict[Coding, Trial], float]  # all, A and B so far, live loss
+Trials = tuple[dict[Coding, Trial], dict[Coding, Trial], float]  # all, A and B so far, live loss
 
 
 def section() -> None:
@@ -93,18 +93,18 @@ def _show(
 
     Returns the answer. Raises codec.LccError.
     """
-    every, single, live_loss = _tried(run, snapshot, delta)
+    of_all, of_sides, live_loss = _trials(run, snapshot, delta)
     trials: dict[str, Trial] = {}
     for who, coding in sides.items():
         try:
-            if coding not in single:
-                single[coding] = try_one(delta, coding, _loss_of(run))
-            trials[who] = single[coding]
+            if coding not in of_sides:
+                of_sides[coding] = try_one(delta, coding, _loss_of(run))
+            trials[who] = of_sides[coding]
         except codec.LccError as exc:
             st.error(f"{who} cannot encode this delta. {exc}", icon=":material/error:")
     with pictures, st.container(border=True, key="tune-compare"):
         marked = {who: (sides[who], trial) for who, trial in trials.items()}
-        widgets.show(compare_panel(delta, every, marked), _PANEL, _clicked)
+        widgets.show(compare_panel(delta, of_all, marked), _PANEL, _clicked)
         full = nbytes_text(delta.layout.nbytes)
         losses = "".join(f"{who} {loss_text(trial.loss)}, " for who, trial in trials.items())
         st.caption(
@@ -115,7 +115,7 @@ def _show(
     sizes = {t.name: t.size for t in delta.layout.tensors if t.lossy}
     table = tensors_table(sizes, trials)
     st.markdown("**Tensor by tensor**", help=TABLE_HELP)
-    widgets.scrolling(table, "tune-tensors", 38 + 35 * min(len(table), MOST_ROWS))
+    widgets.scrolling(table, "tune-tensors", widgets.rows_height(table, MOST_ROWS))
     widgets.tables_toggle()
     if len(trials) < 2:
         return QUESTION
@@ -126,7 +126,7 @@ def _both_sides() -> dict[str, Coding]:
     """ "A" and "B" as they are chosen now; one with a wrong number stays as it was before."""
     st.markdown(explained("Two settings of [[bits|bits x]], [[scope]] and coder:"))
     grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
-    found: dict[str, Coding] = st.session_state.setdefault(_SIDES, DEFAULTS.copy())
+    sides: dict[str, Coding] = st.session_state.setdefault(_SIDES, DEFAULTS.copy())
     for who, default in DEFAULTS.items():
         with grid.cell():
             st.markdown(f"**{who}**")
@@ -135,8 +135,8 @@ def _both_sides() -> dict[str, Coding]:
             with row:
                 coding = coding_form(f"tune_{who.lower()}_", default, number)
             if coding is not None:
-                found[who] = coding
-    return found
+                sides[who] = coding
+    return sides
 
 
 def _clicked() -> None:
@@ -148,14 +148,16 @@ def _clicked() -> None:
                 st.session_state[f"tune_b_{name}"] = value
 
 
-def _tried(run: Run, snapshot: Snapshot, delta: OneDelta) -> Tried:
+def _trials(run: Run, snapshot: Snapshot, delta: OneDelta) -> Trials:
     """What was found out about a delta; A and B are added to it."""
-    held: tuple[Any, Tried] | None = st.session_state.get(_TRIED)
-    if held is None or held[0] != delta.key:
-        known = snapshot.at(delta.step).live_loss
-        live = _loss_of(run)(delta.after) if known is None else known
-        held = st.session_state[_TRIED] = delta.key, (try_all(delta), {}, live)
-    return held[1]
+
+    def trials() -> Trials:
+        live_loss = snapshot.at(delta.step).live_loss
+        if live_loss is None:
+            live_loss = _loss_of(run)(delta.after)
+        return try_all(delta), {}, live_loss
+
+    return session.cached(_TRIED, (delta.run_id, delta.step), trials)
 
 
 def _loss_of(run: Run) -> LossOf:
@@ -170,24 +172,20 @@ def _shown_delta(run: Run, snapshot: Snapshot) -> OneDelta | None:
     It is the newest one; while the run plays, the one that is shown until the newest is asked for.
     A Plotly figure is drawn from nothing when it changes: it would flicker, and forget its zoom.
     """
-    kept: OneDelta | None = st.session_state.get(_DELTA)
+    delta: OneDelta | None = st.session_state.get(_DELTA)
+    if delta is not None and delta.run_id != run.id:
+        delta = None
     newest = snapshot.newest
-    if kept is not None and kept.run_id == run.id:
-        if kept.step == newest.step:
-            return kept
-        if snapshot.status == PLAYING:
-            with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
-                wanted = widgets.button(
-                    "Take the newest", icon=":material/skip_next:", key="tune-newest"
-                )
-                st.markdown(f"Step {kept.step}; the run goes on.", width="content")
-            if not wanted:
-                return kept
-    else:
-        kept = None
-    if (states := run.states(newest.step)) is None:
-        return kept
-    layout = layout_of(states.live)
-    delta = OneDelta(run.id, newest.step, layout, states.before, states.live, newest.moved)
-    st.session_state[_DELTA] = delta
+    if delta is not None and delta.step == newest.step:
+        return delta
+    if delta is not None and snapshot.status == PLAYING:
+        with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
+            icon = ":material/skip_next:"
+            wanted = widgets.button("Take the newest", icon=icon, key="tune-newest")
+            st.markdown(f"Step {delta.step}; the run goes on.", width="content")
+        if not wanted:
+            return delta
+    if (states := run.saved.states(newest.step)) is not None:
+        arrays = layout_of(states.live), states.before, states.live
+        delta = st.session_state[_DELTA] = OneDelta(run.id, newest.step, *arrays, newest.moved)
     return delta

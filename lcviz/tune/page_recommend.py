@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
@@ -18,6 +17,7 @@ from lcviz.ui import navigation, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.live_settings import checkpoint_parameters, own_training
+from lcviz.ui.widgets import Limits
 
 from .answer import Answer, answer, described
 from .page_sweep import SweepRequest, sweep_controls
@@ -29,14 +29,15 @@ TARGETS = {
     "distance": "limit the restore error",
     "size": "fit into a size",
 }
-LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step, help
-    "rework": ("Price at most, in iterations, of 95 of 100 crashes", 0.1, 100.0, 3.0, 0.5, None),
-    "distance": (
-        "Relative distance at most, in 95 of 100 crashes",
-        *(0.001, 1.0, 0.1, 0.01),
-        "Of the distance trained.",
-    ),
-    "size": ("% of float32 at most, for 95 of 100 checkpoints", 0.1, 100.0, 5.0, 0.5, None),
+LABELS = {
+    "rework": "Price at most, in iterations, of 95 of 100 crashes",
+    "distance": "Relative distance at most, in 95 of 100 crashes",
+    "size": "% of float32 at most, for 95 of 100 checkpoints",
+}
+LIMITS = {
+    "rework": Limits(0.1, 100.0, 3.0, 0.5),
+    "distance": Limits(0.001, 1.0, 0.1, 0.01),
+    "size": Limits(0.1, 100.0, 5.0, 0.5),
 }
 QUESTION = "which setting should I use?"
 MEASURED = (
@@ -90,7 +91,7 @@ def _recorded(request: SweepRequest) -> None:
 
 def recommended(candidates: Candidates) -> Answer:
     """The answer for the default target and limit."""
-    return answer(candidates, "rework", LIMITS["rework"][3])
+    return answer(candidates, "rework", LIMITS["rework"].default)
 
 
 def _texts(request: SweepRequest, view: View[Candidates]) -> ControlTexts:
@@ -119,12 +120,12 @@ def changes(setting: Setting, run: RunSettings) -> str:
 
 
 def _answer(request: SweepRequest, candidates: Candidates) -> None:
-    knows_loss, sweep = candidates[0].rework is not None, request.sweep
+    sweep = request.sweep
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        best, target, valid = _answer_to_target(candidates, sweep.candidate_settings)
-        tuned = best.tuned
+        best = _answer_to_target(candidates, sweep.candidate_settings)
+        tuned, valid = best.tuned, not math.isnan(best.tuned.most)
         if tuned.recommended:
             _use(request, tuned.recommended, best.closer)
         elif valid:
@@ -134,19 +135,17 @@ def _answer(request: SweepRequest, candidates: Candidates) -> None:
     title.title(f"Tune: {headline}", anchor=False, help=why)
     notes = f"{tuned.left_out}{best.basis}"
     title.caption(f"{request.about}{'.' * bool(notes)}{notes}", help=MEASURED)
-    measure = "rework" if knows_loss and target != "distance" else "distance"
+    by_distance = candidates[0].rework is None or tuned.target == "distance"
     with right:
-        panel = frontier_panel(tuned, measure, sweep.unit, best.closer)
-        widgets.show(panel, "frontier")
+        measure = "distance" if by_distance else "rework"
+        widgets.show(frontier_panel(tuned, measure, sweep.unit, best.closer), "frontier")
     widgets.tables_toggle()
 
 
-def _answer_to_target(
-    candidates: Candidates, candidate_settings: Sequence[Setting]
-) -> tuple[Answer, str, bool]:
-    """The controls for a target and its limit.
+def _answer_to_target(candidates: Candidates, candidate_settings: Sequence[Setting]) -> Answer:
+    """The answer to the target and limit that a visitor chooses.
 
-    Returns the answer, the target, and whether the limit is valid.
+    If the limit is not valid, it is not a number, and nothing is recommended.
     """
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
@@ -161,9 +160,9 @@ def _answer_to_target(
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit
-        tuned = answer(candidates, target, LIMITS[target][3], candidate_settings).tuned
-        return Answer(replace(tuned, recommended=None, most=math.nan)), target, False
-    return answer(candidates, target, most, candidate_settings), target, True
+        tuned = answer(candidates, target, LIMITS[target].default, candidate_settings).tuned
+        return Answer(replace(tuned, recommended=None, most=math.nan))
+    return answer(candidates, target, most, candidate_settings)
 
 
 def _use(request: SweepRequest, best: Candidate, closer: Candidate | None) -> None:
@@ -190,6 +189,6 @@ def _live_link(request: SweepRequest, candidate: Candidate, label: str) -> None:
 
 def _most(target: str) -> float | None:
     """The limit that a visitor asks for, in the target's own unit; None if it is out of range."""
-    label, *numbers, text = LIMITS[target]
-    most = widgets.checked_number(str(label), *numbers, key=f"tune_{target}", text=text)
+    text = "Of the distance trained." if target == "distance" else None
+    most = widgets.checked_number(LABELS[target], LIMITS[target], key=f"tune_{target}", text=text)
     return most / 100 if most is not None and target == "size" else most

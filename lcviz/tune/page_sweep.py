@@ -18,6 +18,7 @@ from lcviz.text import plain
 from lcviz.ui import session, widgets
 from lcviz.ui.live_settings import training_parameters
 from lcviz.ui.own_files import opened_series
+from lcviz.ui.settings import select_model
 
 SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own files"}
 
@@ -80,15 +81,8 @@ def sweep_controls() -> SweepRequest:
             "load. Intervals that are too long for the series are left out.",
         )
         if source == "trained":
-            model = st.selectbox(
-                "Model",
-                list(MODELS),
-                key="tune_model",
-                bind="query-params",
-                format_func=lambda name: MODELS[name].title,
-                width=260,
-                help="On built-in data, with the lab's settings. AlexNet takes minutes.",
-            )
+            text = "On built-in data, with the lab's settings. AlexNet takes minutes."
+            model = select_model("tune_model", width=260, help=text)
         wide = widgets.choice(
             "How many",
             {False: "a choice", True: "all"},
@@ -99,16 +93,10 @@ def sweep_controls() -> SweepRequest:
         )
     run = session.current_run()
     if source == "own":
-        return _own(run, wide=wide)
+        files, wrong = opened_series("tune_own", LEAST_STATES)
+        digest = "none" if files is None else files.digest
+        return SweepRequest(Sweep("", digest, wide=wide, opened=files), run, files, wrong)
     if source == "trained":
-        return SweepRequest(Sweep(str(model), wide=wide), run)
+        return SweepRequest(Sweep(model, wide=wide), run)
     s = run.settings if run is not None else EXAMPLE
     return SweepRequest(Sweep("", wide=wide, run=s.workload, seed=s.seed), run)
-
-
-def _own(run: Run | None, *, wide: bool) -> SweepRequest:
-    """A sweep over the files that the visitor has opened, or why they cannot be used."""
-    files, wrong = opened_series("tune_own", LEAST_STATES)
-    if files is None:
-        return SweepRequest(Sweep("", "none", wide=wide), run, wrong=wrong)
-    return SweepRequest(Sweep("", files.digest, wide=wide, opened=files), run, files, wrong)

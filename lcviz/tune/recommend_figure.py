@@ -22,8 +22,10 @@ _FRONTIER = {
     "line": {"color": BLUE, "width": 2, "shape": "hv"},
     "marker": {"size": 8, "color": BLUE},
 }
-_BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
-_CLOSER = _BEST | {"symbol": "diamond-open", "line": {"width": 3}}
+_TRIED = {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}
+_MARK = {"symbol": "diamond", "size": 16, "color": VERMILION}
+_BEST = {"mode": "markers", "marker": _MARK}
+_CLOSER = _BEST | {"marker": _MARK | {"symbol": "diamond-open", "line": {"width": 3}}}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
 SURE = "95 of 100 below"  # the meaning of a bound, in words
 LIMIT = "your limit, kept in 95 of 100"
@@ -49,27 +51,24 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
     if of_size:
         x, nbytes = f"bytes of a checkpoint, {SURE}, % of float32", lambda c: 100 * c.share_bound
     drawn = [c for c in tuned.candidates if value(c) <= _HIGHEST[measure]]
-    best = [c for c in drawn if c is tuned.recommended]
     figure = base_figure(x, MEASURES[measure], HEIGHT)
     if drawn and math.isfinite(tuned.most) and (of_size or tuned.target == measure):
         figure.add_trace(_limit_line(tuned, drawn, nbytes, value))
     for name, points, style in (
-        ("tried", drawn, {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}),
+        ("tried", drawn, _TRIED),
         ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
-        ("closer", [c for c in drawn if c is closer], {"mode": "markers", "marker": _CLOSER}),
-        ("recommended", best, {"mode": "markers", "marker": _BEST}),
+        ("closer", [c for c in drawn if c is closer], _CLOSER),
+        ("recommended", [c for c in drawn if c is tuned.recommended], _BEST),
     ):
         if points:
-            figure.add_trace(
-                go.Scatter(
-                    name=name,
-                    x=[round(nbytes(c), 5) for c in points],
-                    y=[round(value(c), 5) for c in points],
-                    customdata=[c.setting.text(unit) for c in points],
-                    cliponaxis=False,
-                    hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
-                    **style,
-                )
+            figure.add_scatter(
+                name=name,
+                x=[round(nbytes(c), 5) for c in points],
+                y=[round(value(c), 5) for c in points],
+                customdata=[c.setting.text(unit) for c in points],
+                cliponaxis=False,
+                hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
+                **style,
             )
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(type="log", dtick="D2", tickformat="~g")

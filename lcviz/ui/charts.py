@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,12 +52,6 @@ class Panel:
         """Its numbers."""
         return self.numbers() if callable(self.numbers) else self.numbers
 
-    @property
-    def height(self) -> int:
-        """In pixels."""
-        height: int = self.figure.layout.height
-        return height
-
 
 def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
     """An empty figure in the common style: explicit margins, legend on top, all values at one x.
@@ -95,6 +89,16 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
     for text in (*annotations, layout.setdefault("legend", {})):
         text.setdefault("font", {})["color"] = INK[theme]
     return go.Figure(fields)
+
+
+def name_rows(figure: go.Figure, names: Sequence[str]) -> None:
+    """Rows from the top down, at y = 0, 1, …, each with its name beside the axis."""
+    figure.update_yaxes(
+        range=[len(names) - 0.5, -0.5],
+        tickvals=list(range(len(names))),
+        ticktext=names,
+        showgrid=False,
+    )
 
 
 def plotted(value: float, digits: int = 6) -> float | None:

@@ -7,6 +7,7 @@ budget, tolerance, distance, quantizer, coder or scope.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -16,25 +17,52 @@ from codec.inspect import DEFAULT_DISTANCE
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.text import CODER_NAMES, kept_name, kept_number
 
-from .widgets import checked_number, choice
+from .widgets import IN_URL, Limits, checked_number, choice
 
 DEFAULT = Coding()
 # The options' texts stand in the URL, so shared links depend on them.
-NUMBERS = {  # the labels of the fields
-    "budget": "Budget, % of float32",
-    "tolerance": "Tolerance",
-    "distance": "Distance, share of the change",
-}
 KEEP = {"bits": "Bits x", "distance": "Distance", "budget": "Budget", "tolerance": "Tolerance"}
 QUANTIZERS = {"uniform": "equal steps", "exponent": "powers of two"}
 LEAST_BUDGET = 0.005
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 CODERS = {name: title.removesuffix(" Huffman") for name, title in CODER_NAMES.items()}  # short
 Container = AbstractContextManager[Any]
-_IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _CODER_HELP = "Changes the size, not the restored weights. " + " ".join(
     f"{coder.title}: {coder.summary}" for coder in inspect.CODERS.values()
 )
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What a delta keeps instead of bits: the field for its number. whole: the number of 1."""
+
+    label: str
+    limits: Limits[float]
+    text: str
+    whole: float = 1.0
+
+
+TARGETS = {
+    "tolerance": _Target(
+        "Tolerance",
+        Limits(1e-9, 10.0, 1e-3, 1e-4),
+        "The furthest a restored value may be from the live one. The size follows.",
+    ),
+    "distance": _Target(
+        "Distance, share of the change",
+        Limits(0.001, 0.99, DEFAULT_DISTANCE, 0.05),
+        "The share of a change that a checkpoint may leave for the next one: over all weights, or "
+        "over each tensor if each has its own levels. The size follows from how much the weights "
+        "have changed.",
+    ),
+    "budget": _Target(
+        "Budget, % of float32",
+        Limits(100 * LEAST_BUDGET, 50.0, 5.0, 0.5),
+        "The size of a whole record, against the same state in float32. A header alone takes about "
+        "250 bytes.",
+        whole=100.0,
+    ),
+}
 
 
 def coding_form(
@@ -52,7 +80,6 @@ def coding_form(
             distance; by default the current one.
         coder_place: the container for the coder and the scope; by default the current one.
     """
-    bits, budget, tolerance, distance, quantizer = None, None, None, None, None
     keep = choice(
         "Keep",
         KEEP,
@@ -64,53 +91,7 @@ def coding_form(
         "Budget: as much as fits into a size. Tolerance: no restored value is further off.",
     )
     with number_place or nullcontext():
-        if keep == "bits":
-            bits = bits_slider(f"{prefix}bits", default.bits)
-        elif keep == "tolerance":
-            tolerance = checked_number(
-                NUMBERS["tolerance"],
-                1e-9,
-                10.0,
-                1e-3,
-                1e-4,
-                key=f"{prefix}tolerance",
-                text="The furthest a restored value may be from the live one. The size follows.",
-                persist_state="session",
-            )
-        elif keep == "distance":
-            distance = checked_number(
-                NUMBERS["distance"],
-                0.001,
-                0.99,
-                DEFAULT_DISTANCE,
-                0.05,
-                key=f"{prefix}distance",
-                text="The share of a change that a checkpoint may leave for the next one: over all "
-                "weights, or over each tensor if each has its own levels. The size follows from "
-                "how much the weights have changed.",
-                persist_state="session",
-            )
-        else:
-            percent = checked_number(
-                NUMBERS["budget"],
-                100 * LEAST_BUDGET,
-                50.0,
-                5.0,
-                0.5,
-                key=f"{prefix}budget",
-                text="The size of a whole record, against the same state in float32. A header "
-                "alone takes about 250 bytes.",
-                persist_state="session",
-            )
-            budget = None if percent is None else percent / 100
-            quantizer = choice(
-                "Levels",
-                QUANTIZERS,
-                default="uniform",
-                key=f"{prefix}quantizer",
-                persist_state="session",
-                help="Equal steps come closer at the same size; powers of two are the paper's.",
-            )
+        arguments = _what_is_kept(keep, prefix, default.bits)
     with coder_place or nullcontext():
         coder = choice(
             "Coder",
@@ -129,23 +110,43 @@ def coding_form(
             help="One set for all parameters, as in the paper, or one for each tensor: closer in "
             "small tensors, a little larger.",
         )
-    if keep != "bits" and budget is None and tolerance is None and distance is None:
-        return None
-    return Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
+    return None if arguments is None else Coding(scope=scope, coder=coder, **arguments)
 
 
-def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
-    """Bits x; None keeps all buckets."""
-    bits: int | None = st.select_slider(
-        "Bits x for priority promotion",
-        EVERY_BITS,
-        default,
-        format_func=kept_name,
-        key=key,
-        help="Keeps the 2ˣ − 1 buckets of largest magnitude; “all”: the exponent stage alone.",
-        **_IN_URL,
+def _what_is_kept(keep: str, prefix: str, bits: int | None) -> dict[str, Any] | None:
+    """The arguments of a coding that say what it keeps; None if the number is wrong."""
+    if keep == "bits":
+        bits = st.select_slider(
+            "Bits x for priority promotion",
+            EVERY_BITS,
+            bits,
+            format_func=kept_name,
+            key=f"{prefix}bits",
+            help="Keeps the 2ˣ − 1 buckets of largest magnitude; “all”: the exponent stage alone.",
+            **IN_URL,
+        )
+        return {"bits": bits}
+    target = TARGETS[keep]
+    number = checked_number(
+        target.label,
+        target.limits,
+        key=f"{prefix}{keep}",
+        text=target.text,
+        persist_state="session",
     )
-    return bits
+    quantizer = None
+    if keep == "budget":
+        quantizer = choice(
+            "Levels",
+            QUANTIZERS,
+            default="uniform",
+            key=f"{prefix}quantizer",
+            persist_state="session",
+            help="Equal steps come closer at the same size; powers of two are the paper's.",
+        )
+    if number is None:
+        return None
+    return {keep: number / target.whole, "quantizer": quantizer}
 
 
 def widget_values(coding: Coding) -> dict[str, Any]:
@@ -158,10 +159,9 @@ def widget_values(coding: Coding) -> dict[str, Any]:
 
 
 def in_url(coding: Coding) -> dict[str, str]:
-    """The parameters of the URL for this coding, without the prefix."""
-    keep, number = coding.target, kept_number(coding)
-    coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
-    values = {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
-    if coding.budget is not None:
-        values["quantizer"] = QUANTIZERS[coding.quantizer or "uniform"]
-    return values
+    """The parameters of the URL for this coding, without the prefix: its widgets' texts."""
+    texts = {"keep": KEEP, "coder": CODERS, "scope": SCOPES, "quantizer": QUANTIZERS}
+    return {
+        name: texts[name][value] if name in texts else kept_number(coding)
+        for name, value in widget_values(coding).items()
+    }

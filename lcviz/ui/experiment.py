@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import streamlit as st
 
@@ -76,8 +76,7 @@ class PageJob(Generic[T]):
     @property
     def newest_key(self) -> Key | None:
         """The job that this session has asked for last in this part of the page."""
-        key: Key | None = st.session_state.get(f"{self.name}-asked")
-        return key
+        return cast("Key | None", st.session_state.get(f"{self.name}-asked"))
 
     @property
     def other_active_key(self) -> Key | None:
@@ -89,10 +88,8 @@ class PageJob(Generic[T]):
 
     def follow(self, show: Callable[[View[T], bool], None]) -> None:
         """Call show(view, watching), again every second while this session follows the job."""
-        # Only a run of the whole page can change the pace.
-        watching = self.watched
-        pace = session.POLL_SECONDS if watching else None
-        polled(pace, self._look, show, watching)
+        watching = self.watched  # only a run of the whole page can change the pace
+        polled(session.POLL_SECONDS if watching else None, self._look, show, watching)
 
     def begin(self) -> None:
         """Ask for the job without a click, unless it is done, active, failed, or stopped here.
@@ -102,8 +99,7 @@ class PageJob(Generic[T]):
         status = session.all_jobs().look(*self.key).status
         if status in (IDLE, STOPPED) and self._stopped_key != self.key:
             with suppress(CrowdedError):
-                session.all_jobs().ask(self.experiment, self.parts, self.work, self._watcher())
-                st.session_state[f"{self.name}-asked"] = self.key
+                self._ask()
 
     def look(self, watching: bool) -> View[T]:
         """The job as it is; watching keeps it going."""
@@ -116,7 +112,7 @@ class PageJob(Generic[T]):
 
         bar: whether a bar shows the progress, too.
         """
-        done, problem, watcher = len(view.finished_parts), None, self._watcher()
+        problem = ""
         with st.container(
             horizontal=True,
             vertical_alignment="center",
@@ -124,31 +120,14 @@ class PageJob(Generic[T]):
             width="stretch" if bar else "content",
         ):
             if watching:
-                if widgets.button(
-                    "Stop",
-                    icon=":material/stop:",
-                    key=f"{self.name}-stop",
-                    type=widgets.main_button(),
-                    help=words.stop_help,
-                ):
-                    session.all_jobs().leave(watcher)
-                    st.session_state[f"{self.name}-left"] = self.key
-                    st.rerun()
+                self._stop_button(words.stop_help)
                 st.markdown(_progress_text(view, words.working), width="content")
             elif view.status != DONE:
-                if widgets.button(
-                    words.start,
-                    icon=words.icon,
-                    key=f"{self.name}-start",
-                    type=widgets.main_button(),
-                    help=words.wrong or words.help,
-                    disabled=bool(words.wrong),
-                ):
-                    problem = self._ask(watcher)
+                problem = self._start_button(words)
             elif words.done:
                 st.markdown(words.done, width="content")
         if bar and watching and view.status != WAITING:
-            st.progress((done + view.share) / self.parts)
+            st.progress((len(view.finished_parts) + view.share) / self.parts)
         if problem:
             st.error(problem, icon=":material/hourglass_disabled:")
         elif view.status == FAILED:
@@ -157,6 +136,37 @@ class PageJob(Generic[T]):
             st.info("Somebody else has asked for this one: it goes on for them.")
         elif view.status == STOPPED:
             st.info(f"{view.message}{words.after_stop}", icon=":material/stop_circle:")
+
+    def _stop_button(self, text: str | None) -> None:
+        """Leave the job when the button is clicked. text: its help."""
+        if widgets.button(
+            "Stop",
+            icon=":material/stop:",
+            key=f"{self.name}-stop",
+            type=widgets.main_button(),
+            help=text,
+        ):
+            session.all_jobs().leave(self._watcher())
+            st.session_state[f"{self.name}-left"] = self.key
+            st.rerun()
+
+    def _start_button(self, words: ControlTexts) -> str:
+        """Ask for the job when the button is clicked; returns why that fails."""
+        if widgets.button(
+            words.start,
+            icon=words.icon,
+            key=f"{self.name}-start",
+            type=widgets.main_button(),
+            help=words.wrong or words.help,
+            disabled=bool(words.wrong),
+        ):
+            try:
+                self._ask()
+            except CrowdedError as exc:
+                return str(exc)
+            st.session_state.pop(f"{self.name}-left", None)
+            st.rerun()
+        return ""
 
     def _look(self, show: Callable[[View[T], bool], None], watching: bool) -> None:
         view = self.look(watching)
@@ -170,23 +180,15 @@ class PageJob(Generic[T]):
         active = session.all_jobs().look(*self.key).status in ACTIVE
         return active and self._stopped_key != self.key
 
-    def _ask(self, watcher: str) -> str:
-        """Get in line and run the page again; returns the reason if the line is full."""
-        try:
-            session.all_jobs().ask(self.experiment, self.parts, self.work, watcher)
-        except CrowdedError as exc:
-            problem = str(exc)
-        else:
-            st.session_state[f"{self.name}-asked"] = self.key
-            st.session_state.pop(f"{self.name}-left", None)
-            st.rerun()
-        return problem
+    def _ask(self) -> None:
+        """Get in line. Raises CrowdedError if the line is full."""
+        session.all_jobs().ask(self.experiment, self.parts, self.work, self._watcher())
+        st.session_state[f"{self.name}-asked"] = self.key
 
     @property
     def _stopped_key(self) -> Key | None:
         """The job that this session has stopped last in this part of the page."""
-        key: Key | None = st.session_state.get(f"{self.name}-left")
-        return key
+        return cast("Key | None", st.session_state.get(f"{self.name}-left"))
 
     def _watcher(self) -> str:
         """An id of this session, for this part of the page."""

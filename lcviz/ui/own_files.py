@@ -34,7 +34,7 @@ MOST_MIB = 500  # of one visitor's uploads together
 _TURN = "own-turn"  # in the session: how often something was uploaded
 _UPLOAD = "own-uploaded"  # in the session: an upload's folder and files, or why it was refused
 _PATH = "own-path"  # in the session: the key of the page where a path was given last, and the path
-_OPENED = "own-opened"  # in the session: the source, and the files opened from it or an error
+_OPENED = "own-opened"  # in the session: the files opened from a source, or an error
 
 
 def opened_series(path_key: str, least: int) -> tuple[OwnFiles | None, str]:
@@ -48,7 +48,7 @@ def opened_series(path_key: str, least: int) -> tuple[OwnFiles | None, str]:
     if series is None:
         return None, f"Open {least} or more checkpoints, or a chain."
     for sentence in (*series.refused, *series.odd)[:MOST_SENTENCES]:
-        _error(plain(sentence))
+        widgets.error(plain(sentence))
     if left_out := {name for file in series.files for name in file.left_out}:
         st.caption(f"Left out, because a chain cannot hold it: {plain(', '.join(left_out))}.")
     try:
@@ -123,11 +123,9 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
         path = st.text_input(
             "Or a path on this machine",
             key=path_key,
-            bind="query-params",
-            persist_state="session",
             on_change=_path_given,
             args=(path_key,),
-            **(words | path_words),
+            **(words | path_words | widgets.IN_URL),
         )
     return path.strip()
 
@@ -139,7 +137,7 @@ def upload() -> tuple[VisitorFolder, NamedFiles] | None:
     """
     uploaded = st.session_state.get(_UPLOAD)
     if isinstance(uploaded, str):
-        _error(uploaded)
+        widgets.error(uploaded)
         return None
     if uploaded is not None:
         _, named = uploaded
@@ -161,7 +159,7 @@ def is_chain(path_key: str) -> bool:
     if page == path_key or not path:
         return bool(path)
     try:
-        return _is_chain(_listed(path)[1])
+        return _is_chain(_listed(path))
     except SourceError:
         return False
 
@@ -185,22 +183,18 @@ def _last_path(path_key: str) -> tuple[str, str]:
     return page_and_path
 
 
-def _listed(text: str) -> tuple[Path, NamedFiles]:
-    """A path, and the files that it stands for. Raises SourceError, also if it must not be read."""
-    path = Path(text)
-    with suppress(RuntimeError):  # no such user: then there is no such path either
-        path = path.expanduser()
-    session.check_may_read(path)
-    return path, list_files(path)
+def _listed(text: str) -> NamedFiles:
+    """The files that a path stands for. Raises SourceError, also if it must not be read."""
+    return list_files(session.readable_path(text))
 
 
 def _open_path(text: str) -> OwnFiles | None:
     try:
-        _, named = _listed(text)
+        named = _listed(text)
         session.check_may_read(*(file for _, file in named))
     except SourceError as exc:
         st.session_state.pop(_OPENED, None)
-        _error(plain(str(exc)))
+        widgets.error(plain(str(exc)))
         return None
     stamps = []
     for _, file in named:
@@ -216,30 +210,30 @@ def _open(named: NamedFiles, key: object, upload: VisitorFolder | None) -> OwnFi
     key: tells one series from another. upload: the folder of uploaded files.
     """
     bar = st.empty()  # always there: what comes below keeps its place, and its clicks
-    opened = st.session_state.get(_OPENED)
-    if opened is None or opened[0] != key:
-        st.session_state.pop(_OPENED, None)
 
-        def tell(done: int, total: int, name: str) -> None:
-            bar.progress(done / total, f"Opening {plain(name)}, {done + 1} of {total}")
+    def tell(done: int, total: int, name: str) -> None:
+        bar.progress(done / total, f"Opening {plain(name)}, {done + 1} of {total}")
 
-        place, opened = None, None
+    def opened() -> OwnFiles | str:
         try:
             place = upload or session.shelf().place()
-            opened = (key, open_files(named, place, tell))
+            try:
+                return open_files(named, place, tell)
+            except BaseException:
+                # A visitor who leaves meanwhile leaves nothing behind but the upload.
+                if upload is None:
+                    place.close()
+                raise
         except MemoryError:
-            opened = (key, "These files do not fit into this machine's memory. Open fewer at once.")
+            return "These files do not fit into this machine's memory. Open fewer at once."
         except (LccError, FullError, OSError) as exc:
-            opened = (key, plain(str(exc)))
+            return plain(str(exc))
         finally:
-            # A visitor who leaves meanwhile leaves nothing behind but the upload.
-            if opened is None and place is not None and upload is None:
-                place.close()
-        bar.empty()
-        st.session_state[_OPENED] = opened
-    files: OwnFiles | str = opened[1]
+            bar.empty()
+
+    files = session.cached(_OPENED, key, opened)
     if isinstance(files, str):
-        _error(files)
+        widgets.error(files)
         return None
     return files
 
@@ -302,7 +296,3 @@ def _close() -> None:
     st.session_state.pop(_OPENED, None)
     if isinstance(upload, tuple):
         upload[0].close()
-
-
-def _error(sentence: str) -> None:
-    st.error(f"{sentence.rstrip('.')}.", icon=":material/error:")

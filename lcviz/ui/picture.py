@@ -87,18 +87,13 @@ def tables_shown() -> bool:
 
 def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:
     """Draw the data of a picture."""
-    place = picture_key(key)
+    place = f"picture-{key}"  # the component's key
     callbacks = {
         f"on_{name}_change": partial(_call, place, name, handle)
         for name, handle in (events or {}).items()
     }
     explained = {**data, **title_help(data.get("title", ""))}
     _component(data["picture"])(key=place, data=[explained], **callbacks)
-
-
-def picture_key(key: str) -> str:
-    """The key of a picture's component."""
-    return f"picture-{key}"
 
 
 def script(name: str) -> str:

@@ -18,3 +18,13 @@ def polled(seconds: float | None, part: Callable[..., None], *args: Any) -> None
     """
     with st.container():
         st.fragment(part, run_every=seconds)(*args)
+
+
+def rerun_once(condition: Callable[[], bool], seconds: float) -> None:
+    """Look every so many seconds, and run the whole page again as soon as the condition holds."""
+
+    def look() -> None:
+        if condition():
+            st.rerun()
+
+    polled(seconds, look)

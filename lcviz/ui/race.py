@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -39,15 +40,14 @@ Points = list[tuple[float, float]]  # iterations after the crash, loss
 class Ways:
     """The lines of one race.
 
-    smooth: whether losses are smoothed, as rework is counted; else they are as measured. lines,
-    ends: by method, see `way_back`. calm: the training that did not crash, as far as it is drawn.
-    before: the losses up to the crash, which is at 0; empty if they are not known. cap: the
-    iterations after which a method is given up.
+    smooth: whether losses are smoothed, as rework is counted; else they are as measured. by_method:
+    see `way_back`. calm: the training that did not crash, as far as it is drawn. before: the losses
+    up to the crash, which is at 0; empty if they are not known. cap: the iterations after which a
+    method is given up.
     """
 
     smooth: bool
-    lines: dict[str, Points]
-    ends: dict[str, float | None]
+    by_method: dict[str, tuple[Points, float | None]]
     calm: Points
     before: Points
     cap: int
@@ -68,8 +68,7 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
     until = min(max(math.ceil(1.15 * last), 5), len(calm) - 1)
     return Ways(
         smooth,
-        {name: points for name, (points, _) in ways.items()},
-        {name: end for name, (_, end) in ways.items()},
+        ways,
         [(float(r), calm[r]) for r in range(until + 1)],
         [(float(i + 1 - len(before)), loss) for i, loss in enumerate(before)],
         outcomes[0].since + len(calm) - 1,
@@ -112,9 +111,9 @@ def race_picture(
         _line(BEFORE, "grey", "solid", ways.before),
         _line(CALM, "grey", "dot", ways.calm) | {"label": CALM},
     ]
-    for name, points in ways.lines.items():
+    for name, (points, end) in ways.by_method.items():
         colour, _, dash = STYLES[name]
-        running, end = not over and name == outcomes[-1].method.name, ways.ends[name]
+        running = not over and name == outcomes[-1].method.name
         price = f" {amount_text(points[-1][0])}" if end is not None else f" > {ways.cap}"
         label = {"label": name if running else f"{name}{price}", "ends": not running}
         lines.append(_line(name, _COLOURS[colour], dash, points) | label)
@@ -154,13 +153,12 @@ def _line(name: str, colour: str, dash: str, points: Points) -> dict[str, Any]:
 
 def race_sentence(ways: Ways) -> str:
     """A sentence about when each method is back."""
-    back = {name: end for name, end in ways.ends.items() if end is not None}
+    back = [(end, name) for name, (_, end) in ways.by_method.items() if end is not None]
     parts = [
         f"{name} {f'after {amount_text(end)}' if end else 'at once'}"
-        for name, end in sorted(back.items(), key=lambda item: item[1])
+        for end, name in sorted(back, key=itemgetter(0))
     ]
-    never = [name for name, end in ways.ends.items() if end is None]
-    if never:
+    if never := [name for name, (_, end) in ways.by_method.items() if end is None]:
         parts.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
     ends_at = "it is back, or given up" if never else "it is back"
     return (
@@ -171,7 +169,8 @@ def race_sentence(ways: Ways) -> str:
 
 def race_table(ways: Ways) -> pd.DataFrame:
     """Losses at whole iterations; empty where a line has ended."""
-    columns = {BEFORE: ways.before, CALM: ways.calm, **ways.lines}
+    lines = {name: points for name, (points, _) in ways.by_method.items()}
+    columns = {BEFORE: ways.before, CALM: ways.calm} | lines
     whole = {name: {x: y for x, y in points if x == int(x)} for name, points in columns.items()}
     rows = sorted({x for losses in whole.values() for x in losses})
     sign = "+.0f" if rows[0] < 0 else ".0f"

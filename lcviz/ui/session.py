@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 import statistics
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import streamlit as st
@@ -26,9 +28,9 @@ from lcviz.server.quota import Shelf
 from lcviz.server.replays import Replays
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
-from . import recording, steering
-from .polling import polled
-from .steering import Steering
+from . import recording
+from .polling import rerun_once
+from .steering import COOKIE, KEY, Steering
 
 POLL_SECONDS = 1.0
 LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
@@ -39,6 +41,8 @@ LOOK_SHARE = 1 / 40  # the share of the time that rendering may take
 LOOKS = 5  # how many looks at a run are timed; then its pace stays as it is
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
+T = TypeVar("T")
+_STEERING = "steering"  # in the session
 _RUN, WEIGHT = "run", "weight"  # in the URL of every page
 _looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first LOOKS
 
@@ -78,6 +82,15 @@ def shelf() -> Shelf:
 def check_may_read(*paths: Path) -> None:
     """Raise SourceError, which says what to do, unless a visitor may name these paths."""
     check_within(paths, st.get_option("server.address"), os.environ.get(FOLDERS, ""))
+
+
+def readable_path(text: str) -> Path:
+    """A path that a visitor names. Raises SourceError, which says what to do, if they may not."""
+    path = Path(text)
+    with suppress(RuntimeError):  # no such user: then there is no such path either
+        path = path.expanduser()
+    check_may_read(path)
+    return path
 
 
 def current_run() -> Run | None:
@@ -135,22 +148,22 @@ def await_example(name: str = "") -> None:
 
 def rerun_with_example() -> None:
     """Run the whole page again as soon as a new server has its example."""
-
-    def look() -> None:
-        if all_runs().prepared():
-            st.rerun()
-
-    polled(STARTING_POLL_SECONDS, look)
+    rerun_once(all_runs().prepared, STARTING_POLL_SECONDS)
 
 
 def steered() -> Steering:
     """The runs that this session may steer."""
-    return steering.of_session(all_runs())
+    if _STEERING not in st.session_state:
+        cookie = st.context.cookies.get(COOKIE, "")
+        st.session_state[_STEERING] = Steering(all_runs(), [k for k in cookie.split(".") if k])
+    steering: Steering = st.session_state[_STEERING]
+    return steering
 
 
 def look_at(run: Run) -> None:
     """Make this session and its URL show a run."""
-    steering.take_key(steered(), run)
+    if KEY in st.query_params:  # a private link
+        steered().take(st.query_params.pop(KEY), run)
     remember(_RUN, None if is_example(run) else run.id)
 
 
@@ -180,6 +193,18 @@ def remember(name: str, value: str | None) -> None:
         st.query_params.pop(name, None)
     elif st.query_params.get(name) != value:
         st.query_params[name] = value
+
+
+def cached(place: str, key: object, make: Callable[[], T]) -> T:
+    """What `make` returns, made once while this session asks `place` for the same key.
+
+    If it raises, nothing is stored.
+    """
+    entry: tuple[object, T] | None = st.session_state.get(place)
+    if entry is None or entry[0] != key:
+        st.session_state.pop(place, None)  # frees it before the next one is made
+        entry = st.session_state[place] = key, make()
+    return entry[1]
 
 
 def is_example(run: Run) -> bool:

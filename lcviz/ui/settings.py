@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -18,17 +17,21 @@ from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 from demo_models.optimizers import WITH_MOMENTS
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
-from lcviz.text import enumerated, plain
+from lcviz.text import enumerated, interval_text, plain
 
 from . import session, widgets
-from .coding_form import NUMBERS, coding_form
+from .coding_form import TARGETS, coding_form
 from .steering import Steering
+from .widgets import IN_URL, Limits, N
 
-FOLDER, LEARNING_RATE, INTERVAL = (
-    "Folder with the files",
-    "Learning rate",
-    "Save every … iterations",
-)
+_LABELS = {  # of fields whose entry may be wrong
+    "folder": "Folder with the files",
+    "lr": "Learning rate",
+    "batch_size": "Batch size",
+    "stop_after": "Iterations",
+    "seed": "Seed",
+    "interval": "Save every … iterations",
+}
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 WHAT = {False: "weights", True: "with moments"}
 _WORDS = {  # of a training: field -> what it is
@@ -47,8 +50,6 @@ _WORDS = {  # of a training: field -> what it is
 }
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
-# Such a setting stays when a visitor opens another page and comes back.
-_IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,24 @@ class Form:
 
 def settings_form() -> Form:
     """The choices for the next run, in the sidebar."""
+    fields: dict[str, Any] = {}  # of RunSettings; None if the entry is wrong
     with st.sidebar:
         st.header("Training")
         card = _model()
-        data, folder = _data(card)
-        optimizer, lr, momentum = _optimizer(card)
-        batch_size = widgets.checked_number(
-            "Batch size", 1, 1_000_000, card.batch_size, 1, key=f"batch_{card.name}", **_IN_URL
+        fields["data"], fields["folder"] = _data(card)
+        fields |= _optimizer(card)
+        fields["batch_size"] = _number(
+            "batch_size", Limits(1, 1_000_000, card.batch_size, 1), f"batch_{card.name}"
         )
-        stop_after = widgets.checked_number(
-            "Iterations", 1, 20_000, RunSettings.stop_after, 1, key="iterations", **_IN_URL
+        fields["stop_after"] = _number(
+            "stop_after", Limits(1, 20_000, RunSettings.stop_after, 1), "iterations"
         )
         same = "The same seed and settings give the same run, byte for byte."
-        seed = widgets.checked_number("Seed", 0, 2**31, 0, 1, key="seed", text=same, **_IN_URL)
+        fields["seed"] = _number("seed", Limits(0, 2**31, 0, 1), "seed", same)
         st.header("Checkpoints")
-        interval = _interval(stop_after)
-        coding = coding_form()
-        whole = optimizer in WITH_MOMENTS and widgets.choice(
+        fields["interval"] = _interval(fields["stop_after"])
+        coding = fields["coding"] = coding_form()
+        fields["optimizer_state"] = fields["optimizer"] in WITH_MOMENTS and widgets.choice(
             "What is saved",
             WHAT,
             default=False,
@@ -95,53 +97,32 @@ def settings_form() -> Form:
             help="Weights alone: a restart resets Adam. With moments: Adam's state is saved as "
             "well, m and v at 3 bits, and a restart goes on with it. Buckets and Tune show the "
             "weights.",
-            **_IN_URL,
+            **IN_URL,
         )
-        losses = widgets.choice(
+        loss_share = widgets.choice(
             "Measure losses",
             LOSSES,
             default=LOSS_SHARE,
             key="losses",
             help="On up to 256 held-out examples: as slow as some iterations. A pause always "
             "measures the newest checkpoint.",
-            **_IN_URL,
+            **IN_URL,
         )
-    fields = {
-        FOLDER: folder,
-        LEARNING_RATE: lr,
-        "Batch size": batch_size,
-        "Iterations": stop_after,
-        "Seed": seed,
-        INTERVAL: interval,
-        NUMBERS.get(st.session_state.get("keep", ""), NUMBERS["budget"]): coding,
-    }
-    wrong = tuple(label for label, value in fields.items() if value is None)
-    if folder is None or lr is None or batch_size is None or stop_after is None:
-        return Form(None, coding, wrong)
-    if seed is None or interval is None or coding is None:
-        return Form(None, coding, wrong)
-    settings = RunSettings(
-        model=card.name,
-        data=data,
-        folder=folder or None,
-        optimizer=optimizer,
-        lr=lr,
-        momentum=momentum,
-        batch_size=batch_size,
-        seed=seed,
-        interval=interval,
-        coding=coding,
-        stop_after=stop_after,
-        loss_share=losses,
-        optimizer_state=whole,
-    )
-    return Form(settings, coding, ())
+    if wrong := [name for name, value in fields.items() if value is None]:
+        target = TARGETS.get(st.session_state.get("keep", ""), TARGETS["budget"])
+        labels = _LABELS | {"coding": target.label}
+        return Form(None, coding, tuple(labels[name] for name in wrong))
+    fields["folder"] = fields["folder"] or None
+    return Form(RunSettings(model=card.name, loss_share=loss_share, **fields), coding, ())
+
+
+def _number(name: str, limits: Limits[N], key: str, text: str | None = None) -> N | None:
+    """A number of the settings. name: of the field of RunSettings."""
+    return widgets.checked_number(_LABELS[name], limits, key=key, text=text, **IN_URL)
 
 
 def _interval(stop_after: int | None) -> int | None:
-    interval = widgets.checked_number(
-        INTERVAL, 1, 1000, RunSettings.interval, 1, key="interval", **_IN_URL
-    )
+    interval = _number("interval", Limits(1, 1000, RunSettings.interval, 1), "interval")
     if interval and stop_after and interval > stop_after:
         widgets.wrong(f"At most {stop_after}, the iterations of the run: else nothing is saved.")
         return None
@@ -200,48 +181,44 @@ def other_training(settings: RunSettings, other: RunSettings) -> list[str]:
 def describe(settings: RunSettings) -> str:
     """The settings of a run in one line."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
-    interval = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
     whole = " with the optimizer's state" if settings.optimizer_state else ""
     return (
         f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
         f"{settings.batch_size}, seed {settings.seed} · {settings.coding.describe()}, "
-        f"a checkpoint every {interval}{whole}"
+        f"a checkpoint {interval_text(settings.interval)}{whole}"
     )
+
+
+def select_model(key: str, default: str = "", **how: Any) -> str:
+    """The name of a model, by its title; default: the first one. how: as for `widgets.select`."""
+    titles = {name: card.title for name, card in MODELS.items()}
+    return widgets.select("Model", titles, default=default or None, key=key, **how)
 
 
 def _model() -> ModelCard:
-    name = st.selectbox(
-        "Model",
-        list(MODELS),
-        list(MODELS).index(RunSettings.model),
-        key="model",
-        format_func=lambda m: MODELS[m].title,
-        help=" ".join(f"**{m.title}**: {m.sentence}" for m in MODELS.values()),
-        **_IN_URL,
-    )
-    card = MODELS[name]
+    sentences = " ".join(f"**{card.title}**: {card.sentence}" for card in MODELS.values())
+    card = MODELS[select_model("model", RunSettings.model, help=sentences, **IN_URL)]
     st.caption(f"Parameters: {card.parameters}")
     return card
 
 
 def _data(card: ModelCard) -> tuple[str, str | None]:
     """The data, and the folder with their files: "" if none is named, None if it is wrong."""
-    data = st.selectbox(
+    data = widgets.select(
         "Data",
-        list(card.data),
+        {name: DATASETS[name].title for name in card.data},
         key=f"data_{card.name}",
-        format_func=lambda d: DATASETS[d].title,
         help=" ".join(f"**{DATASETS[d].title}**: {DATASETS[d].sentence}" for d in card.data),
-        **_IN_URL,
+        **IN_URL,
     )
     if not DATASETS[data].needs_folder:
         return data, ""
     folder = st.text_input(
-        FOLDER,
+        _LABELS["folder"],
         key="folder",
         placeholder=f"or set {FOLDER_VARIABLE}",
         help=f"On the server, with {', '.join(DATASETS[data].files)}.",
-        **_IN_URL,
+        **IN_URL,
     ).strip()
     if why := _why_not(folder):
         widgets.wrong(plain(why))
@@ -253,32 +230,20 @@ def _why_not(folder: str) -> str:
     """Why this folder cannot be read; "" if it can."""
     if not folder:
         return "" if os.environ.get(FOLDER_VARIABLE) else "Enter a folder."
-    place = os.path.expanduser(folder)
     try:
-        session.check_may_read(Path(place))
+        place = session.readable_path(folder)
     except SourceError as exc:
         return f"{exc}."
     return "" if os.path.isdir(place) else f"Folder not found: {folder}"
 
 
-def _optimizer(card: ModelCard) -> tuple[str, float | None, float]:
-    optimizer = st.selectbox(
-        "Optimizer",
-        list(card.optimizers),
-        key="optimizer",
-        format_func=OPTIMIZERS.__getitem__,
-        **_IN_URL,
-    )
+def _optimizer(card: ModelCard) -> dict[str, Any]:
+    """The fields of RunSettings about the optimizer."""
+    titles = {name: OPTIMIZERS[name] for name in card.optimizers}
+    optimizer = widgets.select("Optimizer", titles, key="optimizer", **IN_URL)
     default_lr, momentum = card.optimizers[optimizer]
-    lr = widgets.checked_number(
-        LEARNING_RATE,
-        1e-6,
-        1e9,
-        default_lr,
-        default_lr / 5,
-        key=f"lr_{card.name}_{optimizer}",
-        **_IN_URL,
-    )
+    limits = Limits(1e-6, 1e9, default_lr, default_lr / 5)
+    lr = _number("lr", limits, f"lr_{card.name}_{optimizer}")
     if optimizer == "sgd":
-        momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", **_IN_URL)
-    return optimizer, lr, momentum
+        momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", **IN_URL)
+    return {"optimizer": optimizer, "lr": lr, "momentum": momentum}

@@ -10,26 +10,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from lcviz.run.run import Run
+from lcviz.run.snapshot import RunError
 from lcviz.server.runs import Runs
 
 KEY = "steer"  # in a private link, until it is opened
 COOKIE = "lcviz-steer"
 MOST_KEYS = 12  # in the cookie: a server holds no more runs
-_IN_SESSION = "steering"
-# The cookie goes to every server of this host; a server that has no run of a key ignores the key.
-_KEEP = f"""export default function ({{ data }}) {{
-  const cookie = document.cookie.split("; ").find((c) => c.startsWith("{COOKIE}="));
-  const old = cookie ? cookie.slice({len(COOKIE) + 1}).split(".") : [];
-  const keys = [...new Set([...data.keys, ...old])].slice(0, {MOST_KEYS});
-  const how = "path=/; max-age=604800; SameSite=Strict";
-  const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `{COOKIE}=${{keys.join(".")}}; ${{how}}${{secure}}`;
-}}"""
+MODULE = Path(__file__).with_suffix(".js")
 
 
 class Steering:
@@ -82,30 +75,18 @@ class Steering:
     def of(self, run: Run) -> Run:
         """The run, or its newest successor, to steer. Raises RunError unless this session may."""
         with self.turn:
-            return self._runs.steered(self._runs.get(self.newest(run.id)) or run, self.keys)
-
-
-def of_session(runs: Runs) -> Steering:
-    """The runs that this session may steer."""
-    if _IN_SESSION not in st.session_state:
-        cookie = st.context.cookies.get(COOKIE, "")
-        st.session_state[_IN_SESSION] = Steering(runs, [k for k in cookie.split(".") if k])
-    steering: Steering = st.session_state[_IN_SESSION]
-    return steering
-
-
-def take_key(steering: Steering, run: Run) -> None:
-    """Take the key of a private link out of the URL."""
-    if KEY in st.query_params:
-        steering.take(st.query_params[KEY], run)
-        del st.query_params[KEY]
+            newest = self._runs.get(self.newest(run.id)) or run
+            if not self.allows(newest):
+                raise RunError("You are watching this run. Only who began it can steer it.")
+            return newest
 
 
 def keep_in_browser(steering: Steering) -> None:
     """Let the browser keep the keys, for reloads and other tabs; nothing is drawn."""
-    _keeper()(key="steering-cookie", data={"keys": steering.keys[:MOST_KEYS]})
+    data = {"keys": steering.keys[:MOST_KEYS], "cookie": COOKIE, "most": MOST_KEYS}
+    _keeper()(key="steering-cookie", data=data)
 
 
 @cache
 def _keeper() -> Any:
-    return st.components.v2.component("lcviz.steering", js=_KEEP)
+    return st.components.v2.component("lcviz.steering", js=MODULE.read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -17,6 +17,11 @@ from .picture import tables_shown
 
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
+MOST_STEPS = 20_000  # on a slider: the browser holds all of them
+CARD_WIDTH = 130  # pixels, at least
+_HEAD_HEIGHT, _ROW_HEIGHT = 38, 35  # pixels, of a table that scrolls
+# Such a widget has its value in the URL, and keeps it when a visitor opens another page.
+IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _TOOLS: dict[str, Any] = {  # of Plotly, shown while the pointer is on the picture
     "displaylogo": False,
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
@@ -76,15 +81,15 @@ def opened(
     return box if box.open or drawn in st.session_state else None
 
 
-Card = tuple[str, str, str | None, str]  # label, figure, note below, help
+Cards = Mapping[str, tuple[str, str | None]]  # label -> figure, note below
 
 
-def cards(entries: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
-    """Figures side by side. across: the most in a row. min_width: of a card, in pixels."""
-    grid = st.grid(across, min_column_width=min_width, key=key)
-    for label, value, note, text in entries:
+def cards(entries: Cards, texts: Mapping[str, str], key: str) -> None:
+    """Figures side by side. texts: label -> help."""
+    grid = st.grid(len(entries), min_column_width=CARD_WIDTH, key=key)
+    for label, (value, note) in entries.items():
         with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=texts[label])
 
 
 def button(
@@ -116,32 +121,33 @@ def main_button() -> Literal["primary", "secondary"]:
     return "secondary" if st.context.theme.type == "dark" else "primary"
 
 
+class Limits(NamedTuple, Generic[N]):
+    """The numbers of a field, all int or all float: what it takes, its default, and a step."""
+
+    low: N
+    high: N
+    default: N
+    step: N
+
+
 def checked_number(
-    label: str,
-    low: N,
-    high: N,
-    value: N,
-    step: N,
-    *,
-    key: str,
-    text: str | None = None,
-    **how: Any,
+    label: str, limits: Limits[N], *, key: str, text: str | None = None, **how: Any
 ) -> N | None:
-    """A field for a number from low to high, bound to the URL.
+    """A field for a number within these limits, bound to the URL.
 
-    Returns None and shows the reason if the input is invalid.
-
-    All numbers are of one type, int or float. value: the default. text: the help. how: as for
+    Returns None and shows the reason if the input is invalid. text: the help. how: as for
     st.number_input.
     """
+    low, high, default, step = limits
     # The widget itself has no limits: with limits it would keep the old number instead of one out
     # of range. All its numbers are floats, so that it never cuts one to a whole number.
     how = {"format": "%g", "bind": "query-params"} | how
-    entry = st.number_input(label, value=float(value), step=float(step), key=key, help=text, **how)
-    whole = isinstance(value, int)
+    entry = st.number_input(
+        label, value=float(default), step=float(step), key=key, help=text, **how
+    )
+    whole = isinstance(default, int)
     if entry is not None and low <= entry <= high and not (whole and entry % 1):
-        number: N = type(value)(entry)
-        return number
+        return type(default)(entry)
     bounds = (f"{bound:,}" if whole else f"{bound:g}" for bound in (low, high))
     wrong(f"Enter a {'whole ' if whole else ''}number from {' to '.join(bounds)}.")
     return None
@@ -152,19 +158,46 @@ def wrong(why: str) -> None:
     st.markdown(f":red[:material/error: {why}]")
 
 
+def error(problem: object) -> None:
+    """Say what failed, as a sentence of Markdown."""
+    st.error(f"{str(problem).rstrip('.')}.", icon=":material/error:")
+
+
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
     """One of a few options, side by side; always one.
 
     options: a mapping gives each value its text on the screen. how: as for st.segmented_control;
     the choice is bound to the URL.
     """
-    values = list(options)
-    how = {"bind": "query-params"} | how
-    if isinstance(options, Mapping):
-        how["format_func"] = options.__getitem__
+    values, how = _bound(options, how)
     value: T = st.segmented_control(label, values, default=default, required=True, **how)
     # A URL with the parameter's name and no value leaves even a required one without a choice.
     return default if value is None and None not in values else value
+
+
+def select(label: str, options: Iterable[T], *, default: T | None = None, **how: Any) -> T:
+    """One of many options, in a list that folds out; options, how: as for `choice`.
+
+    default: by default the first.
+    """
+    values, how = _bound(options, how)
+    value: T = st.selectbox(label, values, 0 if default is None else values.index(default), **how)
+    return value
+
+
+def _bound(options: Iterable[T], how: dict[str, Any]) -> tuple[list[T], dict[str, Any]]:
+    """The values of options, and arguments that bind the choice to the URL and name the values."""
+    how = {"bind": "query-params"} | how
+    if isinstance(options, Mapping):
+        how["format_func"] = options.__getitem__
+    return list(options), how
+
+
+def step_slider(steps: Sequence[int], step: int, key: str, text: str | None = None) -> int:
+    """A slider of a chain's newest steps. step: the one chosen at first. text: the help."""
+    if len(steps) > MOST_STEPS:
+        st.caption(f"The newest {MOST_STEPS:,} of {len(steps):,} steps can be chosen.")
+    return int(st.select_slider("Step", steps[-MOST_STEPS:], step, key=key, help=text, **IN_URL))
 
 
 def tables_toggle() -> None:
@@ -178,21 +211,26 @@ def tables_toggle() -> None:
     )
 
 
-def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
-    """A table: plain text if it is short, else scrolling with this height in pixels."""
+def show_table(table: pd.DataFrame, key: str) -> None:
+    """A table: plain text if it is short, else scrolling."""
     if len(table) <= PLAIN_TABLE_ROWS:
         # Streamlit reads these cells as Markdown, and names come from visitors' files.
         style = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
         style.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
         st.table(style, hide_index=True)
     else:
-        scrolling(table, f"table-{key}", height)
+        scrolling(table, f"table-{key}", TABLE_HEIGHT)
 
 
 def _text(number: float) -> str:
     """A number for a plain table: digits in groups; six digits if it is not whole."""
     whole = float(number).is_integer() or abs(number) >= 1e5
     return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
+
+
+def rows_height(table: pd.DataFrame, most: int | None = None) -> int:
+    """The height of a scrolling table with its rows in view, at most this many, in pixels."""
+    return _HEAD_HEIGHT + _ROW_HEIGHT * min(len(table), most or len(table))
 
 
 def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:

@@ -188,7 +188,7 @@ MARKS = """() => {
 @pytest.mark.parametrize("kills", [[200], [185], [5], [40, 60], [40, 60, 66], [150, 160, 170, 180]])
 @pytest.mark.parametrize("width", [800, 330])
 def test_no_word_of_a_mark_is_struck_or_cut(browser: Browser, kills: list[int], width: int) -> None:
-    picture = loss_picture([0, 100, 200], [2.3, 1.1, 0.9], [2.3, 1.2, 1.0], 200, 200, kills)
+    picture = loss_picture({0: (2.3, 2.3), 100: (1.1, 1.2), 200: (0.9, 1.0)}, 200, 200, kills)
     with shown(browser, **picture.values, size=width) as page:
         assert page.evaluate(MARKS) == []
         texts, titles = (page.locator(f"g.marks {part}") for part in ("text", "title"))
@@ -197,7 +197,7 @@ def test_no_word_of_a_mark_is_struck_or_cut(browser: Browser, kills: list[int], 
 
 
 def test_a_word_of_a_mark_that_has_no_room_is_left_out(browser: Browser) -> None:
-    picture = loss_picture([0, 200], [2.3, 0.9], [2.3, 1.0], 100, 200, [98, 99, 101])
+    picture = loss_picture({0: (2.3, 2.3), 200: (0.9, 1.0)}, 100, 200, [98, 99, 101])
     with shown(browser, **picture.values, size=330) as page:
         texts = page.locator("g.marks text").all_text_contents()
         assert texts == ["step 100", "killed", "", ""]

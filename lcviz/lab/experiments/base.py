@@ -20,7 +20,7 @@ from codec.errors import SettingsError
 from codec.inspect import SCOPES, rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 from demo_models.model import TEXT_DATA
-from lcviz.lab.intervals import Mean
+from lcviz.lab.intervals import Mean, mean
 from lcviz.lab.progress import Progress
 from lcviz.lab.series import Loss, OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
@@ -28,6 +28,8 @@ from lcviz.lab.workload import Workload, workload
 from .results_file import Row
 
 Value = TypeVar("Value")
+Options = argparse.Namespace
+Trial = Sequence[Any]  # the key of one, as JSON holds it
 MOST_SEEDS = 1000  # each seed takes a training or more
 OWN = "own"  # instead of a model's name
 # The models that experiments train by default. Plain SGD hardly trains a transformer.
@@ -44,18 +46,22 @@ class Experiment(ABC):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of this experiment to the parser."""
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """The keys of all trials, as JSON holds them: by default a model and a seed each."""
-        return list(workload_keys(options))
+    def trials(self, options: Options) -> list[list[Any]]:
+        """The keys of all trials, as JSON holds them: first a model and a seed."""
+        return keys_of(options)
+
+    def run(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
+        """Run one trial; returns its rows, which begin with the model, its data and the seed."""
+        model, seed = trial[:2]
+        first = {"model": model, "data": _data_text(options, model), "seed": seed}
+        return [first | row for row in self.rows(options, trial, progress)]
 
     @abstractmethod
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
-        """Run one trial; returns its rows."""
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
+        """The rows of one trial without its first columns."""
 
     @abstractmethod
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         """The tables of all rows, in Markdown."""
 
 
@@ -128,34 +134,30 @@ def choice_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def data_of(options: argparse.Namespace) -> str | None:
+def data_of(options: Options) -> str | None:
     """The dataset for the models that can take it; None for the built-in data."""
     return options.data or ("mnist" if options.folder else None)
 
 
-def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """A trial for each model and seed.
+def keys_of(options: Options) -> list[list[Any]]:
+    """A trial for each model and seed, or one of the user's own checkpoints.
 
-    Raises demo_models.IncompatibleDataError for data that none of the models can take.
+    Raises demo_models.IncompatibleDataError for data that none of the models can take, and what
+    `OwnSeries` does.
     """
+    if getattr(options, "own", None):
+        user_series(options)
+        return [[OWN, None]]
     datasets = [data for model in options.models for data in MODELS[model].data]
     if options.data and options.data not in datasets:
         raise IncompatibleDataError(
             ", ".join(options.models), options.data, dict.fromkeys(datasets)
         )
     seeds = range(options.seed, options.seed + options.seeds)
-    return ([model, seed] for model in options.models for seed in seeds)
+    return [[model, seed] for model in options.models for seed in seeds]
 
 
-def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """`workload_keys`, or one trial of the user's own checkpoints. Raises what `OwnSeries` does."""
-    if options.own:
-        user_series(options)
-        return [[OWN, None]]
-    return workload_keys(options)
-
-
-def user_series(options: argparse.Namespace) -> OwnSeries:
+def user_series(options: Options) -> OwnSeries:
     """The user's own checkpoints."""
     loss = getattr(options, "loss", None)
     return OwnSeries(options.own, rules(options.policy), _function(loss) if loss else None)
@@ -173,7 +175,7 @@ def _function(text: str) -> Loss:
     return loss
 
 
-def caution(options: argparse.Namespace) -> str:
+def caution(options: Options) -> str:
     """What a reader must know about the user's own checkpoints; "" for a training."""
     if not getattr(options, "own", None):
         return ""
@@ -189,20 +191,18 @@ def caution(options: argparse.Namespace) -> str:
     )
 
 
-def workload_of(options: argparse.Namespace, model: str) -> Workload:
+def workload_of(options: Options, model: str) -> Workload:
     """What is trained: on the chosen data, or on the model's default if it cannot take them."""
     data = data_of(options)
     return workload(model, data if data in MODELS[model].data else None, options.folder)
 
 
-def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
-    """The first columns of every row of a trial."""
+def _data_text(options: Options, model: str) -> str:
+    """The name of a dataset, or the paths of the user's own checkpoints."""
     paths = [str(path) for path in getattr(options, "own", None) or ()]
     if not paths:
-        data = workload_of(options, model).data
-    else:
-        data = ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
-    return {"model": model, "data": data, "seed": seed}
+        return workload_of(options, model).data
+    return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def provenance(rows: Sequence[Row], environment: Mapping[str, Any]) -> str:
@@ -225,7 +225,7 @@ def titled(model: str, seed: int | None) -> str:
     return TITLES[model] if seed is None else f"{TITLES[model]}, seed {seed}"
 
 
-def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
+def series_of(options: Options, model: str, seed: int) -> Series:
     """The states that an experiment runs on."""
     if options.own:
         return user_series(options)
@@ -242,6 +242,11 @@ def with_interval(average: Mean, digits: int = 2, sign: str = "") -> str:
 def percent(share: float) -> str:
     """A share in percent, with up to three digits."""
     return f"{100 * share:.3g}%"
+
+
+def average(rows: Sequence[Row], key: str) -> float:
+    """The mean of the rows' values under a key."""
+    return mean([row[key] for row in rows]).value
 
 
 def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:
@@ -285,17 +290,22 @@ def whole(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
     return read
 
 
-def share(text: str) -> float:
-    """Read a share of the float32 size."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(
-            f"a share is above 0 and at most 1: 0.05 is 5 %; got {text!r}"
-        )
-    return number
+def number(accepted: Callable[[float], bool], rule: str) -> Callable[[str], float]:
+    """A reader of numbers. accepted: which; NaN must not be. rule: the same in words."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not accepted(value):
+            raise argparse.ArgumentTypeError(f"{rule}; got {text!r}")
+        return value
+
+    return read
+
+
+share = number(lambda v: 0 < v <= 1, "a share is above 0 and at most 1: 0.05 is 5 %")
 
 
 def bits(text: str) -> int | None:

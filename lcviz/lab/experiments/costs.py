@@ -6,7 +6,6 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from codec.inspect import STAGES
 from lcviz.lab.markdown import table
@@ -15,8 +14,9 @@ from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 from .base import (
     TITLES,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
     bits,
     grouped,
@@ -38,21 +38,17 @@ class Overhead(Experiment):
         argument(parser, "--bits", bits, 2, "X", "1 to 8, or all")
         argument(parser, "--fail-at", whole(1), 7, "T", "iteration of the failure below the table")
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         settings = {"bits": options.bits}
         costs = round_of(workload_of(options, model), seed, options.iterations, settings, progress)
-        rows = []
-        for cost in costs:
-            row = asdict(cost)
-            stages = {f"{stage}_seconds": row["stages"].get(stage, 0.0) for stage in STAGES}
-            del row["stages"]
-            rows.append(about(options, model, seed) | row | stages)
+        rows = [asdict(cost) for cost in costs]
+        for row in rows:
+            stages = row.pop("stages")
+            row |= {f"{stage}_seconds": stages.get(stage, 0.0) for stage in STAGES}
         return rows
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         head = [
             "saved every iteration",
             "",
@@ -66,28 +62,17 @@ class Overhead(Experiment):
         lines, sums = [], []
         medians: dict[tuple[str, str], dict[str, float]] = {}
         for (model, mode), mode_rows in grouped(rows, "model", "mode"):
-            keys = (
-                "iteration",
-                "above",
-                "call",
-                "nbytes",
-                "saved",
-                *(f"{stage}_seconds" for stage in STAGES),
-            )
+            keys = ["iteration", "above", "call", "nbytes", "saved"]
+            keys += [f"{stage}_seconds" for stage in STAGES]
             m = {key: statistics.median(r[key] for r in mode_rows) for key in keys}
             medians[model, mode] = m
             cells = ["–"] * (3 + len(STAGES))
             if mode != NONE:
-                stages = [f"{1e3 * m[f'{stage}_seconds']:.2f}" for stage in STAGES]
-                cells = [
-                    f"{1e3 * m['call']:.2f}",
-                    *stages,
-                    f"{m['nbytes']:,.0f}",
-                    f"{m['saved']:.0%}",
-                ]
-            lines.append(
-                [TITLES[model], mode, f"{1e3 * m['iteration']:.2f}", f"{m['above']:+.1%}", *cells]
-            )
+                seconds = [m["call"], *(m[f"{stage}_seconds"] for stage in STAGES)]
+                cells = [f"{1e3 * s:.2f}" for s in seconds]
+                cells += [f"{m['nbytes']:,.0f}", f"{m['saved']:.0%}"]
+            iteration = f"{1e3 * m['iteration']:.2f}"
+            lines.append([TITLES[model], mode, iteration, f"{m['above']:+.1%}", *cells])
         last = options.fail_at
         for model in dict.fromkeys(r["model"] for r in rows):
             plain, slow = (medians[model, mode]["iteration"] for mode in (NONE, SYNCHRONOUS))

@@ -20,14 +20,15 @@ from lcviz.lab.recovery.recovery import Protocol as Failure
 from .base import (
     TITLES,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
+    average,
     grouped,
     listed,
     own_arguments,
     percent,
-    series_keys,
     share,
     user_series,
     whole,
@@ -68,14 +69,12 @@ class Recovery(Experiment):
         ):
             argument(parser, flag, whole(1), default, metavar, text)
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+    def trials(self, options: Options) -> list[list[Any]]:
         if options.loss and not options.own:
             raise SettingsError("--loss needs your own checkpoints: name them with --own")
-        return list(series_keys(options))
+        return super().trials(options)
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
@@ -83,13 +82,12 @@ class Recovery(Experiment):
         if options.own:
             last = crash_at_last(user_series(options), methods, progress)
             common = {"step": last.step, "by": options.loss or last.by}
-            return [about(options, model, seed) | common | _row(r) for r in last.restored]
+            return [common | _row(r) for r in last.restored]
         workload = workload_of(options, model)
         outcomes = fail_and_recover(workload, seed, methods, failure, as_report(progress))
-        first_columns = about(options, model, seed) | {"cap": options.cap}
-        return [first_columns | _row(outcome) for outcome in outcomes]
+        return [{"cap": options.cap} | _row(outcome) for outcome in outcomes]
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         if options.own:
             return _of_own(rows)
         rework = _by_model(rows, "rework, iterations", _rework, lambda r: r["rework"])
@@ -109,23 +107,21 @@ class Repeated(Experiment):
         argument(parser, "--failures", whole(1), 10, "N", "of a training")
         argument(parser, "--iterations", whole(1), 400, "N", "of each training")
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         methods = [Method("full"), *methods_at(options.share)]
         workload = workload_of(options, model)
         n, iterations = options.failures, options.iterations
         outcomes = fail_repeatedly(workload, seed, methods, n, iterations, progress)
-        return [about(options, model, seed) | _row(outcome) for outcome in outcomes]
+        return [_row(outcome) for outcome in outcomes]
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         models = list(dict.fromkeys(r["model"] for r in rows))
         units = {r["model"]: r["metric_name"] for r in rows}
         head = [f"after {options.failures} restores", *(f"{TITLES[m]}, {units[m]}" for m in models)]
         lines = []
         by_model = [[r for r in rows if r["model"] == m] for m in models]
-        undisturbed = [mean([r["undisturbed"] for r in group]).value for group in by_model]
+        undisturbed = [average(group, "undisturbed") for group in by_model]
         lines.append(["undisturbed", *(_metric(v, units[m]) for v, m in zip(undisturbed, models))])
         for (name,), name_rows in grouped(rows, "name"):
             cells = []
@@ -133,7 +129,7 @@ class Repeated(Experiment):
                 model_rows = [r for r in name_rows if r["model"] == model]
                 unit, digits = (100, 2) if units[model] == "accuracy" else (1, 4)
                 change = mean([unit * (r["metric"] - r["undisturbed"]) for r in model_rows])
-                size = mean([r["share"] for r in model_rows]).value
+                size = average(model_rows, "share")
                 cells.append(f"{with_interval(change, digits, '+')} at {size:.2%}")
             lines.append([name, *cells])
         return f"{table(head, lines)}\n{ABOUT_REPEATED}"
@@ -207,9 +203,7 @@ def comparison(rows: Sequence[Row]) -> str:
             means = {}
             for (name,), name_rows in grouped(budget_rows, "name"):
                 by_model = [group for _, group in grouped(name_rows, "model")]
-                means[name] = mean(
-                    [mean([r[key] for r in group]).value for group in by_model]
-                ).value
+                means[name] = mean([average(group, key) for group in by_model]).value
             our_mean = means[OURS]
             texts = {}
             for name, value in means.items():

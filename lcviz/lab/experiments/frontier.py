@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from codec import Coding
 from codec.inspect import QUANTIZERS
@@ -21,9 +20,11 @@ from lcviz.lab.workload import Workload
 from .base import (
     TITLES,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
+    average,
     bits,
     grouped,
     listed,
@@ -65,9 +66,7 @@ class Frontier(Experiment):
         batch = "examples in a batch; the learning rate is scaled in proportion"
         argument(parser, "--batch", whole(1), None, "N", batch)
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         trained = _optimized(workload_of(options, model), options.optimizer)
         if options.batch is not None:
@@ -88,7 +87,7 @@ class Frontier(Experiment):
         rows = []
         for i, outcome in enumerate(outcomes):
             coding = outcome.method.coding
-            row = about(options, model, seed) | {
+            row: Row = {
                 "kind": coding.quantizer if coding else outcome.method.kind,
                 "bits": coding and coding.bits,
                 "budget": outcome.method.share,
@@ -104,7 +103,7 @@ class Frontier(Experiment):
             rows.append(row)
         return rows
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         with_moments = options.moments != "none"
         head = ["", "may take", "on disk", *(["with moments"] if with_moments else [])]
         head += ["distance", "loss gap", "rework, iterations"]
@@ -113,7 +112,7 @@ class Frontier(Experiment):
             lines = []
             for (kind, x, budget), setting_rows in grouped(model_rows, "kind", "bits", "budget"):
                 keys = ("share", "distance", "gap", "whole")
-                m = {k: mean([r[k] for r in setting_rows]).value for k in keys}
+                m = {k: average(setting_rows, k) for k in keys}
                 rework = with_interval(mean([r["rework"] for r in setting_rows]))
                 capped = sum(r["capped"] for r in setting_rows)
                 rework += f" ({capped} of {len(setting_rows)} capped)" if capped else ""
@@ -121,7 +120,7 @@ class Frontier(Experiment):
                 measured = [f"{m['share']:.2%}", *([f"{m['whole']:.2%}"] if with_moments else [])]
                 measured += [f"{m['distance']:.4f}", f"{m['gap']:+.4f}"]
                 lines.append([kind, limit, *measured, rework])
-            changed = f"{mean([r['changed'] for r in model_rows]).value:.1%} of the values change"
+            changed = f"{average(model_rows, 'changed'):.1%} of the values change"
             title = f"{TITLES[model]}, {changed} between checkpoints"
             parts.append(f"{title}\n\n{table(head, lines)}")
         return "\n".join([*parts, _ratios(rows)])

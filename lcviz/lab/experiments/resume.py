@@ -24,14 +24,17 @@ from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
 from .base import (
     TITLES,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
+    average,
     grouped,
+    keys_of,
     listed,
+    number,
     whole,
     workload_arguments,
-    workload_keys,
     workload_of,
 )
 from .results_file import Row
@@ -59,21 +62,20 @@ class Resume(Experiment):
         at, interval = "last iterations before the stop", "iterations between checkpoints"
         argument(parser, "--at", listed(whole(2)), [300], "T,…", at)
         argument(parser, "--interval", listed(whole(1)), [1, 10], "K,…", interval)
-        argument(parser, "--beta2", listed(_beta), [0.95, 0.999], "B,…", "of AdamW")
+        beta = number(lambda v: 0 <= v < 1, "beta2 is at least 0 and below 1")
+        argument(parser, "--beta2", listed(beta), [0.95, 0.999], "B,…", "of AdamW")
         most = "checkpoints before the stop, at most; the first third of the training has none"
         argument(parser, "--saves", whole(1), 60, "N", most)
         argument(parser, "--horizon", whole(1), 100, "N", "iterations after the stop")
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        keys = workload_keys(options)
+    def trials(self, options: Options) -> list[list[Any]]:
+        keys = keys_of(options)
         return [
             [*key, *setting]
             for key, *setting in product(keys, options.beta2, options.at, options.interval)
         ]
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed, beta2, at, interval = trial
         card = MODELS[model]
         trained = replace(
@@ -89,7 +91,7 @@ class Resume(Experiment):
         outcomes = fail_and_recover(trained, seed, list(WAYS.values()), stop, as_report(progress))
         by_way = dict(zip(WAYS, outcomes, strict=True))
         exact = mean(_above(by_way[EXACT])).value
-        columns = about(options, model, seed) | {"beta2": beta2, "at": at, "interval": interval}
+        columns = {"beta2": beta2, "at": at, "interval": interval}
         return [
             columns
             | {
@@ -102,7 +104,7 @@ class Resume(Experiment):
             for way, outcome in by_way.items()
         ]
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         parts = []
         for (model, interval), chain_rows in grouped(rows, "model", "interval"):
             settings = [key for key, _ in grouped(chain_rows, "beta2", "at")]
@@ -117,11 +119,11 @@ class Resume(Experiment):
             for (way,), way_rows in grouped(chain_rows, "way"):
                 by = {tuple(key): group for key, group in grouped(way_rows, "beta2", "at")}
                 extra = [_with_error([1e3 * r["extra"] for r in by[tuple(s)]]) for s in settings]
-                fall = mean([r["fall"] for r in way_rows]).value
-                behind = mean([r["extra"] for r in way_rows]).value / fall if fall > 0 else math.nan
+                fall = average(way_rows, "fall")
+                behind = average(way_rows, "extra") / fall if fall > 0 else math.nan
                 rework = f"{behind:+.1f}" if math.isfinite(behind) else "–"
-                share = f"{mean([r['share'] for r in way_rows]).value:.2%}"
-                peak = f"{1e3 * mean([r['peak'] for r in way_rows]).value:+.1f}"
+                share = f"{average(way_rows, 'share'):.2%}"
+                peak = f"{1e3 * average(way_rows, 'peak'):+.1f}"
                 lines.append([way, share, *extra, peak, rework])
             parts.append(table(head, lines))
         return "\n".join([*parts, ABOUT.format(horizon=options.horizon)])
@@ -157,14 +159,3 @@ def _with_error(values: Sequence[float]) -> str:
         return f"{average:+.2f}"
     variance = math.fsum((v - average) ** 2 for v in values) / (n - 1)
     return f"{average:+.2f} ± {math.sqrt(variance / n):.2f}"
-
-
-def _beta(text: str) -> float:
-    """Read a beta2."""
-    try:
-        beta2 = float(text)
-    except ValueError:
-        beta2 = math.nan
-    if not 0 <= beta2 < 1:
-        raise argparse.ArgumentTypeError(f"beta2 is at least 0 and below 1; got {text!r}")
-    return beta2

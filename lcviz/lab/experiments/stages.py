@@ -17,15 +17,17 @@ from lcviz.lab.removed_bucket import removed_from_series
 from .base import (
     TITLES,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
+    average,
     bits,
     choice_arguments,
     grouped,
+    keys_of,
     listed,
     series_arguments,
-    series_keys,
     series_of,
     titled,
 )
@@ -58,21 +60,19 @@ class Breakdown(Experiment):
         about = "of priority promotion; all: without it"
         argument(parser, "--bits", listed(bits), [None, 2, 3], "X,…", about)
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        return [[*of, bits] for of in series_keys(options) for bits in options.bits]
+    def trials(self, options: Options) -> list[list[Any]]:
+        return [[*of, bits] for of in keys_of(options) for bits in options.bits]
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed, bits = trial
         series = series_of(options, model, seed)
         rows, total = [], len(series) - 1
         for stages in breakdown(series, Coding(bits, options.scope)):
-            rows.append(about(options, model, seed) | asdict(stages))
+            rows.append(asdict(stages))
             progress(len(rows), total)
         return rows
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         head = [
             "float32 bytes saved by",
             "x",
@@ -86,7 +86,7 @@ class Breakdown(Experiment):
         lines = []
         of_models: dict[Any, list[list[float]]] = {}
         for (model, x), setting_rows in grouped(rows, "model", "bits"):
-            symbols = mean([r["symbols"] for r in setting_rows]).value
+            symbols = average(setting_rows, "symbols")
             saved = [
                 mean([1 - r[stage] / (4 * r["n"]) for r in setting_rows]).value
                 for stage in ("e", "ep", "huffman", "runlength", "entropy")
@@ -111,21 +111,16 @@ class RemovedBucket(Experiment):
         choice_arguments(parser)
         argument(parser, "--bits", bits, 2, "X", "of the chain before that step; all: every bucket")
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        return list(series_keys(options))
-
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         removed = removed_from_series(
             series_of(options, model, seed), Coding(options.bits, options.scope), progress
         )
         whole = {"step": removed.step, "loss_whole": removed.loss}
         whole["distance_whole"] = removed.distance
-        return [about(options, model, seed) | whole | asdict(b) for b in removed.buckets]
+        return [whole | asdict(b) for b in removed.buckets]
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         parts = []
         head = [
             "without bucket",

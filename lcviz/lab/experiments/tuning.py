@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from codec.inspect import CODERS, QUANTIZERS, SCOPES
@@ -14,21 +15,21 @@ from lcviz.lab.progress import as_report, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
-from lcviz.lab.tuner.candidates import DISTANCES, INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.candidates import DISTANCES, INTERVALS, Candidate, Grid, Setting
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint
 from lcviz.lab.tuner.tuner import TARGETS, tune
 
 from .base import (
     OWN,
     Experiment,
+    Options,
     Progress,
-    about,
+    Trial,
     argument,
     bits,
     grouped,
     listed,
     series_arguments,
-    series_keys,
     series_of,
     share,
     some_of,
@@ -79,26 +80,19 @@ class Tune(Experiment):
         check = "N trainings of fresh seeds that fail, to check the recommended setting"
         argument(parser, "--check", whole(0), 0, "N", check)
 
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+    def trials(self, options: Options) -> list[list[Any]]:
         options.target = options.target or (["distance", 0.1] if options.own else ["rework", 3.0])
-        return list(series_keys(options))
+        return super().trials(options)
 
-    def run(
-        self, options: argparse.Namespace, trial: Sequence[Any], progress: Progress
-    ) -> list[Row]:
+    def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
-        o = options
-        candidates = settings(
-            o.bits, o.budgets, o.scopes, o.coders, o.intervals, o.quantizers, o.distances
-        )
+        candidates = Grid(*(getattr(options, f.name) for f in fields(Grid))).settings
         series, parts = series_of(options, model, seed), 1 + options.check
         answer = tune(series, target, most, candidates, part(progress, 0, parts))
-        columns = about(options, model, seed) | {"because": answer.because}
         rows = [
-            columns
-            | {"kind": "candidate"}
+            {"because": answer.because, "kind": "candidate"}
             | _row(c, unit)
             | {"on_frontier": c in answer.frontier, "recommended": c is answer.recommended}
             for c in answer.candidates
@@ -107,7 +101,7 @@ class Tune(Experiment):
             rows += _checked(options, model, seed, answer.recommended.setting, progress)
         return rows
 
-    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+    def tables(self, options: Options, rows: Sequence[Row]) -> str:
         parts = []
         for (model, seed), trial_rows in grouped(rows, "model", "seed"):
             unit = "checkpoint" if model == OWN else "iteration"
@@ -145,7 +139,7 @@ class Tune(Experiment):
 
 
 def _checked(
-    options: argparse.Namespace, model: str, seed: int, setting: Setting, progress: Progress
+    options: Options, model: str, seed: int, setting: Setting, progress: Progress
 ) -> list[Row]:
     """A row for each fresh seed; each training fails at another iteration."""
     target, most = options.target
@@ -167,7 +161,7 @@ def _checked(
         ]
         check = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
         check |= {"reached": reached, "met": reached <= most}
-        rows.append(about(options, model, seed) | check)
+        rows.append(check)
     return rows
 
 

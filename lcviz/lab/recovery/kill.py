@@ -184,16 +184,16 @@ class Crash:
 
     def where(self, share: float) -> str:
         """What a race does now, in words. share: of its progress, from 0 to 1."""
-        plan = self.protocol.iterations(len(self.methods))
+        repeated, calm, *most = plan = self.protocol.iterations(len(self.methods))
+        phases = [
+            ("Repeating the training: {} of {}", repeated),
+            ("Training on without a crash, to compare: {} of {}", calm),
+        ]
+        for method, n in zip(self.methods, most, strict=True):
+            phases.append((f"Racing back: {method.name}, {{}} of {{}} at most", n))
         done = round(share * sum(plan))
-        if done < plan[0]:
-            return f"Repeating the training: {done} of {plan[0]}"
-        done -= plan[0]
-        if done < plan[1]:
-            return f"Training on without a crash, to compare: {done} of {plan[1]}"
-        done -= plan[1]
-        for method, most in zip(self.methods, plan[2:], strict=True):
-            if done < most:
-                return f"Racing back: {method.name}, {done} of {most} at most"
-            done -= most
+        for text, n in phases:
+            if done < n:
+                return text.format(done, n)
+            done -= n
         return "Counting"

@@ -7,23 +7,19 @@ read from the curve of the states' losses.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-
-import numpy as np
 
 import demo_models
 from codec.inspect import Arrays, Front, Policy, copy_arrays, to_arrays
 from demo_models import MODELS, Task, TensorMismatchError
 from lcviz.lab.measures import distance, iterations_behind
-from lcviz.lab.progress import Progress
-from lcviz.lab.series import LossOf, Series, check_alike, moved_since
+from lcviz.lab.progress import Progress, unreported
+from lcviz.lab.series import LossOf, Series, SeriesState, check_alike, moved_since
 
 from .methods import Method
+from .savers import savers_of
 
 
 @dataclass(frozen=True)
@@ -58,9 +54,7 @@ class LastState:
 
 
 def crash_at_last(
-    series: Series,
-    methods: Sequence[Method],
-    progress: Progress = lambda _done, _total: None,
+    series: Series, methods: Sequence[Method], progress: Progress = unreported
 ) -> LastState:
     """Save every state of a series with every method, and restore the last one.
 
@@ -69,39 +63,33 @@ def crash_at_last(
         LccError: The series or a method raises it.
     """
     total = len(series) + len(methods)
-    steps: list[int] = []
-    losses: list[float] = []
-    with ExitStack() as stack:
-        savers = []
-        for method in methods:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            savers.append(stack.enter_context(closing(method.open(Path(folder)))))
-        sizes: list[list[int]] = [[] for _ in methods]
-        for state in series:
-            if not steps:
+    losses: dict[int, float] = {}
+    first: SeriesState | None = None
+    with savers_of(methods) as savers:
+        for i, state in enumerate(series, 1):
+            if first is None:
                 first, start = state, copy_arrays(state.arrays)
                 by, of_lab = ("", None) if state.loss_of else _lab_loss(start)
             check_alike(first, state)
-            for saver, record_sizes in zip(savers, sizes):
-                record_sizes.append(saver.save(state.step, state.state))
-            steps.append(state.step)
+            for saver in savers:
+                saver.save(state.step, state.state)
             if loss_of := state.loss_of or of_lab:
-                losses.append(loss_of(state.arrays))
-            progress(len(steps), total)
-        moved = moved_since(start, state)
-        if by and not losses[-1] < losses[0]:  # not trained for this loss
+                losses[state.step] = loss_of(state.arrays)
+            progress(i, total)
+        moved, curve = moved_since(start, state), list(losses.values())
+        if by and not curve[-1] < curve[0]:  # not trained for this loss
             by, loss_of = "", None
         restored = []
-        for method, saver, record_sizes in zip(methods, savers, sizes):
+        for method, saver in zip(methods, savers):
             parts, layout = Front(Policy()).look_at(saver.restore())
             track = to_arrays(parts.tensors, layout)
             off = distance(track, state.arrays, state.weights) / moved
-            nbytes = float(np.mean(record_sizes[1:]))
             loss = loss_of(track) if loss_of else None
-            lost = None if loss is None else iterations_behind(steps, losses, loss)
-            restored.append(Restored(method, off, nbytes, nbytes / layout.nbytes, loss, lost))
-            progress(len(steps) + len(restored), total)
-    return LastState(steps[-1], tuple(restored), losses[-1] if loss_of else None, by)
+            lost = None if loss is None else iterations_behind(list(losses), curve, loss)
+            share = saver.nbytes / layout.nbytes
+            restored.append(Restored(method, off, saver.nbytes, share, loss, lost))
+            progress(len(series) + len(restored), total)
+    return LastState(state.step, tuple(restored), curve[-1] if loss_of else None, by)
 
 
 def _lab_loss(arrays: Arrays) -> tuple[str, LossOf | None]:

@@ -16,13 +16,10 @@ what one iteration gains costs a tenth of an iteration.
 
 from __future__ import annotations
 
-import tempfile
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +30,8 @@ from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress, Report, unreported
 from lcviz.lab.workload import Workload
 
-from .methods import Method, Saver
+from .methods import Method
+from .savers import TimedSaver, savers_of
 
 
 class ProtocolError(ValueError):
@@ -157,6 +155,11 @@ class Outcome:
         """Whether the loss itself was not back when the cap was reached."""
         return not any(loss <= self.loss_before for loss in self.race.restored[self.since :])
 
+    @property
+    def is_back(self) -> bool:
+        """Whether the loss is back, on the trend and without smoothing."""
+        return not (self.capped or self.capped_raw)
+
     def after(self, restored: Sequence[float]) -> Outcome:
         """The outcome with these losses of the restored training, from c on."""
         losses = restored[self.since :]
@@ -170,6 +173,7 @@ class Outcome:
             rework=n_iterations if crossed is None else self.since + crossed,
             capped=crossed is None,
             rework_raw=raw_crossings[0] if raw_crossings else n_iterations,
+            loss_restored=restored[0],
             race=replace(self.race, restored=tuple(restored)),
         )
 
@@ -197,111 +201,114 @@ def fail_and_recover(
     Raises:
         demo_models.DataError, codec.LccError: The training or a method raises it.
     """
-    p = protocol
-    plan = p.iterations(len(methods))
-    total, done = sum(plan), 0
     training = workload.training(seed)
-    if p.optimizer_at_start:
+    laps = _Laps(training, protocol, len(methods), report)
+    if protocol.optimizer_at_start:
         training.begin_optimizer()
     start = _model(training.state())
-    losses: dict[int, float] = {}
-    seconds: list[float] = []
-    outcomes: list[Outcome] = []
-
-    def iterate(iteration: int) -> None:
-        nonlocal done
-        began = time.perf_counter()
-        training.iterate(iteration)
-        seconds.append(time.perf_counter() - began)
-        done += 1
-        report(min(done, total), total, tuple(outcomes))
-
-    def state() -> Mapping[str, Any]:
-        full_state = training.state()
-        return full_state if p.optimizer else {"model": full_state["model"]}
-
-    with ExitStack() as stack:
-        savers = []
-        for method in methods:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            savers.append(_TimedSaver(stack.enter_context(closing(method.open(Path(folder))))))
-        for t in range(p.fail_at + 1):
-            if t:
-                iterate(t)
-            if t >= p.first and (t - p.first) % p.interval == 0:
-                saved_state = state()
-                for saver in savers:
-                    saver.save(t, saved_state)
-            if t:
-                after(t, training)
-            if t >= p.first_loss:
-                losses[t] = training.task.probe_loss()
-        restored = [saver.saver.restore() for saver in savers]
+    with savers_of(methods) as savers:
+        laps.fail(savers, after)
+        restored = [saver.restore() for saver in savers]
     end = _model(training.state())
-    for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
-        iterate(t)
-        losses[t] = training.task.probe_loss()
-    undisturbed = _undisturbed(p, losses)
-    moved = distance(end, start)
-    for i, (method, saver, restored_state) in enumerate(zip(methods, savers, restored)):
-        done = sum(plan[: 2 + i])
-        report(done, total, tuple(outcomes))
-        training.load(restored_state)
-        race = [training.task.probe_loss()]
-        nbytes = float(np.mean(saver.sizes[1:]))
+    undisturbed, seconds = laps.go_on(), laps.median_seconds
+    moved, full_nbytes = distance(end, start), sum(4 * a.size for a in end.values())
+    for method, saver, restored_state in zip(methods, savers, restored):
+        off = distance(_model(restored_state), end) / moved if moved else 0.0
         at_restart = Outcome(
             method,
             seed,
-            0,
-            True,
-            0,
-            losses[p.fail_at],
-            race[0],
-            distance(_model(restored_state), end) / moved if moved else 0.0,
-            nbytes,
-            nbytes / sum(4 * a.size for a in end.values()),
-            float(np.median(saver.seconds[1:])),
-            float(np.median(seconds)),
-            undisturbed,
-            p.since,
+            rework=0,
+            capped=True,
+            rework_raw=0,
+            loss_before=undisturbed.undisturbed[0],
+            loss_restored=math.nan,
+            distance=off,
+            nbytes=saver.nbytes,
+            share=saver.nbytes / full_nbytes,
+            save_seconds=saver.seconds,
+            seconds=seconds,
+            race=undisturbed,
+            since=protocol.since,
         )
-        outcomes.append(at_restart.after(race))
+        laps.race(at_restart, restored_state)
+    laps.end()
+    return laps.outcomes
+
+
+class _Laps:
+    """The iterations of an experiment, timed and reported, and its outcomes so far."""
+
+    def __init__(self, training: Training, p: Protocol, n_methods: int, report: Report) -> None:
+        self.outcomes: list[Outcome] = []
+        self._training, self._p, self._report = training, p, report
+        self._plan, self._done = p.iterations(n_methods), 0
+        self._seconds: list[float] = []
+        self._losses: dict[int, float] = {}  # by iteration, from p.first_loss on
+
+    @property
+    def median_seconds(self) -> float:
+        """The median of an iteration."""
+        return float(np.median(self._seconds))
+
+    def fail(self, savers: Sequence[TimedSaver], after: Callable[[int, Training], None]) -> None:
+        """Train and save up to the failure. after: see `fail_and_recover`."""
+        p = self._p
+        for t in range(p.fail_at + 1):
+            if t:
+                self._train(t)
+            if t >= p.first and (t - p.first) % p.interval == 0:
+                state = self._training.state()
+                for saver in savers:
+                    saver.save(t, state if p.optimizer else {"model": state["model"]})
+            if t:
+                after(t, self._training)
+            if t >= p.first_loss:
+                self._losses[t] = self._training.task.probe_loss()
+
+    def go_on(self) -> Race:
+        """Train on as if nothing had failed; returns the race of this training."""
+        p, losses = self._p, self._losses
+        for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
+            self._train(t)
+            losses[t] = self._training.task.probe_loss()
+        trend = smoothed(list(losses.values()), p.smooth)
+        before = range(max(p.first_trend, 0), p.fail_at + 1) if p.first_trend < p.fail_at else ()
+        return Race(
+            undisturbed=tuple(losses[t] for t in range(p.fail_at, p.fail_at + p.cap + 1)),
+            trend=tuple(trend[p.fail_at - p.first_loss :]),
+            restored=(),
+            before=tuple(losses[t] for t in before),
+            trend_before=tuple(trend[t - p.first_loss] for t in before),
+        )
+
+    def race(self, at_restart: Outcome, restored_state: dict[str, Any]) -> None:
+        """Go on from a restored state until its loss is back; adds the outcome."""
+        self._tell(sum(self._plan[: 2 + len(self.outcomes)]))
+        self._training.load(restored_state)
+        p, restored = self._p, list[float]()
+        self.outcomes.append(at_restart)
         # At least two losses from T on: the second shows whether the first one stays down.
-        while len(race) <= p.since + p.cap and (
-            p.whole or len(race) < p.since + 2 or outcomes[-1].capped or outcomes[-1].capped_raw
+        while len(restored) <= p.since + p.cap and (
+            p.whole or len(restored) < p.since + 2 or not self.outcomes[-1].is_back
         ):
-            iterate(p.fail_at - p.since + len(race))
-            race.append(training.task.probe_loss())
-            outcomes[-1] = at_restart.after(race)
-    report(total, total, tuple(outcomes))
-    return outcomes
+            if restored:
+                self._train(p.fail_at - p.since + len(restored))
+            restored.append(self._training.task.probe_loss())
+            self.outcomes[-1] = at_restart.after(restored)
 
+    def end(self) -> None:
+        """Report that all is done."""
+        self._tell(sum(self._plan))
 
-class _TimedSaver:
-    """A saver, with the bytes and seconds of each save."""
-
-    def __init__(self, saver: Saver) -> None:
-        self.saver = saver
-        self.sizes: list[int] = []
-        self.seconds: list[float] = []
-
-    def save(self, step: int, state: Mapping[str, Any]) -> None:
+    def _train(self, iteration: int) -> None:
         began = time.perf_counter()
-        self.sizes.append(self.saver.save(step, state))
-        self.seconds.append(time.perf_counter() - began)
+        self._training.iterate(iteration)
+        self._seconds.append(time.perf_counter() - began)
+        self._tell(self._done + 1)
 
-
-def _undisturbed(p: Protocol, losses: Mapping[int, float]) -> Race:
-    """The race of the training that did not fail. losses: by iteration, from p.first_loss on."""
-    trend = smoothed(list(losses.values()), p.smooth)
-    before = range(max(p.first_trend, 0), p.fail_at + 1) if p.first_trend < p.fail_at else ()
-    return Race(
-        tuple(losses[t] for t in range(p.fail_at, p.fail_at + p.cap + 1)),
-        tuple(trend[p.fail_at - p.first_loss :]),
-        (),
-        tuple(losses[t] for t in before),
-        tuple(trend[t - p.first_loss] for t in before),
-    )
+    def _tell(self, done: int) -> None:
+        self._done, total = done, sum(self._plan)
+        self._report(min(done, total), total, tuple(self.outcomes))
 
 
 @dataclass(frozen=True)
@@ -327,7 +334,7 @@ def fail_repeatedly(
     methods: Sequence[Method],
     failures: int,
     iterations: int,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = unreported,
 ) -> list[RepeatedOutcome]:
     """Train once with each method, saving after every iteration and failing at even distances.
 
@@ -343,39 +350,30 @@ def fail_repeatedly(
     failing_steps = {round(iterations * i / (failures + 1)) for i in range(1, failures + 1)}
     done, total = 0, iterations * (len(methods) + 1)
 
-    def train(training: Training, after: Callable[[int], None]) -> float:
+    def train(saver: TimedSaver | None = None) -> Training:
         nonlocal done
+        training = workload.training(seed)
+        if saver:
+            saver.save(0, training.state())
         for step in range(1, iterations + 1):
             training.iterate(step)
-            after(step)
+            if saver:
+                saver.save(step, training.state())
+                if step in failing_steps:
+                    training.load(saver.restore())
             done += 1
             progress(done, total)
-        return training.task.held_out_metric()
+        return training
 
-    def save_and_fail(training: Training, saver: Saver, sizes: list[int], step: int) -> None:
-        sizes.append(saver.save(step, training.state()))
-        if step in failing_steps:
-            training.load(saver.restore())
-
-    undisturbed = train(workload.training(seed), lambda _step: None)
+    task = train().task
+    undisturbed = task.held_out_metric()
+    full_nbytes = 4 * sum(p.numel() for p in task.model.parameters())
     outcomes = []
     for method in methods:
-        training = workload.training(seed)
-        sizes: list[int] = []
-        with tempfile.TemporaryDirectory() as folder, closing(method.open(Path(folder))) as saver:
-            saver.save(0, training.state())
-            metric = train(training, partial(save_and_fail, training, saver, sizes))
-        n = sum(p.numel() for p in training.task.model.parameters())
-        outcomes.append(
-            RepeatedOutcome(
-                method,
-                seed,
-                training.task.metric_name,
-                metric,
-                undisturbed,
-                float(np.mean(sizes)) / (4 * n),
-            )
-        )
+        with savers_of([method]) as (saver,):
+            metric = train(saver).task.held_out_metric()
+        share = saver.nbytes / full_nbytes
+        outcomes.append(RepeatedOutcome(method, seed, task.metric_name, metric, undisturbed, share))
     return outcomes
 
 

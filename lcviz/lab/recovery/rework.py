@@ -14,6 +14,9 @@ from lcviz.lab.workload import workload
 from .methods import Method, methods_at
 from .recovery import Outcome, Protocol, fail_and_recover
 
+# Of `CrashCost`, those that are means of the same field of `Outcome`.
+MEANS = ("nbytes", "share", "loss_before", "loss_restored", "distance", "save_seconds")
+
 
 @dataclass(frozen=True)
 class CrashExperiment:
@@ -75,17 +78,7 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
             outcomes[0].method,
             mean([o.rework for o in outcomes]),
             tuple((o.rework, o.capped) for o in outcomes),
-            *(
-                mean([getattr(o, name) for o in outcomes]).value
-                for name in (
-                    "nbytes",
-                    "share",
-                    "loss_before",
-                    "loss_restored",
-                    "distance",
-                    "save_seconds",
-                )
-            ),
+            *(mean([getattr(o, name) for o in outcomes]).value for name in MEANS),
         )
         for outcomes in zip(*seeds, strict=True)
     ]

@@ -78,23 +78,32 @@ class Candidate:
         return self.rate, self.distance.value, self.rework.value if self.rework else 0.0
 
 
-def settings(
-    bits: Sequence[int | None] = EVERY_BITS,
-    budgets: Sequence[float] = SHARES,
-    scopes: Sequence[str] = SCOPES,
-    coders: Sequence[str] = tuple(CODERS),
-    intervals: Sequence[int] = INTERVALS,
-    quantizers: Sequence[str] = QUANTIZERS,
-    distances: Sequence[float] = DISTANCES,
-) -> list[Setting]:
+@dataclass(frozen=True)
+class Grid:
     """Every combination of one target with a scope, coder and interval.
 
     A target is bits, a distance, or a budget with each quantizer.
     """
-    targets = [Coding(x) for x in bits]
-    targets += [Coding(budget=b, quantizer=q) for b, q in product(budgets, quantizers)]
-    targets += [Coding(distance=d) for d in distances]
-    return [
-        Setting(replace(target, scope=scope, coder=coder), interval)
-        for target, scope, coder, interval in product(targets, scopes, coders, intervals)
-    ]
+
+    bits: Sequence[int | None] = EVERY_BITS
+    budgets: Sequence[float] = SHARES
+    scopes: Sequence[str] = SCOPES
+    coders: Sequence[str] = tuple(CODERS)
+    intervals: Sequence[int] = INTERVALS
+    quantizers: Sequence[str] = QUANTIZERS
+    distances: Sequence[float] = DISTANCES
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings."""
+        targets = [Coding(x) for x in self.bits]
+        targets += [
+            Coding(budget=b, quantizer=q) for b, q in product(self.budgets, self.quantizers)
+        ]
+        targets += [Coding(distance=d) for d in self.distances]
+        return [
+            Setting(replace(target, scope=scope, coder=coder), interval)
+            for target, scope, coder, interval in product(
+                targets, self.scopes, self.coders, self.intervals
+            )
+        ]

@@ -23,7 +23,7 @@ from codec.inspect import Arrays, Layout, copy_arrays
 from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Progress, unreported
 from lcviz.lab.series import Series, SeriesState, check_alike, moved_since
 
 from .candidates import Candidate, Setting
@@ -35,9 +35,7 @@ LEAST_STATES = 3  # of a series without a loss: a base, and two failures after i
 
 
 def try_out(
-    series: Series,
-    candidate_settings: Sequence[Setting],
-    progress: Progress = lambda _done, _total: None,
+    series: Series, candidate_settings: Sequence[Setting], progress: Progress = unreported
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from lcviz.lab.progress import Progress
 from lcviz.lab.series import OpenedFiles, OpenedSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
 
-from .candidates import Candidate, Setting, settings
+from .candidates import Candidate, Grid, Setting
 from .replay import try_out
 
 ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
@@ -46,16 +45,14 @@ class Sweep:
     @property
     def candidate_settings(self) -> list[Setting]:
         """The settings that are tried out."""
+        few = Grid((1, 2, 3, 4, None), (0.02, 0.05), coders=("runlength",), quantizers=("uniform",))
         if self.wide:
-            return settings()
-        selection: dict[str, Any] = {
-            "bits": (1, 2, 3, 4, None),
-            "coders": ("runlength",),
-            "quantizers": ("uniform",),
-        }
-        if self.run is not None:
-            return settings(budgets=(0.02, 0.05), scopes=("model",), **selection)
-        return settings(budgets=(0.02, 0.05, 0.1), intervals=(1, 2, 5), **selection)
+            few = Grid()
+        elif self.run is not None:
+            few = replace(few, scopes=("model",))
+        else:
+            few = replace(few, budgets=(0.02, 0.05, 0.1), intervals=(1, 2, 5))
+        return few.settings
 
     @property
     def series(self) -> Series:

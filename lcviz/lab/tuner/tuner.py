@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codec.errors import SettingsError
-from lcviz.lab.progress import Progress
+from lcviz.lab.progress import Progress, unreported
 from lcviz.lab.series import Series
 
-from .candidates import Candidate, Setting, settings
+from .candidates import Candidate, Grid, Setting
 from .replay import try_out
 
 TARGETS = ("size", "distance", "rework")
@@ -40,14 +40,14 @@ def tune(
     target: str,
     most: float,
     candidate_settings: Sequence[Setting] | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = unreported,
 ) -> Tuned:
     """Try every setting on a series, and recommend one: `try_out`, then `choose`.
 
     Raises what these do; SettingsError comes before anything is tried.
     """
     _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
-    candidate_settings = settings() if candidate_settings is None else candidate_settings
+    candidate_settings = Grid().settings if candidate_settings is None else candidate_settings
     candidates = try_out(series, candidate_settings, progress)
     return choose(candidates, target, most, candidate_settings)
 
@@ -80,17 +80,24 @@ def choose(
             alike.setdefault(c.costs, c)
     frontier = tuple(alike[costs] for costs in sorted(alike))
     unit = "iteration" if knows_loss else "checkpoint"
-    left_out = _left_out(candidates, candidate_settings or ())
-    sufficient = [c for c in candidates if c.meets(target, most)]
-    if not sufficient:
+    sufficient = sorted((c for c in candidates if c.meets(target, most)), key=_order(target))
+    best = sufficient[0] if sufficient else None
+    if best:
+        because = _recommendation(sufficient, target, most, unit)
+    else:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
             f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
             f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
         )
-        because += _exact(nearest) + left_out
-        return Tuned(target, most, tuple(candidates), frontier, None, because, left_out)
-    best = min(sufficient, key=_order(target))
+    left_out = _left_out(candidates, candidate_settings or ())
+    because += _exact(best or nearest) + left_out
+    return Tuned(target, most, tuple(candidates), frontier, best, because, left_out)
+
+
+def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, unit: str) -> str:
+    """Why the first of the settings that meet the target is the best; the best of another kind."""
+    best = sufficient[0]
     why = f"writes the fewest bytes for every {unit}"
     if target == "size":
         why = "restores closest to what was trained"
@@ -103,16 +110,14 @@ def choose(
             rework = ", and a crash costs more than was trained"
     words = best.setting.text(unit)
     n_keep = "1 setting keeps" if len(sufficient) == 1 else f"{len(sufficient)} settings keep"
-    because = (
+    text = (
         f"{words[0].upper()}{words[1:]}: {n_keep} {_words(target, most)}. Of them this one "
         f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
         f"{best.distance.value:.3f}{rework}."
     )
-    rivals = [c for c in sufficient if c.setting.coding.uniform != best.setting.coding.uniform]
-    if rivals:
-        because += _rival(min(rivals, key=_order(target)), unit)
-    because += _exact(best) + left_out
-    return Tuned(target, most, tuple(candidates), frontier, best, because, left_out)
+    uniform = best.setting.coding.uniform
+    rival = next((c for c in sufficient if c.setting.coding.uniform != uniform), None)
+    return text + _rival(rival, unit) if rival else text
 
 
 def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:

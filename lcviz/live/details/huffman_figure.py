@@ -29,15 +29,12 @@ def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n, word_bits = int(counts.sum()), huffman.n_bits(counts, lengths)
     tree = huffman_tree(
-        huffman.tree(lengths),
-        lambda s: (_level_text(rows[s].level), rows[s].sign),
-        "level",
-        150,
+        huffman.tree(lengths), lambda s: (_level_text(rows[s].level), rows[s].sign), "level", 150
     )
     if not lengths.any():
         sentence = f"{name}: a single symbol, so no bits are needed at all."
     else:
-        if alphabet.table is not None and alphabet.table.classes == 1:
+        if alphabet.encoded.table is not None and alphabet.encoded.table.classes == 1:
             cost = _cost(alphabet)
         else:
             table_bytes = plural(huffman.pack_lengths(lengths).size, "byte")
@@ -72,10 +69,10 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
         rows: From `token_table`.
         alphabet, name: As for `code_panel`.
     """
-    assert alphabet.table is not None, "tokens have a table"
+    assert alphabet.encoded.table is not None, "tokens have a table"
     by_token = {r.token: r for r in rows}
     tree = huffman_tree(
-        huffman.tree(alphabet.table.lengths),
+        huffman.tree(alphabet.encoded.table.lengths),
         lambda t: (token_text(by_token[t]), by_token[t].sign),
         "token",
         230,
@@ -118,11 +115,12 @@ def _panel(title: str, sentence: str, tree: go.Figure, noun: str, table: pd.Data
 
 def _cost(alphabet: Alphabet) -> str:
     """What a record's words and table cost, and whether the table is new."""
-    words = nbytes_text(alphabet.encoded.payload_bits / 8)
-    if alphabet.cached:
-        saved = nbytes_text(alphabet.encoded.saved_bits / 8)
+    e = alphabet.encoded
+    words = nbytes_text(e.payload_bits / 8)
+    if e.cached:
+        saved = nbytes_text(e.saved_bits / 8)
         return f"The last table is reused, which saved {saved}: only {words} of words."
-    return f"The table is new: {plural(alphabet.table_nbytes, 'byte')} and {words} of words."
+    return f"The table is new: {plural(e.table_nbytes, 'byte')} and {words} of words."
 
 
 def _level_text(level: float) -> str:

@@ -6,7 +6,8 @@ from functools import partial
 
 import pandas as pd
 
-from lcviz.run.snapshot import Checkpoint, nbytes_by_kind
+from lcviz.run.snapshot import Checkpoint
+from lcviz.run.whole_state import nbytes_by_kind
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure
 

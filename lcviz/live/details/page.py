@@ -5,11 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from codec.inspect import Codes
-from lcviz.lab.anatomy import (
-    EVERY_BITS,
-    Alphabet,
-    promotions,
-)
+from lcviz.lab.anatomy import EVERY_BITS, Alphabet, promotions
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.run.run import Run
@@ -49,7 +45,7 @@ def _checkpoint(run: Run) -> None:
         help="While the run plays, these pictures stay. Pause, or choose a step, to draw them "
         "anew.",
     )
-    coding, codes = run.settings.coding, run.codes(viewed.step)
+    coding, codes = run.settings.coding, run.saved.codes(viewed.step)
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
         widgets.show(size_panel(snapshot.checkpoints, viewed.step, coding.budget), "size")
@@ -91,7 +87,7 @@ def _alphabet(viewed: Checkpoint) -> int:
 
 def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> Panel:
     """The record's own code, or the paper's if a visitor prefers it."""
-    runs = alphabet.table is not None and alphabet.table.classes > 1
+    runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
     if runs and not st.toggle(
         "Show the paper's code of single values instead",
         key="paper",

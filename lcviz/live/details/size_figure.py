@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from codec import Saved
 from lcviz.report.figure_parts import MOST_MARKED, STEP, line, step_range, thinned
 from lcviz.run.snapshot import Checkpoint
 from lcviz.text import nbytes_text, percent_text
@@ -35,11 +36,7 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
     floor = [(c.step, ONE_BIT) for c in points]
     figure.add_trace(line("1 bit per parameter", (GREY, "dash", None), floor, False, hover))
     if budget is not None:
-        # Exact tensors and moments do not count against the budget.
-        limits = [
-            (c.step, _percent(c.exact_nbytes + c.moment_nbytes + budget * c.lossy_nbytes, c))
-            for c in points
-        ]
+        limits = [(c.step, _percent(_most_nbytes(c.saved, budget), c)) for c in points]
         figure.add_trace(line("budget", (VERMILION, "dot", None), limits, False, hover))
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(range=step_range(0, max(checkpoints[-1].step, viewed)))
@@ -56,6 +53,11 @@ def size_panel(checkpoints: Sequence[Checkpoint], viewed: int, budget: float | N
         "Size of each delta record in percent of float32, by step.",
         partial(_table, checkpoints),
     )
+
+
+def _most_nbytes(saved: Saved, budget: float) -> float:
+    """What a record may take: exact tensors and moments do not count against the budget."""
+    return saved.exact_nbytes + saved.moment_nbytes + budget * saved.lossy_nbytes
 
 
 def _percent(nbytes: float, checkpoint: Checkpoint) -> float:

@@ -195,7 +195,7 @@ def test_a_restored_step_is_the_chain_s(shared: Run, monkeypatch: pytest.MonkeyP
             assert found[name].tobytes() == array.tobytes()
         assert (restored.name, restored.step) == (f"{package.name}-step{step}", step)
         checkpoint = shared.snapshot().at(step)
-        assert restored.loss == checkpoint.restored_loss == shared.task.probe_loss(expected)
+        assert restored.loss == checkpoint.losses.restored == shared.task.probe_loss(expected)
     with pytest.raises(StepNotFoundError):
         restore(package, 5)
     write = archives.to_safetensors
@@ -233,7 +233,7 @@ def test_an_archive_with_an_optimizer_and_the_code_that_loads_it(
     package, saved = pack(run), run.snapshot().at(3)
     assert "-optimizer-" in package.name
     restored = restore(package, 3, run.task)
-    assert restored.loss == saved.restored_loss
+    assert restored.loss == saved.losses.restored
     assert restored.left_out > 0
     tensors = safetensors.torch.load(restored.data)
     assert {"model/c1.weight", "optimizer/state/0/exp_avg"} <= tensors.keys()
@@ -241,6 +241,6 @@ def test_an_archive_with_an_optimizer_and_the_code_that_loads_it(
     Path(package.file).write_bytes(package.data)
     found: dict[str, Any] = {}
     exec(export_page._loading(run, package, 3), found)
-    assert found["task"].probe_loss() == saved.restored_loss
+    assert found["task"].probe_loss() == saved.losses.restored
     loaded = found["training"].state()["optimizer"]["state"][0]["exp_avg"]
     assert torch.equal(loaded, tensors["optimizer/state/0/exp_avg"])

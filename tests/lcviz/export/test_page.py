@@ -83,7 +83,7 @@ def test_what_is_said_of_a_run_is_true(
         downloads, "restore", lambda *asked: restored.append(asked[1]) or restore(*asked)
     )
     page = exporting(run)
-    package = page.at.session_state["package"][1]
+    package = page.at.session_state["package"][1][0]
     chain = codec.Chain(io.BytesIO(package.data))
     assert codec.verify(io.BytesIO(package.data)).steps == (0, 1, 2, 3, 4, 5)
     (verified,) = page.texts("success")
@@ -167,7 +167,7 @@ def test_the_commands_work_with_what_they_install(
     exporting: MakePage, run: Run, lay_down: Callable[..., Path]
 ) -> None:
     page = exporting(run)
-    _, package, receipt = page.at.session_state["package"]
+    _, (package, receipt) = page.at.session_state["package"]
     folder = lay_down(package, receipt).parent
     step = page.at.session_state[downloads.RESTORED][1]
     (folder / f"{step.name}.safetensors").write_bytes(step.data)
@@ -202,7 +202,7 @@ def test_newer_steps_and_another_run(exporting: MakePage, create: Callable[..., 
     page = exporting(run)
 
     def steps() -> tuple[int, ...]:
-        found: tuple[int, ...] = page.at.session_state["package"][1].steps
+        found: tuple[int, ...] = page.at.session_state["package"][1][0].steps
         return found
 
     assert steps() == (0,)
@@ -227,7 +227,7 @@ def test_newer_steps_and_another_run(exporting: MakePage, create: Callable[..., 
     assert page.at.select_slider(key="export_step").options == list("012345")
     page.at.query_params["run"] = create(seed=4).id
     page.run()
-    assert page.at.session_state["package"][1].name.endswith("seed4")
+    assert page.at.session_state["package"][1][0].name.endswith("seed4")
     assert steps() == (0,)
 
 

@@ -215,7 +215,7 @@ def test_a_chain_as_it_is_and_again(
     own_files: OpenPage, make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name becomes a part of scripts and of lines for a shell."""
-    monkeypatch.setattr("lcviz.export.page_downloads.MOST_STEPS", 3)
+    monkeypatch.setattr("lcviz.ui.widgets.MOST_STEPS", 3)
     archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
     archive = archive.with_name(f"{archive.name}.zip")
     page = own_files(export_path=archive, export_use="Export it as it is")

@@ -299,7 +299,7 @@ def test_following_leaves_the_machine_to_the_training(
 ) -> None:
     """The page is made anew for new records, but not until it has rested from the last time."""
     page = started("--run", save(tmp_path / "run.lcc", 0, 3))
-    findings = page.at.session_state["inspect-findings"]
+    findings = page.at.session_state["inspect-findings"][1]
     tick, one_step = inspect._records, inspect.one_step
     anew: list[bool] = []
     monkeypatch.setattr(inspect.st, "rerun", lambda: (anew.append(True), inspect.st.stop()))

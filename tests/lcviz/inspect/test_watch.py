@@ -190,12 +190,12 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
         watch = Watch([str(inside)], may_follow)
         for run in (r for r in watch.runs() if r.name in ("run.lcc", "same.lcc")):
             if opened:
-                assert (run.problem, len(watch.chain(run).entries)) == ("", 2)
+                assert (run.problem, len(watch.places.open(run.target).entries)) == ("", 2)
                 continue
             assert run.summary is None
             assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
             with pytest.raises(SourceError, match="is a link to what"):
-                watch.chain(run)
+                watch.places.open(run.target)
     assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
 
 
@@ -289,7 +289,7 @@ def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
         "simplecache::https://u:geheim@localhost:1/run.lcc?sig=geheim",
     ]
     watch, plain = Watch(urls), "https://localhost:1/run.lcc"
-    assert watch.places == (plain, plain, f"simplecache::{plain}")
+    assert watch.places.printed == (plain, plain, f"simplecache::{plain}")
     assert names(watch) == ["run.lcc", plain, f"simplecache::{plain}"]
     end = time.monotonic() + 300
     while not all(run.reached for run in watch.runs()):
@@ -298,7 +298,7 @@ def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
     for run, url in zip(watch.runs(), urls):
         assert run.problem.startswith(run.where)
         assert run.target == url  # else nothing could be opened
-    assert "geheim" not in f"{watch.runs()} {watch.places}"
+    assert "geheim" not in f"{watch.runs()} {watch.places.printed}"
     local = Watch([write(tmp_path / "run.lcc").as_uri()])
     assert (names(local), steps(local)) == (["run.lcc"], [2])
 
@@ -369,7 +369,7 @@ def test_what_may_be_named_instead_of_a_chain(
 ) -> None:
     path = write(tmp_path / "run.lcc")
     watch = Watch([str(record) for record in path.iterdir() if record.suffix == ".safetensors"])
-    assert (names(watch), watch.places, steps(watch)) == (["run.lcc"], (str(path),), [2])
+    assert (names(watch), watch.places.printed, steps(watch)) == (["run.lcc"], (str(path),), [2])
     (tmp_path / "mine").mkdir()
     scan = os.scandir
 

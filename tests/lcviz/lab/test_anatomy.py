@@ -19,7 +19,6 @@ from lcviz.lab.anatomy import (
     n_kept,
     promotions,
     record_sizes,
-    tables,
     totals,
 )
 
@@ -167,72 +166,6 @@ def test_uniform_steps_are_rows_of_their_own(
     assert found[0].error == pytest.approx(error, rel=1e-5)
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_tables_that_were_used_again(make_case: MakeCase, scope: str) -> None:
-    """Counted from the records themselves; one that needs no bits needs no table."""
-    alphabets, steps = [], []
-    for n in (1, 2, 3):
-        case = make_case(8, 2, scope, {"bias": 0.01}, steps=n)
-        alphabets += dissect(case.changes, case.step)[0]
-        steps.append(case.step)
-    encoded = [g.encoded for step in steps for g in step.groups]
-    found = tables(alphabets)
-    assert found.n == sum(e.table is not None for e in encoded)
-    assert found.reused == sum(e.cached for e in encoded) > 0
-    assert found.reused < found.n
-    assert found.saved_nbytes == sum(e.saved_bits for e in encoded) / 8 > 0
-    assert (len(encoded) > found.n) == (scope == "tensor")  # one of the tensors never changes
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_exponent_stage_is_the_delta_s(make_case: MakeCase, scope: str) -> None:
-    """What dissect hands to the removed-bucket experiment is E of the same delta."""
-    case = make_case(17, 2, scope)
-    alphabets, stage = dissect(case.changes, case.step)
-    for alphabet, codes, delta in zip(alphabets, stage, case.deltas(), strict=True):
-        expected = codec.quantize(delta)
-        assert codes.tolist() == expected.codes.tolist()
-        assert [0.0, *alphabet.buckets.representative] == expected.levels.tolist()
-        for i in range(len(alphabet.buckets)):
-            members = delta[expected.codes == i + 1].astype(np.float64)
-            off = members - expected.levels[i + 1]
-            assert alphabet.energy[i] == pytest.approx((members**2).sum(), rel=1e-12)
-            assert alphabet.residual[i] == pytest.approx((off**2).sum(), rel=1e-5, abs=1e-20)
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_totals_count_every_value_once(make_case: MakeCase, scope: str) -> None:
-    case = make_case(19, 2, scope)
-    alphabets, _ = dissect(case.changes, case.step)
-    found = totals(alphabets)
-    delta = np.concatenate(case.deltas())
-    kept = np.concatenate(case.codes()) > 0
-    mantissa, exponent = np.frexp(delta)  # 0.5 <= |mantissa| < 1
-    for t in found:
-        mine = (mantissa != 0) & (exponent - 1 == t.exponent) & ((delta < 0) == t.sign)
-        assert (t.kept_members, t.dropped_members) == (
-            int((mine & kept).sum()),
-            int((mine & ~kept).sum()),
-        )
-    assert sum(t.kept_members + t.dropped_members for t in found) == np.count_nonzero(delta)
-    order = [(-t.exponent, t.sign) for t in found]
-    assert order == sorted(set(order))
-
-
-def test_bucket_kept_in_one_tensor_and_dropped_in_another() -> None:
-    """Scope tensor, one bit: the only bucket that survives in `small` is dropped in `large`."""
-    before = {"large": np.zeros(16, np.float32), "small": np.zeros(8, np.float32)}
-    after = {
-        "large": np.array([4.0] * 10 + [0.25] * 6, np.float32),
-        "small": np.array([0.25] * 5 + [0.0] * 3, np.float32),
-    }
-    step = codec.Tracker(before, 1, "tensor").prepare(after)
-    alphabets, _ = dissect(after, step)
-    four, quarter = totals(alphabets)
-    assert (four.exponent, four.kept_members, four.dropped_members) == (2, 10, 0)
-    assert (quarter.exponent, quarter.kept_members, quarter.dropped_members) == (-2, 5, 6)
-
-
 @pytest.mark.parametrize("coder", CODERS)
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_delta_of_zeros(make_case: MakeCase, scope: str, coder: str) -> None:
@@ -244,8 +177,6 @@ def test_a_delta_of_zeros(make_case: MakeCase, scope: str, coder: str) -> None:
         assert (c.buckets, c.buckets_kept) == (0, 0)
         assert (c.sizes.runlength, c.sizes.huffman, c.sizes.entropy) == (0, 0, 0)
         assert (c.energy_share, c.error) == (1.0, 0.0)
-    assert tables(alphabets).n == 0
-    assert tables([]).reused == 0
 
 
 def test_one_bucket_holds_everything() -> None:

@@ -33,7 +33,6 @@ def test_the_worked_example(example: OwnSeries) -> None:
     assert two.ep == 20 / 8 + 4 * 3
     assert two.huffman == 3 + 2 + 4 * 3  # 18 bits, a table of 2 bytes
     assert two.entropy * 8 == pytest.approx(17.61, abs=0.005)
-    assert two.saved(two.ep) == 1 - two.ep / 40
     (every,) = breakdown(example, Coding(None))
     assert every.ep == every.e == two.e
     assert every.huffman == math.ceil(23 / 8) + 3 + 4 * 5
@@ -73,7 +72,7 @@ def test_a_model_at_rest(tmp_path: Path) -> None:
         torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")
     (still,) = breakdown(OwnSeries([tmp_path]), Coding(None))
     assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
-    assert np.isfinite(still.saved(still.runlength))
+    assert np.isfinite(still.runlength)
 
 
 def test_nothing_to_quantize(tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ def test_every_weight_ends_where_a_decoder_puts_it(
     assert {f.weight.tensor for f in found if f.exact} == set(case.step.exact)
     for f in (f for f in found if not f.exact):
         assert (f.bucket is None) == (f.delta == 0)
-        assert f.promoted == (f.level != 0)
         if f.bucket is not None:
             assert f.bucket.sign == (f.delta < 0)
             assert 2.0**f.bucket.exponent <= abs(f.delta) < 2.0 ** (f.bucket.exponent + 1)
@@ -90,7 +89,7 @@ def test_the_words_are_those_of_the_stream(seed: int) -> None:
     ]
     assert [f.code for f in found] == [told.get(at) for at in range(6000)]
     assert any(f.code and f.code.escaped for f in found)
-    assert any(f.bucket and not f.promoted for f in found)
+    assert any(f.bucket and not f.level for f in found)
 
 
 def test_words_of_many_streams_begin_anew() -> None:
@@ -150,7 +149,7 @@ def test_a_base_and_exact_tensors() -> None:
 def test_naming_a_weight() -> None:
     weight = Weight("conv.1:a.weight", 12)
     assert Weight.read(str(weight)) == weight
-    assert weight.place((5, 4)) == (3, 0)
+    assert weight.text((5, 4)).endswith(" (3, 0)")
     for text in ("", "w", "w:", ":3", "w:-1", "w:x", "w:³"):
         with pytest.raises(ValueError, match="does not name a weight"):
             Weight.read(text)

@@ -14,7 +14,12 @@ import torch
 import codec
 from codec import Coding
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.removed_bucket import errors_without, removed_buckets, removed_from_series
+from lcviz.lab.removed_bucket import (
+    Dissection,
+    errors_without,
+    removed_buckets,
+    removed_from_series,
+)
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
 
@@ -70,9 +75,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     reported: list[tuple[int, int]] = []
     result = removed_buckets(
         9,
-        case.before,
-        alphabets,
-        stage,
+        Dissection(case.before, alphabets, stage),
         MOVED,
         loss_of,
         lambda done, total: reported.append((done, total)),
@@ -116,7 +119,7 @@ def test_large_buckets_matter_more(make_case: MakeCase) -> None:
     """The distance falls with the exponent, within each sign: the paper's point."""
     case = make_case(29, 2)
     alphabets, stage = dissect(case.changes, case.step)
-    result = removed_buckets(1, case.before, alphabets, stage, MOVED, loss_of)
+    result = removed_buckets(1, Dissection(case.before, alphabets, stage), MOVED, loss_of)
     top, bottom = result.buckets[0], result.buckets[-1]
     assert top.loss_below is top.distance_below is None
     assert top.distance > 10 * bottom.distance
@@ -127,7 +130,7 @@ def test_nothing_changed(make_case: MakeCase) -> None:
     """A delta of zeros has no bucket, and the model as it was."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0})
     alphabets, stage = dissect(case.changes, case.step)
-    result = removed_buckets(1, case.before, alphabets, stage, 0.0, loss_of)
+    result = removed_buckets(1, Dissection(case.before, alphabets, stage), 0.0, loss_of)
     assert result.buckets == ()
     assert (result.loss, result.distance) == (loss_of(case.before), 0.0)
 

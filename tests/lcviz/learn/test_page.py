@@ -81,7 +81,7 @@ def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None
 def test_weights_of_the_run(learning: Learning) -> None:
     page = learning(**RUN)
     assert not page.texts("error") + page.texts("warning")
-    states = page.the_run.states()
+    states = page.the_run.saved.states()
     assert states is not None
     assert any(f"of step {states.step}." in text for text in page.texts("caption"))
     shown = data(page)

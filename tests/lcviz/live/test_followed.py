@@ -17,7 +17,6 @@ from lcviz.live.followed import (
     first_weight,
     history_of,
     largest_in_bucket,
-    weight_at,
 )
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import Bars
@@ -63,7 +62,7 @@ def test_stairs_are_the_track_just_before_each_step(finished_runs: Finished) -> 
     stairs = history_of(run, newest(run), weight).stairs
     assert list(stairs) == [1, 2, 3, 4, 5, 6]
     for step, stair in stairs.items():
-        assert stair.u == weight.of(run.states(step).live)
+        assert stair.u == weight.of(run.saved.states(step).live)
         before = codec.restore(run.path, step - 1)[W].reshape(-1)[weight.index]
         assert stair.track == float(before)
 
@@ -78,7 +77,7 @@ def test_stairs_of_a_whole_run_that_is_tried(finished_runs: Finished, retry: Ret
     stairs = history_of(run, shown, weight, replay).stairs
     assert list(stairs) == list(replay.steps())
     for step, stair in stairs.items():
-        assert stair.u == weight.of(run.states(step).live)
+        assert stair.u == weight.of(run.saved.states(step).live)
         assert stair.track == weight.of(replay.delta(step).states.before)
     own = history_of(run, shown, weight).stairs
     assert stairs != own
@@ -98,7 +97,7 @@ def test_the_first_weight_has_waited_to_be_kept(finished_runs: Finished) -> None
     weight = first_weight(shown)
     followed = history_of(run, shown, weight).followed
     assert weight.tensor == W
-    assert followed.promoted
+    assert followed.level
     written = shown.restored[W] != shown.states.before[W]
     assert abs(followed.delta) == np.abs(deltas(shown))[written].min()
 
@@ -145,7 +144,7 @@ def test_elements_of_an_alphabet_are_weights(finished_runs: Finished) -> None:
     (alphabet,) = shown.alphabets
     flat = np.concatenate([shown.states.live[name].reshape(-1) for name in alphabet.names])
     for element in (0, 5, 150, 151, 3000, flat.size - 1):
-        assert weight_at(shown, 0, element).of(shown.states.live) == flat[element]
+        assert Weight(*alphabet.place(element)).of(shown.states.live) == flat[element]
 
 
 # On the page.
@@ -166,7 +165,7 @@ def test_a_link_follows_its_weight(live: Live) -> None:
     for step in (2, 4, 6):
         page.look_into(step)
         change = Weight(W, 4321)
-        states = run.states(step)
+        states = run.saved.states(step)
         delta = np.float32(change.of(states.live)) - np.float32(change.of(states.before))
         bucket = [int(np.frexp(delta)[1]) - 1, int(delta < 0)] if delta else None
         assert page.picture("buckets")["marked"] == bucket
@@ -185,7 +184,7 @@ def test_a_step_that_is_no_longer_held(live: Live, create: Callable[..., Run]) -
     run = create(stop_after=3)
     run.play()
     run.wait(60)
-    run._states.drop(2)
+    run.saved._states.drop(2)
     page = live(run=run.id, weight=f"{W}:5").follow_newest(False).look_into(2)
     assert "weight" not in page.pictures
     assert any("no longer kept" in text for text in page.texts("caption"))

@@ -24,8 +24,9 @@ from lcviz.live import page as live_page
 from lcviz.live.details.code_tables import code_table, token_table
 from lcviz.live.details.huffman_figure import token_text
 from lcviz.live.headline import describe_lost_work
-from lcviz.run import run as run_module
+from lcviz.run.controls import WATCH_SECONDS
 from lcviz.run.run import Run, RunError
+from lcviz.run.snapshot import Losses
 from lcviz.server import runs
 from lcviz.server.replays import Replays, RetriedRun
 from lcviz.text import CODER_NAMES, iterations_text, nbytes_text, percent_text
@@ -109,7 +110,7 @@ def test_the_headline_is_that_of_the_newest_checkpoint(live: Live) -> None:
     assert top["status"] == "iteration 6 of 6, finished"
     live_means, restored_means = (
         [np.mean(losses[max(i - 4, 0) : i + 1]) for i in range(len(losses))]
-        for losses in zip(*((k.live_loss, k.restored_loss) for k in snapshot.checkpoints))
+        for losses in zip(*snapshot.losses.values())
     )
     steps = [k.step for k in snapshot.checkpoints]
     as_bad = np.interp(-restored_means[-1], np.negative(live_means), steps)  # losses fall
@@ -120,11 +121,11 @@ def test_the_headline_is_that_of_the_newest_checkpoint(live: Live) -> None:
 def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     page = live()
     run = page.the_run
-    snapshot, codes = run.snapshot(), run.codes(6)
+    snapshot, codes = run.snapshot(), run.saved.codes(6)
     c = snapshot.newest
     live_line, restored_line = page.picture("loss")["lines"]
     assert live_line["y"] == [k.live_loss for k in snapshot.checkpoints]
-    assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.restored_loss)
+    assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.losses.restored)
     sizes = [k.nbytes for k in snapshot.checkpoints]
     record = page.figure("size")["data"][0]
     assert (record["x"], record["y"]) == ([2, 4, 6], [round(n / 314, 6) for n in sizes[1:]])
@@ -149,7 +150,7 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
 
 def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
     run = finished(create, scope="tensor", stop_after=3)
-    c, codes = run.snapshot().newest, run.codes(3)
+    c, codes = run.snapshot().newest, run.saved.codes(3)
     names = [a.names[0] for a in c.alphabets]
     page = live(run=run.id).set("toggle", "tables", True)
     box = page.at.selectbox(key="tensor")
@@ -157,7 +158,7 @@ def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
     assert box.value == max(c.alphabets, key=lambda a: a.n).names[0]
     for name, alphabet, own in zip(names, c.alphabets, codes, strict=True):
         page.set("selectbox", "tensor", name)
-        runs = alphabet.table is not None and alphabet.table.classes > 1
+        runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
         rows = token_table(alphabet, own) if runs else code_table(alphabet)
         shown = code_shown(page)
         assert shown["count"].tolist() == [r.count for r in rows]
@@ -182,8 +183,8 @@ def test_the_paper_s_settings(live: Live, create: Create) -> None:
 def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
     """Old steps keep their own sizes and words; what would need the codes is left out."""
     run = finished(create, stop_after=2)
-    for step in run._codes.steps:
-        run._codes.drop(step)
+    for step in run.saved._codes.steps:
+        run.saved._codes.drop(step)
     page = live(run=run.id)
     assert page.charts == PANELS
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
@@ -194,7 +195,7 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
 def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
     run = create(stop_after=2)
-    run._live.training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    run._trainer.live.training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
     run.play()
     run.wait(60)
     page = live(run=run.id)
@@ -344,7 +345,7 @@ def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
     """`?coder=` is as good as no such parameter."""
     page = live(**SHORT, losses="always", keep="", coder="", scope="").click("start")
     snapshot, settings = page.finish(), page.the_run.settings
-    assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
+    assert list(snapshot.losses) == [0, 1, 2, 3, 4]
     assert (settings.loss_share, settings.coding) == (None, Coding())
 
 
@@ -419,7 +420,7 @@ def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
     while run.snapshot().newest.step < step:
         before = run.snapshot().newest.step
         gate.release()
-        while run.snapshot().newest.step <= before or not run.snapshot().newest.measured:
+        while run.snapshot().newest.step <= before or not run.snapshot().newest.losses:
             time.sleep(0.001)
 
 
@@ -526,7 +527,7 @@ def test_a_step_that_takes_long_is_watched(
     assert page.finish().status == "paused"
     assert shown_step(page) == 3
     assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
-    assert live_page.PATIENCE < run_module.WATCH_SECONDS / 4
+    assert live_page.PATIENCE < WATCH_SECONDS / 4
 
 
 # Budgets.
@@ -557,7 +558,7 @@ def test_a_tolerance(live: Live) -> None:
     page.finish()
     run = page.the_run
     assert run.settings.coding == Coding(tolerance=0.001)
-    states = run.states()
+    states = run.saved.states()
     track = codec.restore(run.path)
     for name, live_values in states.live.items():
         assert abs(track[name].numpy() - live_values).max() <= 0.001
@@ -804,7 +805,7 @@ def test_losses_that_lag_behind_cost_nothing(
     """A crash costs what a checkpoint loses and what came after it, not what is not measured."""
     snapshot = finished_runs(stop_after=3).snapshot()
     every = tuple(
-        replace(c, live_loss=loss, restored_loss=None if loss is None else loss + above)
+        replace(c, losses=None if loss is None else Losses(loss, loss + above, 0.0, 0.0))
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
     now = replace(snapshot, checkpoints=every, iteration=iteration)
@@ -861,7 +862,7 @@ def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
     assert bits["text"].endswith("Code words and bars are the weights'.")
     (weights, wording), (moments, _) = headline["apart"]
     assert (weights, moments) == ("weights", "m and v")
-    assert wording.startswith(f"{nbytes_text(newest.weights_full_nbytes)} → ")
+    assert wording.startswith(f"{nbytes_text(newest.weights_nbytes)} → ")
     assert page.picture("buckets")["about"] == "of the weights"
     page.set("toggle", "tables", True)
     (table,) = (

@@ -118,7 +118,7 @@ def test_killed(live: Live, create: Create) -> None:
     for fact in (
         "the 1 iteration trained since step 4",
         f"{percent_text(c.distance)} of the distance",
-        f"restored {c.restored_loss:.4f}, live {c.live_loss:.4f}",
+        f"restored {c.losses.restored:.4f}, live {c.live_loss:.4f}",
         f"3 records, {nbytes_text(chain)}, up to step 4",
     ):
         assert fact in report(page)
@@ -211,7 +211,7 @@ def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
     assert max(scar.nbytes, topn.nbytes) <= lc.nbytes
     sizes = [e.nbytes for e in codec.Chain(run.path).entries[1:]]
     assert lc.nbytes == sum(sizes) / len(sizes)
-    assert lc.loss_restored == run.snapshot().newest.restored_loss
+    assert lc.loss_restored == run.snapshot().newest.losses.restored
     assert not page.texts("warning")
     assert not keys(page) & {"kill-start", "kill-stop"}
     assert raced_picture(live(run=run.id)) == drawn  # at once

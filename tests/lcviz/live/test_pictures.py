@@ -302,9 +302,15 @@ def test_no_bits_are_needed(finished_runs: Finished) -> None:
     assert data["words_are"] == "No bits are needed: all values are alike."
 
 
+def pairs(
+    steps: list[int], live: list[float], restored: list[float]
+) -> dict[int, tuple[float, float]]:
+    return dict(zip(steps, zip(live, restored)))
+
+
 def test_the_loss_of_the_step_that_is_shown() -> None:
     steps, live, restored = [0, 190, 280], [2.0, 1.5, 1.0], [2.0, 1.5, 1.1]
-    texts = [loss_picture(steps, live, restored, at, 300).text for at in (190, 280, 285, 0)]
+    texts = [loss_picture(pairs(steps, live, restored), at, 300).text for at in (190, 280, 285, 0)]
     assert [text.partition(":")[0] for text in texts] == [
         "At step 190",
         "At step 280",
@@ -315,24 +321,24 @@ def test_the_loss_of_the_step_that_is_shown() -> None:
 
 def test_loss_and_a_log_axis() -> None:
     steps, live = [0, 5, 10], [2.0, math.nan, 1.0]
-    data = check(loss_picture(steps, live, [2.0, 1.9, math.inf], 5, 20, [7]))
+    data = check(loss_picture(pairs(steps, live, [2.0, 1.9, math.inf]), 5, 20, [7]))
     assert [line["y"] for line in data["lines"]] == [[2.0, None, 1.0], [2.0, 1.9, None]]
     assert (data["range"], data["log"]) == ([0, 20], False)
     assert [(m["step"], m["strong"]) for m in data["marks"]] == [(5, False), (7, True)]
     assert (data["marks"][1]["text"], data["marks"][1]["above"]) == ("killed", True)  # close by
-    far = loss_picture(steps, live, live, 5, 20, [17]).data["marks"][1]
+    far = loss_picture(pairs(steps, live, live), 5, 20, [17]).data["marks"][1]
     assert (far["text"], far["above"]) == ("killed at 17", False)
     assert "At step 5: " in data["text"]
-    assert plain(loss_picture(steps, live, [2.0, 1.9, math.inf], 10, 20).text).endswith(
+    assert plain(loss_picture(pairs(steps, live, [2.0, 1.9, math.inf]), 10, 20).text).endswith(
         "restored not finite."
     )
     above, below, none = (
-        plain(loss_picture([5], [live_loss], [0.51], 5, 20).text) for live_loss in (0.5, 0.6, 0.0)
+        plain(loss_picture({5: (live_loss, 0.51)}, 5, 20).text) for live_loss in (0.5, 0.6, 0.0)
     )
     assert above == "At step 5: live 0.500, restored 0.510, 2.00 % above."
     assert below == "At step 5: live 0.600, restored 0.510, 15.00 % below."
     assert none == "At step 5: live 0.00, restored 0.510."
-    assert check(loss_picture(steps, [1, 1e5, 3], [1, 2, 3], 5, 20))["log"]
+    assert check(loss_picture(pairs(steps, [1, 1e5, 3], [1, 2, 3]), 5, 20))["log"]
 
 
 def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:

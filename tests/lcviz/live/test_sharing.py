@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lcviz.live.page import _step
+from lcviz.live.page import _steer, _step
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session
@@ -115,7 +115,7 @@ def test_a_page_waits_for_a_run_that_is_being_made(create: Create) -> None:
 
 def test_a_click_waits_for_the_one_before(run: Run) -> None:
     steering = Steering(session.all_runs(), [session.all_runs().key(run)])
-    click = threading.Thread(target=_step, args=(steering, run))
+    click = threading.Thread(target=_steer, args=(steering, run, _step))
     with steering.turn:
         click.start()
         click.join(0.5)

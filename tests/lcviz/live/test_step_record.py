@@ -30,7 +30,7 @@ def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str)
         assert shown.restored is not None
         for name, array in shown.restored.items():
             np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
-        before = run.states(checkpoint.step).before
+        before = run.saved.states(checkpoint.step).before
         changed = sum(np.count_nonzero(shown.restored[n] != before[n]) for n in before)
         assert shown.n_changed == changed
 
@@ -39,7 +39,7 @@ def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished, retry: 
     run = finished_runs("lenet5", stop_after=2)
     checkpoint = run.snapshot().newest
     shown, again = saved_record(run, checkpoint), retry(run, Coding(1))
-    assert shown.exact_nbytes == again.exact_nbytes == checkpoint.exact_nbytes > 50
+    assert shown.exact_nbytes == again.exact_nbytes == checkpoint.saved.exact_nbytes > 50
     assert 200 < again.header_nbytes < 300
     assert abs(shown.header_nbytes - again.header_nbytes) < 10
 
@@ -51,10 +51,10 @@ def test_saved_once_more_with_its_own_setting_it_is_the_same(
     for checkpoint in run.snapshot().checkpoints[1:]:
         saved = saved_record(run, checkpoint)
         again = retry(run, run.settings.coding, step=checkpoint.step)
-        assert (again.nbytes, again.n_kept, again.words) == (
+        assert (again.nbytes, again.n_kept, again.words[1]) == (
             saved.nbytes,
             saved.n_kept,
-            saved.words,
+            saved.words[1],
         )
         assert again.is_trial
         assert not saved.is_trial
@@ -71,7 +71,7 @@ def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) 
         sizes.append(shown.nbytes)
     assert sizes == sorted(sizes)
     three = retry(run, coding, 3, step=1)
-    assert (three.nbytes, three.words) == (saved.nbytes, saved.words)  # 2 bits keep three
+    assert (three.nbytes, three.words[1]) == (saved.nbytes, saved.words[1])  # 2 bits keep three
     assert all(np.array_equal(three.restored[n], a) for n, a in saved.restored.items())
 
 
@@ -79,7 +79,7 @@ def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> 
     """With nothing left out: the track before, plus E of the delta, plus what is stored exactly."""
     run = finished_runs("lenet5", stop_after=3)
     newest = run.snapshot().newest
-    shown, states = saved_record(run, newest), run.states()
+    shown, states = saved_record(run, newest), run.saved.states()
     result = shown.removed_buckets(run.task.probe_loss)
     before, live = states.before, states.live
     lossy = [t for a in newest.alphabets for t in a.names]
@@ -110,8 +110,8 @@ def test_a_cut_is_a_record_of_its_own(finished_runs: Finished, retry: Retry) -> 
 def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: Finished) -> None:
     run = finished_runs(seed=5)
     checkpoint = run.snapshot().checkpoints[1]
-    for step in run._codes.steps:
-        run._codes.drop(step)
+    for step in run.saved._codes.steps:
+        run.saved._codes.drop(step)
     saved = saved_record(run, checkpoint)
     assert saved.restored is None
     assert saved.nbytes == checkpoint.nbytes

@@ -20,15 +20,12 @@ KEPT = Followed(
     0.4,
     -0.1,
     BUCKET,
-    True,
     -0.095,
     WeightCode("101"),
     0.405,
 )
-DROPPED = replace(
-    KEPT, step=9, track=0.405, live=0.3, delta=-0.105, promoted=False, level=0.0, restored=0.405
-)
-EXACT = Followed(8, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
+DROPPED = replace(KEPT, step=9, track=0.405, live=0.3, delta=-0.105, level=0.0, restored=0.405)
+EXACT = Followed(8, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, 0.5, None, 0.5, exact=True)
 STAIRS = {8: Stair(0.4, 0.5), 9: Stair(0.3, 0.405)}
 
 

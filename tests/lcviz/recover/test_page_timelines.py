@@ -41,7 +41,7 @@ def showing(page_of: Callable[[AppTest], Any]) -> Showing:
         from lcviz.recover.timelines import Drill
 
         own = workload("logistic-regression")
-        timelines("here", Drill(own, 0, 1, Coding()))
+        timelines(Drill(own, 0, 1, Coding()))
 
     def open_page(**parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)
@@ -71,7 +71,7 @@ def kept(measured: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> lis
 
 
 def measure(page: Any, number: int = 0) -> None:
-    page.click("here-timelines-start")
+    page.click("recover-timelines-start")
     assert session.all_jobs().wait((DRILL, number), 1, SECONDS).status == jobs.DONE
     page.run()
 
@@ -94,9 +94,9 @@ def test_measured_when_asked_for_and_again(
     assert not page.charts
     assert not page.at.table
     assert "saved every iteration, in three ways" in page.texts("markdown")[0]
-    assert f"{DRILL.iterations} iterations" in page.at.button(key="here-timelines-start").help
+    assert f"{DRILL.iterations} iterations" in page.at.button(key="recover-timelines-start").help
     measure(page)
-    assert page.charts == {"here-timelines"}
+    assert page.charts == {"recover-timelines"}
     assert kept == [0]
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
@@ -104,7 +104,7 @@ def test_measured_when_asked_for_and_again(
     assert "Merged takes" in told
     measure(page, 1)
     assert len(kept) == 2
-    assert page.charts == {"here-timelines"}
+    assert page.charts == {"recover-timelines"}
     assert not page.at.button
 
 
@@ -121,17 +121,17 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
             done, restored = line.iterated(ms / 1e3), line.restored(ms / 1e3)
             assert row[3:5] == [str(done), str(restored)]
             assert row[5].split()[0] == str(done - restored)
-        (mark,) = page.figure("here-timelines")["layout"]["shapes"]
+        (mark,) = page.figure("recover-timelines")["layout"]["shapes"]
         assert (mark["x0"], mark["x1"]) == (pytest.approx(ms), pytest.approx(ms))
     assert left(page)[0][1] == "is done"
     ms = round(round(0.4 * most / step) * step, 1)
     crash(page).set_value(ms)
-    page.set("segmented_control", "here_crashes", "training")
-    told = {f"here_crash_{most:g}": str(ms), "here_crashes": "training alone"}
-    again = showing(**told, here_shows="around the crash")  # a link
+    page.set("segmented_control", "recover_crashes", "training")
+    told = {f"recover_crash_{most:g}": str(ms), "recover_crashes": "training alone"}
+    again = showing(**told, recover_shows="around the crash")  # a link
     assert crash(again).value == pytest.approx(ms)
     assert left(again) == left(page)
-    low, high = again.figure("here-timelines")["layout"]["xaxis"]["range"]
+    low, high = again.figure("recover-timelines")["layout"]["xaxis"]["range"]
     assert low <= ms <= high
     assert high - low == pytest.approx(most / 6, abs=0.2)
     assert kept == [0]  # the other session found it there

@@ -65,7 +65,7 @@ def asked_to_die(run: Run, n: int = 1) -> list[threading.Thread]:
     for thread in killers:
         thread.start()
     deadline = time.monotonic() + SECONDS
-    while run._status != "dying":
+    while run.status != "dying":
         assert time.monotonic() < deadline
         time.sleep(0.001)
     return killers
@@ -80,11 +80,14 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
     run = make_run("lenet5", optimizer="adam", interval=2, stop_after=6)
     before = play_to(run, iteration)
     assert before.iteration == iteration
-    assert run._live is not None
     alive: list[Any] = [weakref.ref(p) for p in run.task.model.parameters()]
-    alive += [weakref.ref(run._live.training), weakref.ref(run._live.checkpointer)]
+    alive += [weakref.ref(run._trainer.live.training), weakref.ref(run._trainer.live.checkpointer)]
     died_as = fingerprint(run.task.model.state_dict())
-    files, states, codes = chain_bytes(run.path), run.states(), run.codes(before.newest.step)
+    files, states, codes = (
+        chain_bytes(run.path),
+        run.saved.states(),
+        run.saved.codes(before.newest.step),
+    )
     after = killed(run)
     gc.collect()
     assert not any(ref() for ref in alive)
@@ -98,9 +101,9 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
     assert min(kill.pace.probe, kill.pace.save) > 0
     assert chain_bytes(run.path) == files
     assert codec.verify(run.path).ok
-    assert after.newest.restored_loss == run.task.probe_loss(codec.restore(run.path))
-    assert run.states() is states
-    assert run.codes(after.newest.step) is codes
+    assert after.newest.losses.restored == run.task.probe_loss(codec.restore(run.path))
+    assert run.saved.states() is states
+    assert run.saved.codes(after.newest.step) is codes
     for again in (run.kill, run.play, run.step, run.pause):
         again()
         assert run.wait(1) == after
@@ -123,7 +126,7 @@ def test_the_iteration_under_way_is_finished(make_run: MakeRun, gate: MakeGate) 
         thread.join(SECONDS)
     after = run.snapshot()
     assert (after.status, after.iteration, after.newest.step) == ("killed", 6, 6)
-    assert after.newest.measured
+    assert after.newest.losses
     assert len(after.kills) == 1
     assert codec.verify(run.path).ok
     assert codec.Chain(run.path).steps == (0, 3, 6)
@@ -222,8 +225,8 @@ def test_it_goes_on_as_a_new_process_would(
     every = zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True)
     for c, position in every:
         assert c.track == Track.of(position.track.layout, position.track.arrays).digest
-        assert c.restored_loss == run.task.probe_loss(codec.restore(run.path, c.step))
-    start, states = codec.restore(run.path, 0), run.states()
+        assert c.losses.restored == run.task.probe_loss(codec.restore(run.path, c.step))
+    start, states = codec.restore(run.path, 0), run.saved.states()
     assert states is not None
     squares = (((states.live[n] - start[n].numpy()).astype("f8") ** 2).sum() for n in start)
     assert after.newest.moved == pytest.approx(float(sum(squares)) ** 0.5)
@@ -352,7 +355,7 @@ def test_an_end_that_is_asked_for_while_losses_are_measured(
     def slow(state: Any) -> tuple[float, float]:
         measuring.set()
         deadline = time.monotonic() + SECONDS
-        while run._status not in ("dying", "closed") and time.monotonic() < deadline:
+        while run.status not in ("dying", "closed") and time.monotonic() < deadline:
             time.sleep(0.001)
         return measure(state)
 

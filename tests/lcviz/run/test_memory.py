@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, tables, totals
-from lcviz.run import memory, saved_step
-from lcviz.run import run as run_module
+from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, totals
+from lcviz.run import memory, saved_step, saved_steps
 from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
 from lcviz.run.run import Run
 
@@ -32,12 +31,15 @@ def finished(run: Run) -> Run:
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     """All that pages show of them."""
     coded = [
-        (a.names, a.n, a.n_kept, a.nbytes, a.cached, a.encoded.stream_elements) for a in alphabets
+        (a.names, a.n, a.n_kept, a.nbytes, a.encoded.cached, a.encoded.stream_elements)
+        for a in alphabets
     ]
-    lengths = [None if a.table is None else a.table.lengths.tolist() for a in alphabets]
+    lengths = [
+        None if a.encoded.table is None else a.encoded.table.lengths.tolist() for a in alphabets
+    ]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
     sizes = record_sizes(alphabets, "runlength"), promotions(alphabets)
-    return coded, lengths, exact, sizes, totals(alphabets), tables(alphabets)
+    return coded, lengths, exact, sizes, totals(alphabets)
 
 
 def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
@@ -95,20 +97,20 @@ def test_states_and_codes_are_the_same_from_disk(
 ) -> None:
     settings = {"optimizer": "adam", "lr": 0.01, "optimizer_state": optimizer_state}
     held = finished(make_run(stop_after=4, **settings))
-    monkeypatch.setattr(run_module, "IN_MEMORY", 0)
+    monkeypatch.setattr(saved_steps, "IN_MEMORY", 0)
     stored = finished(make_run(stop_after=4, **settings))
-    assert held._states.steps_in_memory == (0, 1, 2, 3, 4)
-    assert stored._states.steps_in_memory == stored._codes.steps_in_memory == (4,)
-    assert stored.steps_with_states() == (0, 1, 2, 3, 4)
+    assert held.saved._states.steps_in_memory == (0, 1, 2, 3, 4)
+    assert stored.saved._states.steps_in_memory == stored.saved._codes.steps_in_memory == (4,)
+    assert stored.saved.with_states() == (0, 1, 2, 3, 4)
     for step in range(5):
         for kept, found in (
-            (held.states(step), stored.states(step)),
-            (held.codes(step), stored.codes(step)),
+            (held.saved.states(step), stored.saved.states(step)),
+            (held.saved.codes(step), stored.saved.codes(step)),
         ):
             assert pickle.dumps(kept) == pickle.dumps(found)
     assert not isinstance(stored.snapshot().at(2).alphabets, tuple)  # they are there, too
     stored.close()
-    assert stored.steps_with_states() == (4,)
+    assert stored.saved.with_states() == (4,)
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -116,7 +118,7 @@ def test_older_steps_are_the_same_from_disk(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
     whole = finished(make_run("lenet5", scope=scope, stop_after=4)).snapshot()
-    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
+    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     run = finished(make_run("lenet5", scope=scope, stop_after=4))
     stored = run.snapshot()
     run.close()  # who still looks at it can
@@ -124,21 +126,20 @@ def test_older_steps_are_the_same_from_disk(
         assert isinstance(c.alphabets, tuple) == (c.step in (0, 4))
         assert len(c.alphabets) == len(twin.alphabets)
         assert facts(c.alphabets) == facts(twin.alphabets)
-        assert c.tables == tables(twin.alphabets)
 
 
 def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by what was stored, nor by what was read."""
-    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
+    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     made: list[weakref.ref[Alphabet]] = []
-    dissect = saved_step.dissect
+    dissect = saved_step.dissect_weights
 
     def seen(*arguments: Any) -> Any:
         found = dissect(*arguments)
         made.extend(weakref.ref(a) for a in found[0])
         return found
 
-    monkeypatch.setattr(saved_step, "dissect", seen)
+    monkeypatch.setattr(saved_step, "dissect_weights", seen)
     run = finished(make_run(stop_after=RECENT + 4))
     gc.collect()
     assert len(made) == RECENT + 4
@@ -165,7 +166,7 @@ class Cramped:
 
 def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Alphabets stay in memory, and are stored once there is room."""
-    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
+    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     make = memory.tempfile.TemporaryFile
     monkeypatch.setattr(memory.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
     run = make_run(stop_after=5)

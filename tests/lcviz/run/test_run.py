@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
 
 import codec
 import codec.storage.directory
@@ -28,8 +27,8 @@ from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE
 from lcviz.lab.anatomy import promotions
-from lcviz.lab.sizes import huffman_nbytes, runlength_nbytes
-from lcviz.run import run as run_module
+from lcviz.lab.sizes import encode_kept, encoded_nbytes, huffman_nbytes
+from lcviz.run import controls, saved_steps, trainer
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
 from lcviz.run.snapshot import CLOSED, NEXT, Status
 
@@ -143,18 +142,12 @@ def test_numbers_of_a_checkpoint_are_true(
         assert (c.step, c.kind) == (entry.step, entry.kind)
         assert c.nbytes == (run.path / entry.name).stat().st_size
         assert c.full_nbytes == 4 * elements
-        assert c.restored_loss == run.task.probe_loss(restored)
-        assert c.live_loss == run.task.probe_loss(live)
+        assert c.losses.restored == run.task.probe_loss(restored)
+        assert c.losses.live == run.task.probe_loss(live)
         assert c.moved == pytest.approx(norm(live, start), rel=1e-9)
         expected = norm(track, live) / norm(live, start) if c.step else 0.0
         assert c.distance == pytest.approx(expected, rel=1e-9)
-        arrays = load_file(run.path / entry.name)
-        counted = sum(a.nbytes for name, a in arrays.items() if name not in ("more", "structure"))
-        delta = chain.at(c.step).delta
-        tables = [g.encoded.table_nbytes for g in delta.groups] if delta else []
-        heads = sum(4 * math.ceil((6 + n) / 4) - n for n in tables)  # rows, and zeros after tables
-        assert c.stream_nbytes == counted - heads
-        assert c.non_finite == ()
+        assert c.saved.non_finite == ()
         assert c.track == chain.read(entry).track
     assert bits_of(saves[0].track) == bits_of(start)  # the base is exact
     assert snapshot.checkpoints[0].alphabets == ()
@@ -188,14 +181,14 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
     place, allowance = longest_place(Place(1, "", "")), Allowance.of(budget, layout)
     longest = header_nbytes(place, layout, exact, coding, allowance)
     for c in checkpoints[1:]:
-        assert c.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
-        room = budget * c.lossy_nbytes
-        assert c.nbytes - c.exact_nbytes <= room
+        assert c.saved.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
+        room = budget * c.saved.lossy_nbytes
+        assert c.nbytes - c.saved.exact_nbytes <= room
         if len(c.alphabets) > 1 or c.alphabets[0].n_kept == len(c.alphabets[0].buckets):
             continue
-        (a,), (codes,) = c.alphabets, run.codes(c.step)
+        (a,), (codes,) = c.alphabets, run.saved.codes(c.step)
         if coder == "runlength":
-            more = runlength_nbytes(codes, a.buckets.keeping(a.n_kept + 1))
+            more = encoded_nbytes(encode_kept(codes, a.buckets.keeping(a.n_kept + 1)))
         else:
             more = huffman_nbytes(a.counts(a.n_kept + 1))
         assert longest + more > room
@@ -205,14 +198,14 @@ def test_states_and_codes_are_those_of_the_delta(make_run: MakeRun, saves: Saves
     """The track before it, what was handed to the codec, and the difference quantized."""
     run = make_run("lenet5", stop_after=3)
     snapshot = played(run)
-    assert run.steps_with_states() == (0, 1, 2, 3)
-    assert (run.states(0).before, run.codes(0)) == ({}, [])  # type: ignore[union-attr]
-    assert (run.states(9), run.codes(9)) == (None, None)
-    assert run.states() is run.states(3)
+    assert run.saved.with_states() == (0, 1, 2, 3)
+    assert (run.saved.states(0).before, run.saved.codes(0)) == ({}, [])  # type: ignore[union-attr]
+    assert (run.saved.states(9), run.saved.codes(9)) == (None, None)
+    assert run.saved.states() is run.saved.states(3)
     for step in (1, 2, 3):
         states, (codes,), (alphabet,) = (
-            run.states(step),
-            run.codes(step),
+            run.saved.states(step),
+            run.saved.codes(step),
             snapshot.at(step).alphabets,
         )
         before, live = saves[step - 1].track, saves[step].live
@@ -238,10 +231,8 @@ def test_training_is_that_of_a_plain_loop(make_run: MakeRun, optimizer: str) -> 
         loss = task.loss(task.batch(iteration, s.batch_size))
         loss.backward()
         optimiser.step()
-        expected += [loss.item(), task.probe_loss()]
-    base, *deltas = played(run).checkpoints
-    assert math.isnan(base.train_loss)
-    found = [base.live_loss, *(loss for c in deltas for loss in (c.train_loss, c.live_loss))]
+        expected.append(task.probe_loss())
+    found = [c.live_loss for c in played(run).checkpoints]
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -260,7 +251,7 @@ def test_stepping_leaves_no_trace(make_run: MakeRun) -> None:
     run, whole = make_run(interval=2, stop_after=6), make_run(interval=2, stop_after=6)
     new = run.snapshot()
     assert (new.status, new.iteration, new.steps) == ("paused", 0, (0,))
-    assert new.newest.live_loss == new.newest.restored_loss
+    assert new.newest.live_loss == new.newest.losses.restored
     for i, status in ((2, "paused"), (4, "paused"), (6, "finished")):
         snapshot = stepped(run)
         assert (snapshot.status, snapshot.iteration, snapshot.newest.step) == (status, i, i)
@@ -319,8 +310,8 @@ def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
     assert not run.path.exists()
     assert f"run-{run.id}" not in {t.name for t in threading.enumerate()}
     newest = run.snapshot().newest.step
-    assert run.steps_with_states() == (newest,)
-    assert run.codes(newest) is None
+    assert run.saved.with_states() == (newest,)
+    assert run.saved.codes(newest) is None
     for again in (run.play, run.step, run.pause, run.close):
         again()
         assert run.wait(1).status == "closed"
@@ -365,7 +356,7 @@ def test_impossible_settings(tmp_path: Path, changes: dict[str, Any], error: Any
 
 def test_a_chain_that_is_there_is_not_touched(finished_runs: Callable[..., Run]) -> None:
     run = finished_runs(stop_after=2)
-    run._thread.join()  # which closes the chain last
+    run._trainer.thread.join()  # which closes the chain last
     before = chain_bytes(run)
     with pytest.raises(StepOrderError):
         Run("second", run.settings, run.path)
@@ -381,14 +372,13 @@ def test_losses_are_measured_only_sometimes(make_run: MakeRun) -> None:
     always = make_run("lenet5", stop_after=6)
     at_rest = stepped(rare).newest
     few, all_of_them = played(rare), played(always)
-    assert [c.step for c in all_of_them.measured] == list(range(7))
-    assert at_rest.measured
-    measured = [c.step for c in few.measured]
+    assert list(all_of_them.losses) == list(range(7))
+    assert at_rest.losses
+    measured = list(few.losses)
     assert {0, 1, 6} <= set(measured) < set(range(7))
     for c in few.checkpoints:
         twin = all_of_them.checkpoints[c.step]
-        known = (twin.live_loss, twin.restored_loss) if c.measured else (None, None)
-        assert (c.live_loss, c.restored_loss) == known
+        assert c.losses in (None, twin.losses)
     assert chain_bytes(rare) == chain_bytes(always)
 
 
@@ -399,7 +389,8 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
     """Each iteration takes five seconds of a clock that the test turns."""
     clock = SimpleNamespace(now=1000.0, perf_counter=time.perf_counter)
     clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(run_module, "time", clock)
+    for module in (controls, trainer):
+        monkeypatch.setattr(module, "time", clock)
     run, watched = make_run(stop_after=10), make_run(stop_after=10)
 
     def slow(run: Run, watch: Callable[[], None]) -> None:
@@ -448,9 +439,8 @@ def test_divergence_ends_the_run_with_a_sentence(
 def test_weights_that_overflow_are_still_saved(make_run: MakeRun) -> None:
     """The loss was finite, the update was not: such tensors are stored exactly, and said."""
     run = make_run(stop_after=5)
-    assert run._live is not None
     weight = next(run.task.model.parameters())
-    update = run._live.training._optimizer.step
+    update = run._trainer.live.training._optimizer.step
 
     def overflow(*_: object) -> None:
         update()
@@ -458,11 +448,11 @@ def test_weights_that_overflow_are_still_saved(make_run: MakeRun) -> None:
             with torch.no_grad():
                 weight[0, 0] = math.inf
 
-    run._live.training._optimizer.step = overflow  # type: ignore[method-assign, assignment]
+    run._trainer.live.training._optimizer.step = overflow  # type: ignore[method-assign, assignment]
     stepped(run)
     snapshot = stepped(run)
     assert (snapshot.status, snapshot.steps) == ("paused", (0, 1, 2))
-    (name,) = snapshot.newest.non_finite
+    (name,) = snapshot.newest.saved.non_finite
     restored = codec.restore(run.path, 2)[name]
     assert restored.numpy().tobytes() == weight.detach().numpy().tobytes()
     assert codec.verify(run.path).ok
@@ -511,11 +501,11 @@ def test_an_unexpected_error_is_shown_and_not_swallowed(
 
 def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """7,850 parameters, a byte each: in 20,000 bytes the last two steps find room."""
-    monkeypatch.setattr(run_module, "CODES_BUDGET", 20_000)
+    monkeypatch.setattr(saved_steps, "CODES_BUDGET", 20_000)
     run = make_run(stop_after=4)
     played(run)
-    assert run.codes(2) is None
-    assert all(run.codes(step) is not None for step in (3, 4))
+    assert run.saved.codes(2) is None
+    assert all(run.saved.codes(step) is not None for step in (3, 4))
 
 
 # The figures that the project promises.
@@ -547,7 +537,8 @@ def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
     base, *deltas = played(make_run("lenet5", bits=2, stop_after=100, **changes)).checkpoints
     assert len(deltas) == 100
     share = sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas)
-    header = sum(c.nbytes - c.stream_nbytes for c in deltas) / sum(c.full_nbytes for c in deltas)
+    coded = sum(c.saved.exact_nbytes + sum(a.nbytes for a in c.alphabets) for c in deltas)
+    header = share - coded / sum(c.full_nbytes for c in deltas)
     every = [promotions(c.alphabets)[-1].sizes for c in deltas]
     alone = sum(sizes.share(sizes.huffman) for sizes in every) / 100
     assert share <= (0.042 if coder == "huffman" else 0.0105)

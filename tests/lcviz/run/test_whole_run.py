@@ -46,7 +46,7 @@ def test_it_is_the_run_that_would_have_had_this_setting(
     replay, found = replayed(run, Trial(other.settings.coding))
     saved = other.snapshot().checkpoints[1:]
     assert replay.steps() == [c.step for c in saved]
-    assert found == [(c.nbytes, c.restored_metric) for c in saved]
+    assert found == [(c.nbytes, c.losses.restored_metric) for c in saved]
 
 
 def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: Finished) -> None:
@@ -62,8 +62,8 @@ def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: Finis
     replay, _ = replayed(run, Trial(Coding(2), carries=False))
     steps = replay.steps()
     for last, step in pairwise(steps):
-        states, before = replay.delta(step).states, run.states(last).live
-        for name, live in run.states(step).live.items():
+        states, before = replay.delta(step).states, run.saved.states(last).live
+        for name, live in run.saved.states(step).live.items():
             trained = live - before[name]
             np.testing.assert_allclose(states.live[name] - states.before[name], trained, atol=1e-6)
 
@@ -74,7 +74,7 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     assert replay.steps() == [1, 2, 3, 4, 5, 6]
     replay.save(1, measured=False)
     for step in (1, 2):
-        run._states.drop(step)
+        run.saved._states.drop(step)
     assert replay.steps() == [1, 3, 4, 5, 6]
     with pytest.raises(RunError, match="The weights of step 2 are no longer kept"):
         replay.save(2, measured=False)
@@ -85,14 +85,14 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     assert fresh.steps() == [3, 4, 5, 6]
     fresh.save(3, measured=False)
     before = fresh.delta(3).states.before
-    assert all(np.array_equal(before[n], a) for n, a in run.states(3).before.items())
+    assert all(np.array_equal(before[n], a) for n, a in run.saved.states(3).before.items())
 
 
 def test_old_deltas_make_room_but_for_the_one_that_is_wanted(
     finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = finished_runs()
-    monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.states(1).nbytes)
+    monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.saved.states(1).nbytes)
     replay = Replay(run, Trial(Coding(1)))
     replay.pinned_step = 2
     for step in replay.steps():

@@ -42,7 +42,7 @@ def test_every_record_holds_weights_and_moments(finished_runs: Finished) -> None
             assert [m.parameter for m in c.moments if m.kind == kind] == lossy
         delta = codec.Chain(run.path).at(c.step)
         assert delta.entry.nbytes == c.nbytes
-        assert c.full_nbytes > 3 * c.weights_full_nbytes == 3 * 4 * 61_706
+        assert c.full_nbytes > 3 * c.weights_nbytes == 3 * 4 * 61_706
 
 
 def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Finished) -> None:
@@ -51,8 +51,7 @@ def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Fin
     pairs = zip(whole.snapshot().checkpoints, alone.snapshot().checkpoints, strict=True)
     for with_moments, weights in pairs:
         assert weights.moments == ()
-        assert weights.live_loss == with_moments.live_loss
-        assert weights.restored_loss == with_moments.restored_loss
+        assert weights.losses == with_moments.losses
         assert weights.distance == with_moments.distance
         assert [a.names for a in weights.alphabets] == [a.names for a in with_moments.alphabets]
         assert [a.nbytes for a in weights.alphabets] == [a.nbytes for a in with_moments.alphabets]
@@ -68,13 +67,16 @@ def test_the_parts_of_a_record_are_all_of_it(
     for c in run.snapshot().checkpoints[1:]:
         shown = saved_record(run, c)
         assert shown.nbytes == c.nbytes
-        assert min(shown.header_nbytes, shown.weights_nbytes, c.moment_nbytes) > 0
+        assert min(shown.header_nbytes, shown.weights_nbytes, c.saved.moment_nbytes) > 0
         assert shown.restored is not None
         restored = codec.restore(run.path, c.step)["model"]
         for name, array in shown.restored.items():
             np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
         if "budget" in changes:
-            assert c.nbytes - c.exact_nbytes - c.moment_nbytes <= 0.02 * c.lossy_nbytes
+            assert (
+                c.nbytes - c.saved.exact_nbytes - c.saved.moment_nbytes
+                <= 0.02 * c.saved.lossy_nbytes
+            )
 
 
 def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
@@ -99,8 +101,7 @@ def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> N
     run.wait(60)
     run.kill()
     run.go_on()
-    assert run._live is not None
-    state = run._live.training.state()
+    state = run._trainer.live.training.state()
     if not whole:
         assert "optimizer" not in state
         return
@@ -130,7 +131,7 @@ def test_it_races_back_as_the_lab_does(make_run: MakeRun) -> None:
     (again,) = fail_and_recover(s.workload, s.seed, [lc(Coding(), "default")], stop)
     assert raced.outcomes[-1].race.restored == again.race.restored
     (full,) = (one for one in raced.outcomes if one.method.name == "full")
-    assert full.nbytes > 3 * run.snapshot().newest.weights_full_nbytes  # m and v, too
+    assert full.nbytes > 3 * run.snapshot().newest.weights_nbytes  # m and v, too
     alone = replace(crash, ours=replace(ours, whole=False)).protocol
     assert (alone.optimizer, alone.optimizer_at_start) == (False, False)
 

@@ -172,7 +172,7 @@ def test_a_closed_run_leaves_nothing(
     run.wait(300)
     assert list(tmp_path.iterdir())
     held: list[tuple[int, ...]] = []
-    monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.steps_with_states()))
+    monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.saved.with_states()))
     manager.close(run)
     assert held == [(3,)]
     assert manager.get(run.id) is None

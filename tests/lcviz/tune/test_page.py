@@ -17,7 +17,7 @@ import codec
 from codec import Coding
 from lcviz.lab.progress import Progress
 from lcviz.lab.tuner import sweep as sweeps
-from lcviz.lab.tuner.candidates import Setting, settings
+from lcviz.lab.tuner.candidates import Grid, Setting
 from lcviz.lab.tuner.sweep import Sweep
 from lcviz.lab.tuner.tuner import choose
 from lcviz.lab.workload import Workload, workload
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
 Tuning = Callable[..., Any]
-FEW = settings((1, 2, 3), (), ("model",), ("runlength",), (1, 2), distances=())
+FEW = Grid((1, 2, 3), (), ("model",), ("runlength",), (1, 2), distances=()).settings
 
 
 @pytest.fixture(autouse=True)
@@ -288,7 +288,7 @@ def test_own_files_too_few_for_an_interval(
     tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That interval is left out, and the page says so."""
-    several = settings((2,), (), ("model",), ("runlength",), (1, 2, 5, 10))
+    several = Grid((2,), (), ("model",), ("runlength",), (1, 2, 5, 10)).settings
     monkeypatch.setattr(Sweep, "candidate_settings", property(lambda _: several))
     for i in range(14, 40):
         (own / f"{i}.pt").unlink()

@@ -13,6 +13,7 @@ import codec
 from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
 from lcviz.run.run import Run
+from lcviz.run.saved_steps import SavedSteps
 from lcviz.tune import page_compare
 from lcviz.tune.compare import OneDelta, Trial, try_all, try_one
 from lcviz.tune.compare_figure import headline, tensors_table
@@ -37,7 +38,7 @@ def step(run: Run) -> None:
 
 
 def newest(run: Run) -> OneDelta:
-    states, saved = run.states(), run.snapshot().newest
+    states, saved = run.saved.states(), run.snapshot().newest
     assert states is not None
     layout = layout_of(states.live)
     return OneDelta(run.id, saved.step, layout, states.before, states.live, saved.moved)
@@ -162,7 +163,7 @@ def test_it_follows_the_run(comparing: Tuning, create: Create) -> None:
 
 
 def test_states_that_are_no_longer_kept(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "states", lambda *_: None)
+    monkeypatch.setattr(SavedSteps, "states", lambda *_: None)
     page = comparing()
     assert page.texts("info") == [page_compare.GONE]
     assert not page.charts
@@ -205,7 +206,7 @@ def test_a_step_that_changed_nothing_and_one_without_codes(
     """A learning rate so small that no weight moves; then every value becomes NaN."""
     run = create()
     step(run)
-    states = run.states()
+    states = run.saved.states()
     assert states is not None
     for name, array in states.live.items():
         array[...] = states.before[name]

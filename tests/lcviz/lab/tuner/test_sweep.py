@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lcviz.lab.series import OwnSeries, TrainedSeries
-from lcviz.lab.tuner.candidates import settings
+from lcviz.lab.tuner.candidates import Grid
 from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep
 from lcviz.lab.tuner.tuner import choose, tune
 from lcviz.lab.workload import workload
@@ -18,7 +18,7 @@ from lcviz.lab.workload import workload
 def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").candidate_settings, Sweep("lenet5", wide=True).candidate_settings
     assert len(few) == 60
-    assert set(few) < set(many) == set(settings())
+    assert set(few) < set(many) == set(Grid().settings)
     assert len(set(many)) == len(many) == (9 + 2 * 4 + 2) * 2 * 2 * 4
     assert all(s.coding.bits is None or s.coding.by_bits for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
@@ -32,7 +32,7 @@ def test_a_run_is_repeated_with_few_settings() -> None:
     assert len(sweep.candidate_settings) == 36
     assert sweep.series == TrainedSeries(trained, 3, RUN_ITERATIONS)
     assert sweep.unit == "iteration"
-    assert Sweep("", run=trained, seed=3, wide=True).candidate_settings == settings()
+    assert Sweep("", run=trained, seed=3, wide=True).candidate_settings == Grid().settings
 
 
 class Opened:

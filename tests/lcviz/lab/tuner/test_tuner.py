@@ -19,12 +19,12 @@ from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay
-from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Grid, Setting
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
 
-FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
+FEW = Grid(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4)).settings
 SERIES = TrainedSeries(workload("logistic-regression"), 0, 48)
 
 
@@ -166,9 +166,9 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
 
 def test_settings_that_come_to_the_same_stand_there_once() -> None:
     """All buckets are fewer than 8 bits can keep."""
-    tried = settings(
+    tried = Grid(
         bits=(8, None), budgets=(), distances=(), coders=("runlength",), intervals=(1,)
-    )
+    ).settings
     found = tune(SERIES, "rework", 3.0, tried)
     assert [c.setting.coding.bits for c in found.candidates] == [8, 8, None, None]
     assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
@@ -192,14 +192,14 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
             torch.float32
         )  # no residual
         torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
-    few = settings(
+    few = Grid(
         bits=(2,),
         budgets=(),
         distances=(),
         scopes=("model",),
         coders=("runlength",),
         intervals=(1,),
-    )
+    ).settings
     (c,) = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
     assert c.exact_share == 0.5
     assert c.share > 0.5
@@ -253,20 +253,23 @@ def test_targets_that_are_none(target: str, most: float) -> None:
         tune(SERIES, target, most, FEW)
 
 
-def test_series_that_cannot_fail(own: OwnSeries, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own")
+def test_series_that_cannot_fail(tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match="too short to compare"):
-        tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
+        tune(replace(SERIES, iterations=8), "size", 0.1, Grid(intervals=(10,)).settings)
     with pytest.raises(codec.SettingsError, match="too short to compare"):  # and come back
-        tune(replace(SERIES, iterations=13), "size", 0.1, settings(intervals=(1,)))
-    torch.save({"w": torch.ones(7, 7)}, own.paths[0] / "40.pt")
+        tune(replace(SERIES, iterations=13), "size", 0.1, Grid(intervals=(1,)).settings)
+    torch.save({"w": torch.ones(7, 7)}, tmp_path / "40.pt")
     with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 differ from those"):
-        tune(own, "size", 0.1, FEW)
+        tune(OwnSeries([tmp_path]), "size", 0.1, FEW)
 
 
-def test_intervals_that_the_series_is_too_short_for(own: OwnSeries) -> None:
-    few = settings((2,), (), ("model",), ("runlength",), (1, 2, 5, 10), distances=())
+@pytest.mark.usefixtures("own")
+def test_intervals_that_the_series_is_too_short_for(tmp_path: Path) -> None:
+    few = Grid((2,), (), ("model",), ("runlength",), (1, 2, 5, 10), distances=()).settings
     for i in range(14, 40):
-        (own.paths[0] / f"{i}.pt").unlink()
+        (tmp_path / f"{i}.pt").unlink()
+    own = OwnSeries([tmp_path])
     found = tune(own, "distance", 9, few)
     assert [c.setting.interval for c in found.candidates] == [1, 2]
     told = "Saves at every 5 or every 10 are left out: this series is too short for them."
@@ -277,17 +280,17 @@ def test_intervals_that_the_series_is_too_short_for(own: OwnSeries) -> None:
         tune(own, "distance", 9, few[2:])
 
 
-def test_a_series_that_is_not_finite(own: OwnSeries) -> None:
+def test_a_series_that_is_not_finite(own: OwnSeries, tmp_path: Path) -> None:
     """It matters where it fails: there, no distance is known."""
-    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "2.pt")
+    torch.save({"w": torch.full((5000,), math.nan)}, tmp_path / "2.pt")
     assert tune(own, "distance", 2, FEW[:1]).recommended is not None
-    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "10.pt")
+    torch.save({"w": torch.full((5000,), math.nan)}, tmp_path / "10.pt")
     with pytest.raises(codec.SettingsError, match="checkpoint 10 holds NaN, infinity or"):
         tune(own, "distance", 0.5, FEW[:1])
 
 
 def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
-    few = settings((3,), (0.05,), ("model",), ("runlength",), (1,), distances=())
+    few = Grid((3,), (0.05,), ("model",), ("runlength",), (1,), distances=()).settings
     found = tune(own, "size", 0.5, few)
     steps, buckets = (
         [c for c in found.candidates if c.setting.coding.uniform is uniform]
@@ -308,7 +311,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
 
 
 def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
-    few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,), ("uniform",), ())
+    few = Grid((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,), ("uniform",), ()).settings
     found = tune(own, "distance", 0.9, few)
     assert [c.setting.coding.budget for c in found.candidates] == [None, 0.1]
     assert "1 setting is left out" in found.because

@@ -13,7 +13,8 @@ import pytest
 import codec
 from codec.scheme import huffman
 from lcviz.lab.anatomy import Alphabet, dissect
-from lcviz.live.details.code_tables import TokenRow, code_table, token_counts, token_table
+from lcviz.lab.codewords import runs_of, tokens_of
+from lcviz.live.details.code_tables import TokenRow, code_table, token_table
 
 MakeCase = Callable[..., Any]
 SCOPES = ("model", "tensor")
@@ -182,36 +183,38 @@ def test_a_table_for_more_symbols_than_there_are_now() -> None:
     second = first.copy()
     first[1] = -0.5
     _, alphabet, stage = coded([first, second])
-    assert alphabet.cached
+    assert alphabet.encoded.cached
     assert alphabet.n_kept == 1
     rows = token_table(alphabet, stage)
     strange = [r for r in rows if r.symbol == 2]
     assert strange
-    assert all((r.level, r.exponent, r.sign, r.count) == (None, None, None, 0) for r in strange)
+    assert all((r.level, r.sign, r.count) == (None, None, 0) for r in strange)
 
 
-def slow_counts(codes: list[int], kept: int, stream: int) -> dict[tuple[int, int], int]:
-    """(symbol, run) -> occurrences, one value after the other."""
-    found: dict[tuple[int, int], int] = {}
+def slow_runs(codes: list[int], stream: int) -> list[tuple[int, int]]:
+    """(code, zeros before it), one value after the other."""
+    found: list[tuple[int, int]] = []
     run = 0
     for i, code in enumerate(codes):
         if i % stream == 0:
             run = 0
-        if 1 <= code <= kept:
-            found[code, run] = found.get((code, run), 0) + 1
-            run = 0
-        else:
-            run += 1
+        if code:
+            found.append((code, run))
+        run = 0 if code else run + 1
     return found
 
 
 @pytest.mark.parametrize("stream", [7, 100, 1000])
-def test_token_counts_one_by_one(stream: int) -> None:
-    """Runs of up to 15 zeros have a class each, so that nothing is hidden in one."""
-    rng = np.random.default_rng(stream)
-    codes = np.where(rng.random(500) < 0.3, rng.integers(0, 6, 500), 0).astype(np.uint8)
-    found = token_counts(codes, 3, stream)
-    expected = slow_counts(codes.tolist(), 3, stream)
-    for (symbol, run), count in expected.items():
-        assert run > 15 or found[symbol - 1, run] == count
-    assert found.sum() == sum(expected.values())
+def test_tokens_one_by_one(stream: int) -> None:
+    """No run begins before its stream."""
+    e, _, _ = coded([sparse(500, 0.3, 3, stream)])
+    codes = codec.decode(e).codes
+    at, tokens, _ = tokens_of(replace(e, stream_elements=stream), codes)
+    assert at.tolist() == np.flatnonzero(codes).tolist()
+    expected = slow_runs(codes.tolist(), stream)
+    assert tokens.any()
+    for token, (code, run) in zip(tokens.tolist(), expected, strict=True):
+        if token:
+            same, first, last = runs_of(e.table, token)
+            assert same == code
+            assert first <= run <= last

@@ -78,7 +78,7 @@ def test_few_symbols(check_figure: Check, counts: list[int], leaves: list[str]) 
 
 def test_cost_of_a_reused_table_and_of_the_paper_s_code_instead(check_figure: Check) -> None:
     alphabet = plain([60, 40, 20], [60, 40, 20])
-    assert alphabet.cached
+    assert alphabet.encoded.cached
     panel = code_panel(rows_for([60, 40, 20]), alphabet, "δ")
     check_figure(panel)
     assert "saved 2 B: only 22 B of words." in panel.sentence
@@ -157,7 +157,7 @@ def runs(gap: int = 29) -> np.ndarray:
 
 
 def row(symbol: int | None, level: float | None, first: int, last: int) -> TokenRow:
-    return TokenRow(1, symbol, level, None, None, first, last, 1, "0", 0)
+    return TokenRow(1, symbol, level, None, first, last, 1, "0", 0)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,12 @@ def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
     assert counts["escape: any other run"] == 0
     assert dict(zip(panel.table["token"], panel.table["extra bits"]))["28–31 zeros, +0.75"] == "2"
     assert len(set(figure["data"][2]["marker"]["color"])) == 3  # positive, negative, neither
-    assert alphabet.table is not None
+    assert alphabet.encoded.table is not None
     for part in (
         "101 of 3,000 values are not 0",
         f"{alphabet.encoded.payload_bits / 3000:.4f} bits per value",
         f"the entropy is {huffman.entropy(np.array([2899, 100, 1])) / 3000:.4f}",
-        f"{alphabet.table.packed.size} bytes",
+        f"{alphabet.encoded.table.packed.size} bytes",
     ):
         assert part in panel.sentence
     uncounted = token_panel(token_table(alphabet), alphabet, "δ")
@@ -210,7 +210,7 @@ def test_tokens_with_a_table_sent_before(check_figure: Check) -> None:
     more = runs()
     more[[7, 9]] = 0.75  # runs of 1: no word for them in the first table
     alphabet, codes = alphabet_of(runs(), more)
-    assert alphabet.cached
+    assert alphabet.encoded.cached
     panel = token_panel(token_table(alphabet, codes), alphabet, "δ")
     check_figure(panel)
     saved = round(alphabet.encoded.saved_bits / 8)

@@ -19,9 +19,9 @@ def made(*sizes: int, exact: int = 0, lossy: int = 4000, moments: int = 0) -> li
             step=i,
             nbytes=n,
             full_nbytes=4000,
-            exact_nbytes=exact * i,
-            lossy_nbytes=lossy,
-            moment_nbytes=moments,
+            saved=SimpleNamespace(
+                exact_nbytes=exact * i, lossy_nbytes=lossy, moment_nbytes=moments
+            ),
         )
         for i, n in enumerate(sizes)
     ]

@@ -1,4 +1,4 @@
-"""A fifth model needs its own file, which this one stands for, and an entry in the catalog."""
+"""Another model needs its own file, which this one stands for, and an entry in the catalog."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CARD = ModelCard(
 )
 
 
-def test_a_fifth_model_is_a_file_and_an_entry(
+def test_another_model_is_a_file_and_an_entry(
     monkeypatch: pytest.MonkeyPatch, make_run: Callable[..., Run]
 ) -> None:
     monkeypatch.setitem(MODELS, CARD.name, CARD)
@@ -56,9 +56,9 @@ def test_a_fifth_model_is_a_file_and_an_entry(
     assert snapshot.status == "finished"
     assert run.task.title == f"Tiny on {DATASETS['digits'].title}"
     first, last = snapshot.checkpoints[0], snapshot.newest
-    assert last.restored_loss is not None
-    assert first.live_loss is not None
-    assert last.restored_loss < 0.9 * first.live_loss
+    assert last.losses is not None
+    assert first.losses is not None
+    assert last.losses.restored < 0.9 * first.losses.live
     assert last.full_nbytes == 4 * 650
 
     lab = workload(CARD.name)
