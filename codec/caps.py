@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from .errors import ForeignRecordError, RecordError
+from .errors import RecordError
 
 MAX_JSON = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
@@ -17,15 +17,14 @@ MAX_MARKS = {"{": 2 * MAX_TENSORS, "[": 6 * MAX_TENSORS, ",": 25 * MAX_TENSORS}
 def parsed(text: bytes, where: str, what: str, error: type[RecordError], kind: type = dict) -> Any:
     """The JSON object in a text, or the array if kind is list.
 
-    where, what: names of the file and of the text in messages. Raises ForeignRecordError if the
-    text is too long or has too many brackets or commas, ``error`` if it is no such JSON or an
-    object has a key twice.
+    where, what: names of the file and of the text in messages. Raises ``error`` if the text is too
+    long, has too many brackets or commas, is no such JSON, or has an object with a key twice.
     """
     if len(text) > MAX_JSON:
-        raise ForeignRecordError(where, f"{what} of at most {MAX_JSON} bytes", f"{len(text)}")
+        raise error(where, f"{what} of at most {MAX_JSON} bytes", f"{len(text)}")
     for mark, most in MAX_MARKS.items():
         if (n := text.count(mark.encode())) > most:
-            raise ForeignRecordError(where, f"at most {most} of {mark!r} in {what}", f"{n}")
+            raise error(where, f"at most {most} of {mark!r} in {what}", f"{n}")
     try:
         value = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
         if not isinstance(value, kind):

@@ -14,9 +14,8 @@ from contextlib import suppress
 from codec.errors import ForeignRecordError
 from codec.record import layers, merged
 from codec.record import record as records
-from codec.record.merged import Merged, Moment
+from codec.record.merged import Merged, MergedStep
 from codec.record.record import Place, Record
-from codec.scheme.coding import KEYS
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.storage.directory import Store
@@ -65,7 +64,7 @@ class DeltaMerger:
                 self._leftovers[entry] = merged.tracks_of(record)
             return
         self.remove_leftovers()
-        alike = not self._collected or _settings(self._collected[-1][1]) == _settings(record)
+        alike = not self._collected or self._collected[-1][1].coding == record.coding
         can_merge = entry.kind == "delta" and not record.has_transition
         if not can_merge or not alike:
             self._set_due()
@@ -118,17 +117,17 @@ class DeltaMerger:
             tables |= next_delta.tables
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
-            moments = [(Moment.of(r.step, r.track, d), d) for _, r, d in deltas]
+            steps = [(MergedStep.of(r.step, r.track, d), d) for _, r, d in deltas]
             rest = deltas[-1][2].rest
-            content = Merged(layers.layers_of(moments), delta.coding, tables, rest)
+            content = Merged(layers.layers_of(steps), delta.coding, tables, rest)
             name = record_name(last.step, "merged", entry.step)
             place = Place(last.step, last.run, first.parent, last.identity)
             data = merged.dump(place, content, at.layout)
             with suppress(ForeignRecordError):  # its header is longer than a reader takes
                 record = records.load(data, name)
         if record is not None:
-            for moment, part in merged.merged_of(record, at.layout).every():
-                records.apply_checked(record, part, at, moment.track)
+            for step, part in merged.merged_of(record, at.layout).single_steps():
+                records.apply_checked(record, part, at, step.track)
             records.check_whole(name, at)
             if any(e.name == name for e in self._chain.entries):
                 # It is damaged: else the deltas would have been past, and not collected.
@@ -145,7 +144,3 @@ class DeltaMerger:
     def _remove(self, entries: Iterable[Entry]) -> None:
         self._directory.remove(entry.name for entry in entries)
         self.has_changed = True
-
-
-def _settings(record: Record) -> tuple[object, ...]:
-    return tuple(record.metadata.get(key) for key in KEYS)

@@ -154,8 +154,8 @@ class Replay:
             parts = [(record.step, record.track, delta)]
         else:
             content = merged_of(record, track.layout)
-            deltas = content.every() if all_steps else content.parts(stop)
-            parts = [(m.step, m.track, d) for m, d in deltas if stop is None or m.step <= stop]
+            deltas = content.single_steps() if all_steps else content.parts(stop)
+            parts = [(s.number, s.track, d) for s, d in deltas if stop is None or s.number <= stop]
             tables = dict(content.tables)
         self.track = None  # if a part fails, the track is in between
         for step, digest, part in parts:

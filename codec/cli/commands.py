@@ -21,7 +21,6 @@ from codec.chain import upkeep
 from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
-from codec.record.header import REST
 from codec.record.record import PREFIX, stored_layout
 from codec.record.residuals import RESIDUALS
 from codec.record.small import SMALL
@@ -98,7 +97,7 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
         "exact_tensors": tensors,
     }
     behind = ""
-    if rest := record.metadata.get(REST):
+    if rest := record.rest:
         answer |= {"distance": rest.distance, "behind": rest.behind}
         behind = (
             f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "

@@ -50,9 +50,9 @@ class BesidePlace(Place):
 
     at: RecordAt | None = None
 
-    def metadata(self) -> dict[str, Any]:
-        """The place as metadata of a record."""
-        return super().metadata() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
+    def more(self) -> dict[str, Any]:
+        """See `Place`."""
+        return super().more() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
 
 
 def directory(path: str | os.PathLike[str]) -> Path:
@@ -177,7 +177,7 @@ def is_name(text: Any) -> bool:
 
 
 def _parent(record: Record) -> RecordAt:
-    parent = record.metadata.get(PARENT)
+    parent = record.more.get(PARENT)
     pair = parent if isinstance(parent, list) and len(parent) == 2 else ["", ""]
     fits = is_name(pair[0]) and isinstance(pair[1], str) and _FILE.fullmatch(pair[1])
     if record.kind != "delta" or not fits or record.parent is None:

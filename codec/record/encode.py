@@ -1,8 +1,8 @@
-"""A record that is about to be written: encoded, read again from its own bytes, and compared.
+"""Encodes a record, reads it again from its own bytes, and compares, before it is written.
 
-The recorder, DCP's writer and compaction encode and check their records here.
+The recorder, DCP's writer and compaction use it.
 
-Not done here: what to do about a record that fails its check (diagnosis, saving.recorder).
+Not done here: what follows a failed check (diagnosis, saving.recorder).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .record import Place, Record
 
 
 class DeltaEncoder:
-    """Encodes deltas for records: a budget also pays for the record's header."""
+    """Encodes deltas for records. Their budget also pays for the record's header."""
 
     def __init__(self) -> None:
-        self._header: tuple[tuple[Any, ...], int] = ((), 0)  # the newest one's key and bytes
+        self._header: tuple[tuple[Any, ...], int] = ((), 0)  # key and bytes of the newest
 
     def encode(
         self,
@@ -38,31 +38,31 @@ class DeltaEncoder:
         allowance: Allowance | None = None,
         transition: Transition | None = None,
     ) -> Delta:
-        """Encode the difference between a state and the track, which stays where it is.
+        """Encode the difference between a state and the track, which does not change.
 
         Args:
-            tracker: Its track and settings.
-            place: Of the new record; the digits of its step count.
+            tracker: Has the track and the settings.
+            place: The new record's. Its header grows with the digits of the step.
             arrays: Name -> array, as `state.to_arrays` makes them with the state's layout.
-            values: JSON texts of what is no tensor, as many as that layout has.
+            values: JSON texts of the state's values that are not tensors, in the layout's order.
             allowance: See `Tracker.prepare_arrays`.
             transition: From the track's layout to the state's; None if they are the same.
 
         Raises:
-            BudgetError: The budget holds nothing of lossy tensors that have changed.
+            BudgetError: The budget is too small for any change of the lossy tensors.
         """
         if transition is not None:
             tracker = Tracker.resume(tracker.track.moved(transition), tracker.coding)
-        track, coding = tracker.track, tracker.coding
+        track, layout, coding = tracker.track, tracker.track.layout, tracker.coding
 
         def header_nbytes(exact: Arrays) -> int:
             if coding.budget is None:
                 return 0
             longest = record.longest_place(place)
-            key = (longest, coding, track.layout, allowance, transition is None, *exact)
+            key = (longest, coding, layout, allowance, transition is None, *exact)
             if self._header[0] != key or transition is not None:
-                own = allowance or Allowance.of(coding.budget, track.layout)
-                nbytes = record.header_nbytes(longest, track.layout, exact, coding, own, transition)
+                allowed = allowance or Allowance.of(coding.budget, layout)
+                nbytes = record.header_nbytes(longest, layout, exact, coding, allowed, transition)
                 self._header = key, nbytes
             return self._header[1]
 
@@ -76,9 +76,9 @@ class Draft:
     """A record that is not written yet.
 
     Attributes:
-        name: For messages.
+        name: The record, for messages.
         data: Its bytes.
-        delta: What was encoded; None for a base.
+        delta: The delta in it; None for a base.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Draft:
 
     @classmethod
     def of_delta(cls, name: str, place: Place, track: Track, delta: Delta) -> Draft:
-        """A delta that `DeltaEncoder` has encoded. track: where it begins."""
+        """A delta from `DeltaEncoder`. track: the one before it."""
         digest = track.digest_after(delta)
         return cls(name, record.dump_delta(place, digest, delta, track.layout), delta)
 
@@ -100,19 +100,19 @@ class Draft:
         """Read the record from its bytes and decode it.
 
         Args:
-            track: Where a delta begins; it stays there.
+            track: The one before a delta; it does not change.
 
         Returns:
-            The record as it was read.
+            The record as read.
 
         Raises:
-            RecordError: It cannot be read again; its header is too long, say.
-            TrackDigestError: It does not lead to the state that was encoded.
+            RecordError: The record cannot be read; for example, its header is too long.
+            TrackDigestError: The record does not lead to the state that was encoded.
         """
-        found = record.load(self.data, self.name)
+        read = record.load(self.data, self.name)
         if self.delta is None:
-            record.base_of(found, fresh=False)
+            record.base_of(read, fresh=False)
         else:
-            delta = record.delta_of(found, track)
-            record.preview_checked(found, delta, track, self.delta.sums or {})
-        return found
+            delta = record.delta_of(read, track)
+            record.preview_checked(read, delta, track, self.delta.sums or {})
+        return read

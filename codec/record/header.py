@@ -1,12 +1,10 @@
-"""The metadata of a record: a line of words in its header, and JSON in the array MORE.
+"""The description of a record: a line of words in its header, and JSON in the array MORE.
 
-    1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength 450,60 <digest>
-    5 dmr 29 <parent> <track> u0.01 98,13 <digest>
+    1 b 500 0b06396b07476057 <parent> <track> <digest>
+    1 dmr 29 <parent> <track> u0.01 98,13 <digest>
 
-The second form, COMPACT, is about 50 bytes shorter: a small model's budget is spent on little else.
-
-Words need no names and no escapes, which keeps a small record small. What is not a plain word,
-such as a layout, goes into MORE. See FORMAT.md. Ranges are checked by record and merged.
+Words have no names and no escapes, because headers take much of a small model's budget. All that
+is not a plain word, such as a layout, goes into MORE. FORMAT.md describes each word.
 """
 
 from __future__ import annotations
@@ -15,127 +13,182 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.caps import parsed, short
-from codec.errors import ForeignRecordError, MalformedRecordError, VersionError
+from codec.errors import ForeignRecordError, MalformedRecordError, SettingsError, VersionError
+from codec.scheme.coders import CODERS
+from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
 from codec.state.tensors import Arrays
 
-FORMAT = 1  # of most records
-EDITED = 2  # of records with an edit or a single number among their values
-UNIFORM = 3  # of records with an alphabet of uniform steps, or whose settings ask for them
-RESIDUAL = 4  # of records with the residual of an exact tensor
-COMPACT = 5  # of deltas and merged records in uniform steps, with a short line
-FORMATS = (FORMAT, EDITED, UNIFORM, RESIDUAL, COMPACT)
+FORMAT = 1
 MORE = "more"
-DIGEST = 32  # hex digits: enough to notice damage and to tell 2**64 records apart
-PLACE = ("format", "kind", "step", "run", "parent", "track")
-BASE = (*PLACE, "digest")
-SETTINGS = ("keep", "scope", "coder")
-STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
-TARGETS = ("bits", "budget", "tolerance", "distance", "quantizer")  # the word keep has them
-REST = "rest"  # before the digest of a delta or merged record, where it is known
-OWN = {*STEPS, *TARGETS, REST}  # these stand in the line only
-SHORT = ("format", "kind, scope, coder", "step", "parent", "track", "keep", "digest")  # of COMPACT
-KINDS, SCOPES, CODERS = (
-    {name[0]: name for name in names}
-    for names in (("delta", "merged"), ("model", "tensor"), ("runlength", "huffman"))
-)
-_DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
-_STEPS, _TOLERANCE, _DISTANCE = "uniform:", "tolerance:", "distance:"
-_BRIEF = {_STEPS: "u", _TOLERANCE: "t", _DISTANCE: "d"}  # in COMPACT
-_THOUSAND, _MOST = 1000, 9999  # of the numbers in REST: thousandths, four digits
-_REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
+KINDS = ("base", "delta", "merged")
+HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
+RUN = 16  # hex digits of a run: enough to tell runs apart
+MAX_STEP = 2**63 - 1  # fits into the integers of every reader
 LONGEST_REST = Rest(10.0, 10.0)
-_BASE64 = re.compile("[A-Za-z0-9_-]{21}[AQgw]")  # of 16 bytes
+BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
+DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
+
+_KIND_OF, _SCOPE_OF = ({name[0]: name for name in names} for names in (KINDS, SCOPES))
+_THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
+_DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
+_REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
+_DIGEST = re.compile("[A-Za-z0-9_-]{21}[AQgw]")  # 16 bytes in base64
+_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
 _FLOAT = re.compile("[0-9.e+-]{1,24}")
 
 
-def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
-    """The line, with zeros for the digest, and the array MORE if it is needed."""
-    words = ["-" if metadata[name] is None else f"{metadata[name]}" for name in PLACE]
-    if metadata["format"] == COMPACT:
-        form, kind, step, _, parent, track = words
-        kind = kind[0] + metadata["scope"][0] + metadata["coder"][0]
-        words = [form, kind, step, _brief(parent), _brief(track), _keep(metadata)]
-    elif "scope" in metadata:
-        words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
-    if isinstance(rest := metadata.get(REST), Rest):
-        words.append(",".join(f"{min(round(_THOUSAND * s), _MOST)}" for s in _bounded(rest)))
-    more = {name: value for name, value in metadata.items() if name not in OWN}
-    text = json.dumps(more, separators=(",", ":")).encode()
-    arrays: Arrays = {MORE: np.frombuffer(text, np.uint8)} if more else {}
-    return " ".join((*words, DIGEST * "0")), arrays
+@dataclass(frozen=True)
+class Header:
+    """The words of a record's line, without the format and the file's digest.
 
-
-def line_of(line: str, where: str) -> dict[str, Any]:
-    """Name -> value of a line: format and step are integers, run, parent and the targets may be
-    None, all others are text.
-
-    Raises:
-        ForeignRecordError: It does not begin like a line.
-        VersionError: It has an unknown format.
-        MalformedRecordError: Its words are wrong.
+    Attributes:
+        kind: One of KINDS.
+        step: The record's step; the last step of a merged record.
+        run: The first digits of the digest of the chain's first record. None in that record, and in
+            deltas and merged records, whose run is their parent's.
+        parent: Identity of the record before this one, in hex; None in a base without one.
+        track: Digest of the track after the record, xxh3-128, in hex.
+        coding: The settings of a delta or merged record; None for a base.
+        rest: How much of the lossy weights' change the last step leaves out; None if unknown.
     """
-    words = line.split(" ")
-    if not _DECIMAL.fullmatch(words[0]):
-        raise ForeignRecordError(where, "metadata that begins with a format", short(words[0]))
-    if words[0] not in map(str, FORMATS):
-        found = f"format {words[0]}; update this package"
-        raise VersionError(where, f"format {FORMATS[0]} to {FORMATS[-1]}", found)
-    names = BASE if words[1:2] == ["base"] else STEPS
-    compact = words[0] == str(COMPACT)
-    if compact:
-        names = SHORT
-    if names is not BASE and len(words) == len(names) + 1:
-        names = (*names[:-1], REST, names[-1])
-    if len(words) != len(names):
-        expected = f"{len(names)} words, {' '.join(names)}"
-        raise MalformedRecordError(where, expected, f"{len(words)}")
-    entries: dict[str, Any] = dict(zip(names, words))
-    if compact:
-        entries = _expanded(entries, where)
-    entries["format"] = int(words[0])
-    if not _DECIMAL.fullmatch(entries["step"]):
-        raise MalformedRecordError(where, "a step in decimal", short(entries["step"]))
-    entries["step"] = int(entries["step"])
-    entries |= {name: None for name in ("run", "parent") if entries[name] == "-"}
-    if REST in entries:
-        entries[REST] = _rest_of(entries[REST], where)
-    if "keep" in entries:
-        entries |= _kept(entries.pop("keep"), where)
-        oldest = COMPACT if entries["distance"] is not None else UNIFORM
-        if entries["quantizer"] == "uniform" and entries["format"] < oldest:
-            found = f"format {entries['format']}"
-            raise MalformedRecordError(where, f"format {oldest} for uniform steps", found)
-    return entries
+
+    kind: str
+    step: int
+    run: str | None
+    parent: str | None
+    track: str
+    coding: Coding | None = None
+    rest: Rest | None = None
+
+    @property
+    def line(self) -> str:
+        """The line up to the file's digest, with a space after each word."""
+        parent = "-" if self.parent is None else digest_word(self.parent)
+        track = digest_word(self.track)
+        if self.coding is None:
+            words = ["b", f"{self.step}", self.run or "-", parent, track]
+        else:
+            letters = self.kind[0] + self.coding.scope[0] + CODERS[self.coding.coder].letter
+            words = [letters, f"{self.step}", parent, track, _keep_word(self.coding)]
+        if self.rest is not None:
+            words.append(",".join(_thousandths(share) for share in self.rest))
+        return "".join(f"{word} " for word in (f"{FORMAT}", *words))
+
+    @classmethod
+    def of_line(cls, line: str, where: str) -> Header:
+        """Parse a line, the word of its digest included.
+
+        Raises:
+            ForeignRecordError: The line does not begin with a format.
+            VersionError: The format is another one.
+            MalformedRecordError: A word is missing, unexpected or wrong.
+        """
+        words = line.split(" ")
+        if not _DECIMAL.fullmatch(words[0]):
+            expected = "metadata that begins with a format"
+            raise ForeignRecordError(where, expected, short(words[0]))
+        if words[0] != f"{FORMAT}":
+            actual = f"format {words[0]}; update this package"
+            raise VersionError(where, f"format {FORMAT}", actual)
+        is_base = words[1:2] == ["b"]
+        names: tuple[str, ...] = BASE_WORDS if is_base else DELTA_WORDS
+        if not is_base and len(words) == len(names) + 1:
+            names = (*names[:-1], "rest", names[-1])
+        if len(words) != len(names):
+            expected = f"{len(names)} words, {' '.join(names)}"
+            raise MalformedRecordError(where, expected, f"{len(words)}")
+        word = dict(zip(names, words))
+        step, track = _step_of(word["step"], where), _digest_of(word["track"], "track", where)
+        parent = None
+        if not is_base or word["parent"] != "-":
+            parent = _digest_of(word["parent"], "parent", where)
+        if is_base:
+            return cls("base", step, _run_of(word["run"], where), parent, track)
+        kind, scope, coder = _names_of(word["letters"], where)
+        coding = _coding_of(word["keep"], scope, coder, where)
+        rest = _rest_of(word["rest"], where) if "rest" in word else None
+        return cls(kind, step, None, parent, track, coding, rest)
+
+
+def digest_word(digest: str) -> str:
+    """A digest of 32 hex digits in 22 characters: base64 with - and _, without padding."""
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+
+
+def hex_of_digest(word: Any) -> str:
+    """The 32 hex digits of a `digest_word` from a file. Raises TypeError for anything else."""
+    if not isinstance(word, str) or not _DIGEST.fullmatch(word):
+        raise TypeError(f"{short(word)} is not a digest of 128 bits in base64")
+    return base64.urlsafe_b64decode(word + "==").hex()
+
+
+def more_array(more: Mapping[str, Any]) -> Arrays:
+    """The array MORE with these fields, by name; {} if there are none."""
+    text = json.dumps(more, separators=(",", ":")).encode()
+    return {MORE: np.frombuffer(text, np.uint8)} if more else {}
 
 
 def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
-    """Name -> value of the array MORE. Raises ForeignRecordError, MalformedRecordError."""
+    """The fields in the array MORE. Raises MalformedRecordError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:
-        found = f"{array.dtype} of {array.ndim} dimensions"
-        raise MalformedRecordError(where, f"{MORE!r} as uint8 of 1 dimension", found)
+        actual = f"{array.dtype} of {array.ndim} dimensions"
+        raise MalformedRecordError(where, f"{MORE!r} as uint8 of 1 dimension", actual)
     text = array.tobytes()
-    entries = parsed(text, where, repr(MORE), MalformedRecordError)
-    if not text.isascii() or not entries:
-        found = "nothing" if text.isascii() else "other characters"
-        raise MalformedRecordError(where, f"something in ASCII in {MORE!r}", found)
-    if twice := OWN & entries.keys():
-        found = ", ".join(sorted(twice))
-        raise MalformedRecordError(where, f"nothing in {MORE!r} that the line tells", found)
-    return entries
+    more = parsed(text, where, repr(MORE), MalformedRecordError)
+    if not text.isascii() or not more:
+        actual = "nothing" if text.isascii() else "other characters"
+        raise MalformedRecordError(where, f"something in ASCII in {MORE!r}", actual)
+    return more
 
 
-def _bounded(rest: Rest) -> Rest:
-    """The rest with shares of at most LONGEST_REST, which four digits can express."""
-    return Rest(*(min(share, LONGEST_REST.behind) for share in rest))
+def _thousandths(share: float) -> str:
+    """A share in thousandths; 9999 stands for more, and for infinity."""
+    return f"{min(round(_THOUSAND * min(share, LONGEST_REST.behind)), _MOST)}"
+
+
+def _step_of(word: str, where: str) -> int:
+    if not _DECIMAL.fullmatch(word) or int(word) > MAX_STEP:
+        raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(word))
+    return int(word)
+
+
+def _run_of(word: str, where: str) -> str | None:
+    if word == "-":
+        return None
+    if not _RUN.fullmatch(word):
+        raise MalformedRecordError(where, f"a run of {RUN} hex digits", short(word))
+    return word
+
+
+def _digest_of(word: str, name: str, where: str) -> str:
+    try:
+        return hex_of_digest(word)
+    except TypeError as exc:
+        raise MalformedRecordError(where, f"{name} as 128 bits in base64", short(word)) from exc
+
+
+def _names_of(letters: str, where: str) -> tuple[str, str, str]:
+    """Kind, scope and coder."""
+    coder_of = {coder.letter: name for name, coder in CODERS.items()}
+    try:
+        kind, scope, coder = tuple(letters)
+        names = _KIND_OF[kind], _SCOPE_OF[scope], coder_of[coder]
+    except (ValueError, KeyError) as exc:
+        expected = "kind, scope and coder in one letter each"
+        raise MalformedRecordError(where, expected, short(letters)) from exc
+    if names[0] == "base":
+        raise MalformedRecordError(where, "a base without scope and coder", short(letters))
+    return names
 
 
 def _rest_of(word: str, where: str) -> Rest:
@@ -145,71 +198,42 @@ def _rest_of(word: str, where: str) -> Rest:
     return Rest(*(int(number) / _THOUSAND for number in numbers.groups()))
 
 
-def _brief(digest: str) -> str:
-    """A digest of 32 hex digits in 22 characters, base64 for URLs."""
-    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+def _keep_word(coding: Coding) -> str:
+    """The word for how much a delta keeps: bits, "all", a budget, or a letter and a number."""
+    if coding.tolerance is not None:
+        return f"t{coding.tolerance!r}"
+    if coding.distance is not None:
+        return f"d{coding.distance!r}"
+    if coding.budget is not None:
+        return f"{'u' if coding.uniform else ''}{coding.budget!r}"
+    return "all" if coding.bits is None else f"{coding.bits}"
 
 
-def _expanded(entries: Mapping[str, str], where: str) -> dict[str, Any]:
-    """The entries of a line of the format COMPACT with the names and forms of older ones."""
-    letters = entries["kind, scope, coder"]
-    found: dict[str, Any] = {"run": None}
-    found |= {name: entries[name] for name in ("step", REST, "digest") if name in entries}
-    try:
-        kind, scope, coder = list(letters)
-        found |= {"kind": KINDS[kind], "scope": SCOPES[scope], "coder": CODERS[coder]}
-    except (ValueError, KeyError) as exc:
-        expected = "kind, scope and coder in one letter each"
-        raise MalformedRecordError(where, expected, short(letters)) from exc
-    for name in ("parent", "track"):
-        if not _BASE64.fullmatch(entries[name]):
-            raise MalformedRecordError(where, f"{name} as 128 bits in base64", short(entries[name]))
-        found[name] = base64.urlsafe_b64decode(entries[name] + "==").hex()
-    found["keep"] = entries["keep"]
-    for long, brief in _BRIEF.items():
-        if found["keep"].startswith(long):
-            raise MalformedRecordError(
-                where, f"{brief!r} instead of {long!r}", short(found["keep"])
-            )
-        if found["keep"].startswith(brief):
-            found["keep"] = long + found["keep"][1:]
-            break
-    return found
-
-
-def _keep(metadata: Mapping[str, Any]) -> str:
-    """How much of a delta is kept: bits, "all" for None, a budget, which has a point or e, or what
-    uniform steps are made for."""
-
-    def named(name: str) -> str:
-        return _BRIEF[name] if metadata["format"] == COMPACT else name
-
-    if metadata["tolerance"] is not None:
-        return f"{named(_TOLERANCE)}{metadata['tolerance']!r}"
-    if metadata["distance"] is not None:
-        return f"{named(_DISTANCE)}{metadata['distance']!r}"
-    if metadata["budget"] is not None:
-        by_steps = named(_STEPS) if metadata["quantizer"] == "uniform" else ""
-        return f"{by_steps}{metadata['budget']!r}"
-    return "all" if metadata["bits"] is None else f"{metadata['bits']}"
-
-
-def _kept(word: str, where: str) -> dict[str, Any]:
-    found: dict[str, Any] = dict.fromkeys(TARGETS) | {"quantizer": "exponent"}
+def _coding_of(word: str, scope: str, coder: str, where: str) -> Coding:
+    """The settings of a record. word: how much it keeps, as `_keep_word` writes it."""
+    names = {"t": "tolerance", "d": "distance", "u": "budget"}
+    number = word[1:] if word[:1] in names else word
+    target: dict[str, Any]
     if word == "all":
-        return found
-    if _DECIMAL.fullmatch(word):
-        return found | {"bits": int(word)}
-    name, number = "budget", word
-    if word.startswith((_STEPS, _TOLERANCE, _DISTANCE)):
-        kind, _, number = word.partition(":")
-        name = "budget" if kind == "uniform" else kind
-        found["quantizer"] = "uniform"
-    try:
-        value = float(number) if _FLOAT.fullmatch(number) else None
-    except ValueError:
-        value = None
-    if value is None or repr(value) != number:
+        target = {"bits": None}
+    elif _DECIMAL.fullmatch(word):
+        target = {"bits": int(word)}
+    elif (value := _float_of(number)) is not None:
+        name = names.get(word[:1], "budget")
+        target = {name: value, "quantizer": "uniform" if word != number else "exponent"}
+    else:
         expected = "bits, all, a budget, a tolerance or a distance as it is written"
         raise MalformedRecordError(where, expected, short(word))
-    return found | {name: value}
+    try:
+        return Coding(scope=scope, coder=coder, **target)
+    except SettingsError as exc:
+        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
+
+
+def _float_of(text: str) -> float | None:
+    """The number that Python writes as this text; None if there is none."""
+    try:
+        value = float(text) if _FLOAT.fullmatch(text) else None
+    except ValueError:
+        return None
+    return value if repr(value) == text else None

@@ -1,7 +1,7 @@
-"""From neighbouring deltas to layers: the codes of several steps as one code for each element.
+"""Joins neighbouring deltas to layers, in which an element has one code for several steps.
 
 Most levels are zero, so two steps have few combinations of levels: one code stands for both, and
-the runs of zeros are stored once. Deltas join a layer as long as a new one would not be smaller.
+the runs of zeros are stored once. A delta joins the layer before it unless that takes more bytes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, Message, 
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
 
-from .merged import Layer, Moment
+from .merged import Layer, MergedStep
 
 BLOCK = 2**20  # elements in one pass
-MAX_PAIRS = 2**22  # of levels: more have more combinations than a layer can hold
-# Bytes of one layer more: `]},{"steps":[` instead of a comma, and a padded row for each alphabet.
-LAYER_NBYTES, ROW_NBYTES = 12, 8
+MAX_PAIRS = 2**22  # of levels: with more, a layer could hardly hold the pairs that occur
+# Bytes that another layer takes: `]},{"steps":[` instead of a comma, and a row for each alphabet.
+LAYER_NBYTES, ROW_NBYTES = 12, 6
 
 
 @dataclass(frozen=True)
 class _Alphabet:
-    """The codes of one alphabet in a layer that still grows.
+    """One alphabet of a layer that still grows.
 
-    codes: uint8 or uint16 (n,). levels: float32 (k, m), or (k, m, tensors) of a batch. encoded:
-    both, coded.
+    group: that of its first delta. codes: uint8 or uint16 (n,). levels: float32 (k, m), or
+    (k, m, tensors) of a batch. encoded: the encoding of codes and levels.
     """
 
     group: Group
@@ -42,57 +42,59 @@ class _Alphabet:
     encoded: Encoded
 
 
-def layers_of(deltas: Sequence[tuple[Moment, Delta]]) -> tuple[Layer, ...]:
+def layers_of(deltas: Sequence[tuple[MergedStep, Delta]]) -> tuple[Layer, ...]:
     """Layers that stand for these deltas of one layout and of equal settings.
 
     Raises PayloadError for deltas that cannot be decoded.
     """
     layers: list[Layer] = []
     growing = _Growing()
-    tables: dict[str, CodeTable] = {}
-    for moment, delta in deltas:
-        after = tables | growing.tables
-        alone = tuple(_alone(group, after.get(name)) for group, name in _named(delta))
-        both = None
-        if growing.moments and not growing.non_finite and not delta.non_finite:
-            both = _both(growing.alphabets, alone, [tables.get(name) for _, name in _named(delta)])
-        if both is not None:
-            growing = replace(growing, alphabets=both, moments=(*growing.moments, moment))
+    tables: dict[str, CodeTable] = {}  # in use before the growing layer
+    for step, delta in deltas:
+        tables_after = tables | growing.tables
+        groups = _named_groups(delta)
+        names = tuple(name for name, _ in groups)
+        alphabets = tuple(_first(group, tables_after.get(name)) for name, group in groups)
+        joint = None
+        if growing.steps and not growing.non_finite and not delta.non_finite:
+            joint = _joint(growing.alphabets, alphabets, [tables.get(name) for name in names])
+        if joint is not None:
+            growing = replace(growing, alphabets=joint, steps=(*growing.steps, step))
             continue
         layers += growing.layers
-        names = tuple(name for _, name in _named(delta))
-        growing, tables = _Growing(alone, names, (moment,), delta.non_finite), after
+        growing, tables = _Growing(alphabets, names, (step,), delta.non_finite), tables_after
     return (*layers, *growing.layers)
 
 
 @dataclass(frozen=True)
 class _Growing:
-    """A layer that more deltas may join. names: those of the alphabets."""
+    """A layer that more deltas may join. names: the alphabets' names."""
 
     alphabets: tuple[_Alphabet, ...] = ()
     names: tuple[str, ...] = ()
-    moments: tuple[Moment, ...] = ()
+    steps: tuple[MergedStep, ...] = ()
     non_finite: tuple[str, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The finished layer; none if it has no moments."""
+        """The finished layer alone; () if it has no steps."""
         groups = tuple(Group(a.group.tensors, a.encoded, None) for a in self.alphabets)
-        return (Layer(groups, self.moments, self.non_finite),) if self.moments else ()
+        return (Layer(groups, self.steps, self.non_finite),) if self.steps else ()
 
     @property
     def tables(self) -> dict[str, CodeTable]:
         """Alphabet -> its code table."""
-        found = zip(self.names, (a.encoded.table for a in self.alphabets))
-        return {name: table for name, table in found if table is not None}
+        tables = zip(self.names, (a.encoded.table for a in self.alphabets))
+        return {name: table for name, table in tables if table is not None}
 
 
-def _named(delta: Delta) -> list[tuple[Group, str]]:
-    return [(group, alphabet_name(delta.coding.scope, group.tensors)) for group in delta.groups]
+def _named_groups(delta: Delta) -> list[tuple[str, Group]]:
+    """The groups of a delta, each after the name of its alphabet."""
+    return [(alphabet_name(delta.coding.scope, group.tensors), group) for group in delta.groups]
 
 
-def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
-    """A delta as the first of a layer. previous: the code table used last."""
+def _first(group: Group, previous: CodeTable | None) -> _Alphabet:
+    """An alphabet of the first delta of a layer. previous: the last code table."""
     q = decode(group.encoded)
     codes = q.codes.reshape(-1)
     levels = q.levels if group.encoded.is_batch else q.levels.reshape(-1, 1)
@@ -100,48 +102,51 @@ def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
     return _Alphabet(group, codes, levels, _coded(codes, levels, counts, group, previous))
 
 
-def _both(
-    growing: Sequence[_Alphabet], alone: Sequence[_Alphabet], previous: Sequence[CodeTable | None]
+def _joint(
+    growing: Sequence[_Alphabet], added: Sequence[_Alphabet], previous: Sequence[CodeTable | None]
 ) -> tuple[_Alphabet, ...] | None:
-    """A layer and one more delta; None if that is larger or has too many combinations.
+    """The alphabets of a layer with one more delta; None if they take fewer bytes apart, or if no
+    layer can hold them together.
 
     previous: the code tables in use before the layer.
     """
-    both: list[_Alphabet] = []
-    for old, new, table in zip(growing, alone, previous, strict=True):
-        joint = _combined(old, new, table)
-        if joint is None:
+    joint: list[_Alphabet] = []
+    for old, new, table in zip(growing, added, previous, strict=True):
+        alphabet = _combined(old, new, table)
+        if alphabet is None:
             return None
-        both.append(joint)
-    apart = sum(a.encoded.nbytes for a in (*growing, *alone))
-    apart += LAYER_NBYTES + ROW_NBYTES * len(both)
-    return tuple(both) if sum(a.encoded.nbytes for a in both) <= apart else None
+        joint.append(alphabet)
+    separate_nbytes = sum(a.encoded.nbytes for a in (*growing, *added))
+    separate_nbytes += LAYER_NBYTES + ROW_NBYTES * len(joint)
+    return tuple(joint) if sum(a.encoded.nbytes for a in joint) <= separate_nbytes else None
 
 
 def _combined(old: _Alphabet, new: _Alphabet, previous: CodeTable | None) -> _Alphabet | None:
+    """An alphabet whose codes stand for pairs of old and new codes; None if there are too many."""
     k = len(new.levels)
     if len(old.levels) * k > MAX_PAIRS:
         return None
-    pairs = np.zeros(len(old.levels) * k, np.int64)
+    counts = np.zeros(len(old.levels) * k, np.int64)  # of each pair
     for block in _blocks(old.codes.size):
-        pairs += np.bincount(_pairs(old, new, block), minlength=pairs.size)
-    found = np.flatnonzero(pairs[1:]) + 1
+        counts += np.bincount(_pairs(old, new, block), minlength=counts.size)
+    symbols = np.flatnonzero(counts[1:]) + 1  # pairs that occur, without two zeros
     columns = old.levels[0].size + new.levels[0].size  # of all tensors of a batch
-    if found.size >= MAX_LEVELS or (found.size + 1) * columns > MAX_BATCH_LEVELS:
+    if symbols.size >= MAX_LEVELS or (symbols.size + 1) * columns > MAX_BATCH_LEVELS:
         return None
-    found = found[np.argsort(-pairs[found], kind="stable")]
-    code_of = np.zeros(pairs.size, np.uint16)
-    code_of[found] = np.arange(1, found.size + 1)
-    codes = empty_codes(old.codes.size, found.size + 1)
+    symbols = symbols[np.argsort(-counts[symbols], kind="stable")]
+    code_of = np.zeros(counts.size, np.uint16)
+    code_of[symbols] = np.arange(1, symbols.size + 1)
+    codes = empty_codes(old.codes.size, symbols.size + 1)
     for block in _blocks(codes.size):
         codes[block] = code_of[_pairs(old, new, block)]
-    rows = np.concatenate(([0], found))
-    levels = np.hstack((old.levels[rows // k], new.levels[rows % k]))
-    encoded = _coded(codes, levels, pairs[rows], old.group, previous)
+    pairs = np.concatenate(([0], symbols))
+    levels = np.hstack((old.levels[pairs // k], new.levels[pairs % k]))
+    encoded = _coded(codes, levels, counts[pairs], old.group, previous)
     return _Alphabet(old.group, codes, levels, encoded)
 
 
 def _pairs(old: _Alphabet, new: _Alphabet, block: slice) -> NDArray[np.int64]:
+    """int64: each element's pair of codes as one number."""
     return old.codes[block].astype(np.int64) * len(new.levels) + new.codes[block]
 
 
@@ -156,12 +161,13 @@ def _coded(
     group: Group,
     previous: CodeTable | None,
 ) -> Encoded:
+    """Encode codes and levels with the settings of a group. counts: of each code."""
     e = group.encoded
     with packed(codes) as survivors:
         units, tokens = coder_of(e.coder).settle(survivors, None, counts)
-        by_steps = e.uniform and levels.shape[1] == 1
-        every = Counts(counts, tokens, by_steps)
-        message = Message(survivors, units, every, levels, e.shape, e.bits, by_steps)
-        if by_steps:
+        uniform = e.uniform and levels.shape[1] == 1
+        message_counts = Counts(counts, tokens, uniform)
+        message = Message(survivors, units, message_counts, levels, e.shape, e.bits, uniform)
+        if uniform:
             message = message.with_arithmetic(matrices_of(group.tensors), e.coder)
         return code(message, e.coder, previous)[0]

@@ -2,17 +2,17 @@
 
 layout      an edit of the old layout's text, or the new text
 structure   an edit of the old structure's text, or the new text
-n/NAME      what the track lacks of a tensor of the new layout
+n/NAME      the part of a new layout's tensor that the track lacks
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from codec.caps import MAX_JSON, parsed, short, typed
-from codec.errors import ForeignRecordError, MalformedRecordError, PayloadError
+from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.track import MAX_TEXT
 from codec.scheme.transition import Transition, has_more_rows, has_same_array
 from codec.state import edits, tree
@@ -22,7 +22,7 @@ from .values import text_array, text_of
 
 LAYOUT = "layout"
 STRUCTURE = "structure"
-GIVEN = "n/"  # before the name of a tensor
+NEW = "n/"  # before the name of a tensor
 _FITS = "a change of the layout before it"
 
 
@@ -50,8 +50,8 @@ def check_storable(tensors: Iterable[TensorSpec], where: str) -> None:
     """Raise MalformedRecordError unless a state can hold tensors of these descriptions."""
     for t in tensors:
         if not is_storable(t):
-            found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
-            raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
+            actual = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
+            raise MalformedRecordError(where, "a tensor that a state can hold", actual[:200])
 
 
 def has_transition(names: Iterable[str]) -> bool:
@@ -60,15 +60,15 @@ def has_transition(names: Iterable[str]) -> bool:
 
 
 def is_of_transition(name: str) -> bool:
-    """Whether a transition has an array of this name."""
-    return name in (LAYOUT, STRUCTURE) or name.startswith(GIVEN)
+    """Whether this is the name of a transition's array."""
+    return name in (LAYOUT, STRUCTURE) or name.startswith(NEW)
 
 
 def transition_arrays(transition: Transition | None) -> Arrays:
     """The arrays of a transition in a record, by name; {} for None."""
     if transition is None:
         return {}
-    arrays = {GIVEN + name: array for name, array in transition.arrays.items()}
+    arrays = {NEW + name: array for name, array in transition.arrays.items()}
     layouts = transition.before, transition.layout
     for name, (old, new) in {
         LAYOUT: tuple(map(_text_of, layouts)),
@@ -90,13 +90,13 @@ def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | 
     Raises:
         MalformedRecordError: The arrays are no transition from this layout.
     """
-    given = {
-        name.removeprefix(GIVEN): array for name, array in arrays.items() if name.startswith(GIVEN)
+    new_arrays = {
+        name.removeprefix(NEW): array for name, array in arrays.items() if name.startswith(NEW)
     }
     if not has_transition(arrays):
-        if given:
-            found = f"an array of {short(min(given))}"
-            raise MalformedRecordError(where, "new tensors of a new layout only", found)
+        if new_arrays:
+            actual = f"an array of {short(min(new_arrays))}"
+            raise MalformedRecordError(where, "new tensors of a new layout only", actual)
         return None
     try:
         text = _changed(_text_of(before), arrays, LAYOUT, MAX_JSON)
@@ -105,36 +105,33 @@ def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | 
         layout = Layout(specs_of(entries), structure)
         tree.check_structure(before.structure, len(before.tensors))
         tree.check_structure(structure, len(layout.tensors))
-    except ForeignRecordError as exc:  # too long: here that is no sign of another kind of file
-        raise MalformedRecordError(exc.where, exc.expected, exc.found) from exc
     except (TypeError, ValueError, PayloadError) as exc:
         raise MalformedRecordError(where, _FITS, short(exc)) from exc
     if layout == before:
         raise MalformedRecordError(where, _FITS, "the same layout")
     check_storable(layout.tensors, where)
-    _check_given(given, before, layout, where)
-    return Transition(before, layout, given)
+    _check_new_arrays(new_arrays, before, layout, where)
+    return Transition(before, layout, new_arrays)
 
 
-def check_new_values(transition: Transition, given: Iterable[int], where: str) -> None:
+def check_new_values(transition: Transition, numbers: Collection[int], where: str) -> None:
     """Raise MalformedRecordError unless a delta holds every value that the old layout lacks.
 
-    given: the numbers of the values in the delta.
+    numbers: of the values in the delta.
     """
-    numbers = set(given)
     for number, origin in enumerate(transition.origins):
         if origin is None and number not in numbers:
             raise MalformedRecordError(where, "every new value", f"no value {number}")
 
 
-def _check_given(given: Arrays, before: Layout, layout: Layout, where: str) -> None:
+def _check_new_arrays(new_arrays: Arrays, before: Layout, layout: Layout, where: str) -> None:
     """Raise MalformedRecordError unless these are the arrays that a transition needs."""
     old_specs = {t.name: t for t in before.tensors}
     if len({t.name for t in layout.tensors}) != len(layout.tensors):
         raise MalformedRecordError(where, _FITS, "two tensors of one name")
-    lacking = dict(given)
+    unused = dict(new_arrays)
     for t in layout.tensors:
-        array, old = lacking.pop(t.name, None), old_specs.get(t.name)
+        array, old = unused.pop(t.name, None), old_specs.get(t.name)
         keeps_array = old is not None and has_same_array(old, t)
         if array is None and keeps_array:
             continue
@@ -146,11 +143,11 @@ def _check_given(given: Arrays, before: Layout, layout: Layout, where: str) -> N
             expected = f"{t.track_dtype} {either} of tensor {t.name!r}"
             if keeps_array:
                 expected = f"nothing of tensor {t.name!r}, which keeps its array"
-            found = "nothing" if array is None else f"{array.dtype} {array.shape}"
-            raise MalformedRecordError(where, expected, found)
-    if lacking:
-        found = f"an array of {short(min(lacking))}"
-        raise MalformedRecordError(where, "arrays of tensors that the layout has", found)
+            actual = "nothing" if array is None else f"{array.dtype} {array.shape}"
+            raise MalformedRecordError(where, expected, actual)
+    if unused:
+        actual = f"an array of {short(min(unused))}"
+        raise MalformedRecordError(where, "arrays of tensors that the layout has", actual)
 
 
 def _text_of(layout: Layout) -> str:
@@ -159,10 +156,13 @@ def _text_of(layout: Layout) -> str:
 
 
 def _changed(old: str, arrays: Arrays, name: str, most: int) -> str:
-    """A text after the change in the array of this name, if there is one. Raises PayloadError."""
+    """A text after the change in the array of this name. Raises PayloadError.
+
+    most: characters that the text may have.
+    """
     if name not in arrays:
         return old
     change = text_of(arrays[name])
-    if "\n" in change:  # between several changes of a value
+    if "\n" in change:  # it would separate several changes
         raise PayloadError(f"a line feed in {name!r}")
     return edits.applied(old, change, most)

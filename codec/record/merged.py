@@ -1,19 +1,21 @@
 """Several deltas in one record, which still restores each of their steps bit by bit.
 
 Float addition is not associative, so levels are never summed: a code stands for one level of each
-delta, and restoring adds them one after the other, in one pass over memory. Most elements have
-zeros only. A *layer* is a row of neighbouring deltas that are coded together; a record holds one or
-more. See FORMAT.md.
+delta, and restoring adds them one after the other, in one pass over memory. For most elements all
+of them are 0. A *layer* is a row of neighbouring deltas that are coded together; a record holds one
+or more. See FORMAT.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
 
 from codec.caps import short, typed
-from codec.errors import InputError, MalformedRecordError, PayloadError
+from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
 from codec.scheme.remainder import Rest
@@ -22,30 +24,25 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
 
-from .alphabets import ARRAY, coded, groups_of, words_of
+from .alphabets import ARRAY, Head, alphabet_bytes, coded, groups_of, heads_of
 from .container import Content, seal
-from .header import REST
+from .header import MAX_STEP, Header, digest_word, hex_of_digest
 from .record import (
-    MAX_STEP,
     PREFIX,
     TABLES,
     Place,
     Record,
-    by_steps,
     check_exact,
-    check_need,
     non_finite_entry,
     non_finite_names,
-    oldest_format,
     table_arrays,
     tables_of,
-    track_digest,
 )
 from .residuals import RESIDUALS, read_residual, residual_parts
 from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
 
-MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
+MAX_STEPS = 4096  # of a record: a decoder keeps up to 511 levels for each step
 _NUMBER = "(0|[1-9][0-9]{0,3})"
 _EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
 _RESIDUAL = re.compile(f"{re.escape(RESIDUALS)}{_NUMBER}/(.*)", re.DOTALL)
@@ -54,28 +51,28 @@ _SMALL = re.compile(f"{SMALL}/{_NUMBER}")
 
 
 @dataclass(frozen=True)
-class Moment:
+class MergedStep:
     """One step of a merged record, without its codes.
 
     Attributes:
-        step: Its number.
-        track: Digest of the track after it.
-        exact: Tensors that it stores as they are, as in `Delta`.
-        values: Changes of what is no tensor, as in `Delta`.
-        residuals: Name -> what leads to an exact tensor from its array before this step.
+        number: The step's number.
+        track: Digest of the track after the step.
+        exact: Tensors that the step stores as they are, as in `Delta`.
+        values: Changes of values that are not tensors, as in `Delta`.
+        residuals: Name -> the residual of an exact tensor that has changed.
     """
 
-    step: int
+    number: int
     track: str
     exact: Arrays
     values: Mapping[int, str]
     residuals: Mapping[str, Residual] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, step: int, track: str, delta: Delta) -> Moment:
-        """The exact part of a delta of one step. track: the digest of the track after it."""
-        residuals = {name: one for name, (one,) in delta.residuals.items()}
-        return cls(step, track, delta.exact, delta.values, residuals)
+    def of(cls, number: int, track: str, delta: Delta) -> MergedStep:
+        """The exact part of a delta of one step. track: digest of the track after it."""
+        residuals = {name: residual for name, (residual,) in delta.residuals.items()}
+        return cls(number, track, delta.exact, delta.values, residuals)
 
 
 @dataclass(frozen=True)
@@ -83,17 +80,17 @@ class Layer:
     """Neighbouring steps, coded together.
 
     Attributes:
-        groups: Encodings whose levels have one column for each moment.
-        moments: The steps.
-        non_finite: As in `Delta`; a step that has such tensors is a layer of its own.
+        groups: Encodings whose levels have one column for each step.
+        steps: The steps.
+        non_finite: As in `Delta`; a step that has such tensors is a layer by itself.
     """
 
     groups: tuple[Group, ...]
-    moments: tuple[Moment, ...]
+    steps: tuple[MergedStep, ...]
     non_finite: tuple[str, ...]
 
     def part(self, begin: int, end: int, coding: Coding) -> Delta:
-        """Moments ``begin`` to ``end`` - 1 as one delta."""
+        """The steps from index ``begin`` to ``end`` - 1 as one delta."""
         groups = tuple(
             replace(g, encoded=replace(g.encoded, levels=g.encoded.levels[:, begin:end]))
             for g in self.groups
@@ -101,14 +98,15 @@ class Layer:
         exact: Arrays = {}
         residuals: dict[str, tuple[Residual, ...]] = {}
         changes: dict[int, list[str]] = {}
-        for moment in self.moments[begin:end]:
-            exact |= moment.exact
-            residuals = {name: own for name, own in residuals.items() if name not in moment.exact}
-            for name, residual in moment.residuals.items():
+        for step in self.steps[begin:end]:
+            exact |= step.exact
+            for name in step.exact:
+                residuals.pop(name, None)
+            for name, residual in step.residuals.items():
                 residuals[name] = (*residuals.get(name, ()), residual)
-            for number, change in moment.values.items():
+            for number, change in step.values.items():
                 changes.setdefault(number, []).append(change)
-        values = {number: edits.composed(own) for number, own in changes.items()}
+        values = {number: edits.composed(texts) for number, texts in changes.items()}
         return Delta(groups, exact, self.non_finite, coding, None, values, residuals)
 
 
@@ -116,8 +114,7 @@ class Layer:
 class Merged:
     """The content of a merged record.
 
-    tables: code tables that the next delta may use again. rest: what the last step leaves, see
-    `Delta`.
+    tables: code tables that the next delta may reuse. rest: of the last step, as in `Delta`.
     """
 
     layers: tuple[Layer, ...]
@@ -126,76 +123,69 @@ class Merged:
     rest: Rest | None = None
 
     @property
-    def moments(self) -> tuple[Moment, ...]:
+    def steps(self) -> tuple[MergedStep, ...]:
         """The steps of all layers."""
-        return tuple(m for layer in self.layers for m in layer.moments)
+        return tuple(step for layer in self.layers for step in layer.steps)
 
-    def parts(self, step: int | None = None) -> list[tuple[Moment, Delta]]:
-        """The fewest deltas that lead to ``step`` (None: the last), each with its last moment."""
-        found = []
-        for layer in self.layers:
-            inside = [i for i, m in enumerate(layer.moments, 1) if step is None or m.step <= step]
-            if inside:
-                part = layer.part(0, inside[-1], self.coding)
-                found.append((layer.moments[inside[-1] - 1], part))
-        return found
+    def parts(self, number: int | None = None) -> list[tuple[MergedStep, Delta]]:
+        """The fewest deltas that lead to a step, each with its last step.
 
-    def every(self) -> list[tuple[Moment, Delta]]:
-        """One delta for each moment."""
+        number: of the step to lead to; None for the last.
+        """
+        parts = []
+        for layer in self.layers:  # steps rise
+            n = sum(number is None or step.number <= number for step in layer.steps)
+            if n:
+                parts.append((layer.steps[n - 1], layer.part(0, n, self.coding)))
+        return parts
+
+    def single_steps(self) -> list[tuple[MergedStep, Delta]]:
+        """One delta for each step."""
         return [
-            (moment, layer.part(i, i + 1, self.coding))
+            (step, layer.part(i, i + 1, self.coding))
             for layer in self.layers
-            for i, moment in enumerate(layer.moments)
+            for i, step in enumerate(layer.steps)
         ]
 
 
 def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
     """The bytes of a merged record.
 
-    place.step: that of the last moment. layout: see `record.dump_delta`.
+    place.step: the number of the last step. layout: see `record.dump_delta`.
     """
     tables, tables_entry = table_arrays(merged.tables)
     groups = [group for layer in merged.layers for group in layer.groups]
     arrays: dict[str, Content] = {**coded(groups), **tables}
-    for i, moment in enumerate(merged.moments):
-        no_small: Arrays = {}
-        exact, small = moment.exact, no_small
-        if layout:
-            exact, small = split_small(moment.exact, layout, f"{SMALL}/{i}")
+    for i, step in enumerate(merged.steps):
+        exact, small = split_small(step.exact, layout, f"{SMALL}/{i}")
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in exact.items()} | small
-        arrays |= residual_parts(moment.residuals, f"{RESIDUALS}{i}/")
-        arrays |= values_array(moment.values, f"{VALUES}/{i}")
-    uniform = merged.coding.uniform or by_steps(merged.tables, groups)
-    metadata = {
-        "format": oldest_format(arrays, uniform),
-        "kind": "merged",
-        **place.metadata(),
-        "track": merged.moments[-1].track,
-        **merged.coding.header(),
-        REST: merged.rest,
-        "layers": [
-            {
-                "steps": [[moment.step, moment.track] for moment in layer.moments],
-                **non_finite_entry(layer.non_finite),
-            }
-            for layer in merged.layers
-        ],
-        **tables_entry,
-    }
-    return seal(metadata, arrays)
+        arrays |= residual_parts(step.residuals, f"{RESIDUALS}{i}/")
+        arrays |= values_array(step.values, f"{VALUES}/{i}")
+    track = merged.steps[-1].track
+    header = Header("merged", place.step, None, place.parent, track, merged.coding, merged.rest)
+    entries = [
+        {
+            "steps": [[step.number, digest_word(step.track)] for step in layer.steps],
+            **non_finite_entry(layer.non_finite),
+        }
+        for layer in merged.layers
+    ]
+    return seal(header, {**place.more(), "layers": entries, **tables_entry}, arrays)
 
 
 def steps_of(record: Record) -> tuple[int, ...]:
-    """The steps of a merged record, rising. Raises MalformedRecordError."""
+    """The numbers of the steps of a record, rising. Raises MalformedRecordError."""
     return tuple(tracks_of(record))
 
 
 def tracks_of(record: Record) -> dict[int, str]:
-    """Step -> digest of the track after it, for each step of any record. Raises
-    MalformedRecordError."""
+    """Number of each step of any record -> digest of the track after it.
+
+    Raises MalformedRecordError.
+    """
     if record.kind != "merged":
         return {record.step: record.track}
-    return {step: track for steps, _ in _layers_of(record) for step, track in steps}
+    return {number: track for entry in _layer_entries(record) for number, track in entry.steps}
 
 
 def merged_of(record: Record, layout: Layout) -> Merged:
@@ -205,91 +195,120 @@ def merged_of(record: Record, layout: Layout) -> Merged:
         MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only
             when a step is applied.
     """
-    where, arrays = record.where, record.arrays
-    described = _layers_of(record)
+    assert record.coding is not None, "of a merged record"
+    entries = _layer_entries(record)
     try:
-        coding = Coding.from_header(record.metadata)
-    except (KeyError, InputError) as exc:
-        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
-    lossy = {t.name for t in layout.tensors if t.lossy}
-    whole = [names for steps, names in described for _ in steps]  # of each moment
-    exact: list[Arrays] = [{} for _ in whole]
-    residuals: list[dict[str, Residual]] = [{} for _ in whole]
-    values: list[dict[int, str]] = [{} for _ in whole]
-    small: dict[int, Arrays] = {}
-    specs = {t.name: t for t in layout.tensors}
-    try:
-        for name, array in arrays.items():
-            if name in (ARRAY, TABLES):
-                continue
-            if found := _EXACT.fullmatch(name):
-                i, own = int(found[1]), found[2]
-                if i >= len(whole) or own not in specs or (own in lossy and own not in whole[i]):
-                    raise PayloadError(f"an array {short(name)}")
-                check_exact(array, specs[own], where)
-                exact[i][own] = array
-            elif found := _RESIDUAL.fullmatch(name):
-                i, own = int(found[1]), found[2]
-                if i >= len(whole) or own not in specs or f"{PREFIX}{i}/{own}" in arrays:
-                    raise PayloadError(f"an array {short(name)}")
-                residuals[i][own] = read_residual(array, specs[own], short(name))
-            elif (found := _VALUES.fullmatch(name)) and int(found[1]) < len(whole):
-                values[int(found[1])] = read_values(array)
-            elif (found := _SMALL.fullmatch(name)) and int(found[1]) < len(whole):
-                small[int(found[1])] = read_small(array, layout, name)
-            else:
-                raise PayloadError(f"an array {short(name)}")
-        for i, of_step in small.items():
-            exact[i] = joined(exact[i], of_step)
-            if twice := of_step.keys() & residuals[i].keys():
-                raise PayloadError(f"{short(min(twice))} in {SMALL!r} and as a residual")
-        for i, names in enumerate(whole):
-            if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
-                raise PayloadError(f"no array of {short(names)}, which is not finite")
-        words = words_of(arrays)
-        form = record.metadata["format"]
-        layers, first = [], 0
-        tables: dict[str, CodeTable] = {}
-        for steps, names in described:
-            moments = tuple(
-                Moment(step, track, exact[i], values[i], residuals[i])
-                for i, (step, track) in enumerate(steps, first)
-            )
-            groups = tuple(groups_of(words, coding, layout, names, tables, len(steps), form=form))
-            tables |= Delta(groups, {}, (), coding).tables
-            layers.append(Layer(groups, moments, names))
-            first += len(steps)
-        words.finish()
+        steps = _read_steps(record, layout, entries)
+        layers = _read_layers(record, record.coding, layout, entries, steps)
     except PayloadError as exc:
-        raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
-    sent = tables_of(record)
-    every = [group for layer in layers for group in layer.groups]
-    check_need(record, coding.uniform or by_steps(sent, every))
-    return Merged(tuple(layers), coding, sent, record.metadata.get(REST))
+        raise MalformedRecordError(record.where, "layers that decode", short(exc)) from exc
+    return Merged(layers, record.coding, tables_of(record), record.rest)
 
 
-def _layers_of(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:
-    """Steps with their digests, and names in non_finite, of each layer: checked."""
-    found = []
+class _LayerEntry(NamedTuple):
+    """An entry of the field "layers".
+
+    steps: number of each step, and digest of the track after it. non_finite: as in `Delta`.
+    """
+
+    steps: list[tuple[int, str]]
+    non_finite: tuple[str, ...]
+
+
+def _layer_entries(record: Record) -> list[_LayerEntry]:
+    """The checked entries of the field "layers". Raises MalformedRecordError."""
+    entries: list[_LayerEntry] = []
     last, total = -1, 0
     try:
-        for layer in typed(record.metadata["layers"], list):
+        for layer in typed(record.more["layers"], list):
             steps = [
-                (typed(step, int), track_digest(track))
-                for step, track in typed(layer["steps"], list)
+                (typed(number, int), hex_of_digest(track))
+                for number, track in typed(layer["steps"], list)
             ]
             names = non_finite_names(layer)
             total += len(steps)
             if not steps or total > MAX_STEPS or (names and len(steps) > 1):
                 raise ValueError(f"a layer of {len(steps)} steps")
-            for step, _ in steps:
-                if not last < step <= MAX_STEP:
-                    raise ValueError(f"step {short(step)} after {last}")
-                last = step
-            found.append((steps, names))
-        if last != record.step or found[-1][0][-1][1] != record.track:
+            for number, _ in steps:
+                if not last < number <= MAX_STEP:
+                    raise ValueError(f"step {short(number)} after {last}")
+                last = number
+            entries.append(_LayerEntry(steps, names))
+        if last != record.step or entries[-1].steps[-1][1] != record.track:
             raise ValueError(f"layers that end at step {last}")
     except (KeyError, TypeError, ValueError) as exc:
         expected = "layers of rising steps and their tracks"
         raise MalformedRecordError(record.where, expected, short(exc)) from exc
-    return found
+    return entries
+
+
+def _read_steps(record: Record, layout: Layout, entries: Sequence[_LayerEntry]) -> list[MergedStep]:
+    """The steps of all layers. Raises PayloadError, MalformedRecordError."""
+    where, arrays = record.where, record.arrays
+    specs = {t.name: t for t in layout.tensors}
+    lossy = {t.name for t in layout.tensors if t.lossy}
+    non_finite = [entry.non_finite for entry in entries for _ in entry.steps]  # of each step
+    n = len(non_finite)
+    exact: list[Arrays] = [{} for _ in range(n)]
+    residuals: list[dict[str, Residual]] = [{} for _ in range(n)]
+    values: list[dict[int, str]] = [{} for _ in range(n)]
+    small: dict[int, Arrays] = {}
+    for name, array in arrays.items():
+        if name in (ARRAY, TABLES):
+            continue
+        if match := _EXACT.fullmatch(name):
+            i, tensor = int(match[1]), match[2]
+            if i >= n or tensor not in specs or (tensor in lossy and tensor not in non_finite[i]):
+                raise PayloadError(f"an array {short(name)}")
+            check_exact(array, specs[tensor], where)
+            exact[i][tensor] = array
+        elif match := _RESIDUAL.fullmatch(name):
+            i, tensor = int(match[1]), match[2]
+            if i >= n or tensor not in specs or f"{PREFIX}{i}/{tensor}" in arrays:
+                raise PayloadError(f"an array {short(name)}")
+            residuals[i][tensor] = read_residual(array, specs[tensor], short(name))
+        elif (match := _VALUES.fullmatch(name)) and int(match[1]) < n:
+            values[int(match[1])] = read_values(array)
+        elif (match := _SMALL.fullmatch(name)) and int(match[1]) < n:
+            small[int(match[1])] = read_small(array, layout, name)
+        else:
+            raise PayloadError(f"an array {short(name)}")
+    for i, small_tensors in small.items():
+        exact[i] = joined(exact[i], small_tensors)
+        if doubled := small_tensors.keys() & residuals[i].keys():
+            raise PayloadError(f"{short(min(doubled))} in {SMALL!r} and as a residual")
+    for i, names in enumerate(non_finite):
+        if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
+            raise PayloadError(f"no array of {short(names)}, which is not finite")
+    numbers_and_tracks = [step for entry in entries for step in entry.steps]
+    return [
+        MergedStep(number, track, exact[i], values[i], residuals[i])
+        for i, (number, track) in enumerate(numbers_and_tracks)
+    ]
+
+
+def _read_layers(
+    record: Record,
+    coding: Coding,
+    layout: Layout,
+    entries: Sequence[_LayerEntry],
+    steps: Iterable[MergedStep],
+) -> tuple[Layer, ...]:
+    """The layers of these entries and steps. Raises PayloadError."""
+    data = alphabet_bytes(record.arrays)
+    heads: list[tuple[Head, ...]] = []  # of each layer
+    tables: dict[str, CodeTable] = {}
+    for entry in entries:
+        heads.append(heads_of(data, coding, layout, entry.non_finite, tables, len(entry.steps)))
+        tables |= {head.name: head.encoded.table for head in heads[-1] if head.encoded.table}
+    remaining = iter(steps)
+    layers = tuple(
+        Layer(
+            groups_of(layer_heads, data),
+            tuple(islice(remaining, len(entry.steps))),
+            entry.non_finite,
+        )
+        for layer_heads, entry in zip(heads, entries)
+    )
+    data.finish()
+    return layers

@@ -1,90 +1,86 @@
-"""The residuals of exact tensors, each an array of words. See FORMAT.md.
+"""The residuals of exact tensors, each an array of bytes. See FORMAT.md.
 
-bounds | a row, table, bits of its streams and payload of each context, as in `alphabets`
+heads      number of contexts | bounds | for each context: row | table | bits of its streams
+payloads   of every context
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codec.errors import PayloadError
+from codec.errors import PayloadError, StreamError
 from codec.scheme.kernels import MAX_CONTEXTS, UNIT
 from codec.scheme.residual import Context, Elements, Residual, check_residual
 from codec.scheme.tables import CodeTable
 from codec.state.tensors import TensorSpec
 
-from .alphabets import WORD, Pieces, checked, head_of, row_of
+from .alphabets import MAX_UNITS, Bytes, Pieces, aligned, checked, row_of, streams_nbytes, take_row
 
 RESIDUALS = "d/"  # before the name of a tensor
 
 
-def has_residuals(names: Iterable[str]) -> bool:
-    """Whether a record with arrays of these names needs the format RESIDUAL."""
-    return any(name.startswith(RESIDUALS) for name in names)
-
-
 def residual_parts(
     residuals: Mapping[str, Residual], prefix: str = RESIDUALS
-) -> dict[str, list[NDArray[np.uint32]]]:
+) -> dict[str, list[Bytes]]:
     """Name -> parts of the array of each residual."""
-    return {prefix + name: _words(residual) for name, residual in residuals.items()}
+    return {prefix + name: _parts(residual) for name, residual in residuals.items()}
 
 
-def read_residual(array: NDArray[np.uint32], spec: TensorSpec, name: str) -> Residual:
-    """The residual in an array. Whether its streams decode shows only when it is applied.
+def read_residual(array: Bytes, spec: TensorSpec, name: str) -> Residual:
+    """Read a residual. Whether its streams decode shows only when it is applied.
 
     Args:
         array: From a record.
-        spec: The tensor.
+        spec: The tensor's.
         name: The array's, for messages.
 
     Raises:
-        PayloadError: It is none of this tensor, or the tensor is not exact.
+        PayloadError: The array is no residual of this tensor, or the tensor is lossy.
     """
     if spec.lossy:
         raise PayloadError(f"a residual of {spec.name!r}, which is lossy")
-    words = Pieces(checked(array, np.uint32, name), f"words of {name!r}")
-    first = words.take(1).tobytes()
-    (n_contexts,) = struct.unpack_from("<H", first)
+    data = Pieces(checked(array, np.uint8, name), f"bytes of {name!r}")
+    n_contexts = int(data.take(1)[0])
     if not 1 <= n_contexts <= MAX_CONTEXTS:
         raise PayloadError(f"{n_contexts} contexts, at most {MAX_CONTEXTS} are allowed")
-    head = first + words.take((n_contexts - 1) // 2).tobytes()
-    bounds = struct.unpack_from(f"<{n_contexts - 1}H", head, 2)
-    if any(head[2 * n_contexts :]):
-        raise PayloadError("zeros after the bounds, but others are there")
+    bounds = struct.unpack(f"<{n_contexts - 1}H", data.take(2 * (n_contexts - 1)).tobytes())
     n = Elements.of(spec).number(spec)
-    found = [_context(words, n) for _ in range(n_contexts)]
-    words.finish()
-    units = {u for u, context in found if context.table}
+    heads = [_head_of(data, n) for _ in range(n_contexts)]
+    contexts = tuple(
+        replace(context, payload=data.take(streams_nbytes(context.streams)).view(np.uint32))
+        for _, context in heads
+    )
+    data.finish()
+    units = {units for units, context in heads if context.table}
     if len(units) > 1:
         raise PayloadError(f"streams of {len(units)} sizes in one residual")
-    contexts = tuple(context for _, context in found)
-    residual = Residual(spec, bounds, units.pop() if units else found[0][0], contexts)
+    residual = Residual(spec, bounds, units.pop() if units else heads[0][0], contexts)
     check_residual(residual, n)
     return residual
 
 
-def _context(words: Pieces, n: int) -> tuple[int, Context]:
-    """The units of a stream, and the next context."""
-    (k, classes, units), packed = head_of(words)
+def _head_of(data: Pieces, n: int) -> tuple[int, Context]:
+    """Take the next head: the units of a stream, and the context without its payload.
+
+    n: elements of the tensor. Raises PayloadError.
+    """
+    k, classes, units, packed = take_row(data)
     if bool(classes) != bool(packed.size):
         raise PayloadError(f"a code table of {packed.size} bytes for {classes} classes")
     table = CodeTable.unpacked(packed, k - 1, classes, uniform=True) if classes else None
-    if not units:
-        raise PayloadError("streams of 0 units")
-    streams = words.take(-(-n // (units * UNIT)) if table else 0)
-    payload = words.take(int(((streams.astype(np.int64) + 31) >> 5).sum()))
-    return units, Context(k, table, streams, payload)
+    if not 1 <= units <= MAX_UNITS:
+        raise StreamError(f"streams of {units} units")
+    streams = aligned(data.take(4 * -(-n // (units * UNIT)) if table else 0), np.uint32)
+    return units, Context(k, table, streams, np.empty(0, np.uint32))
 
 
-def _words(r: Residual) -> list[NDArray[np.uint32]]:
-    head = struct.pack(f"<{1 + len(r.bounds)}H", len(r.contexts), *r.bounds)
-    parts = [np.frombuffer(head + bytes(-len(head) % WORD), np.uint32)]
+def _parts(r: Residual) -> list[Bytes]:
+    head = struct.pack(f"<B{len(r.bounds)}H", len(r.contexts), *r.bounds)
     for c in r.contexts:
         classes, packed = (c.table.classes, c.table.packed.tobytes()) if c.table else (0, b"")
-        parts += [row_of(c.k, classes, r.units, packed), c.streams, c.payload]
-    return parts
+        head += row_of(c.k, classes, r.units, packed) + c.streams.tobytes()
+    return [np.frombuffer(head, np.uint8), *(c.payload.view(np.uint8) for c in r.contexts)]

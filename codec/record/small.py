@@ -1,10 +1,10 @@
 """Small exact tensors of one step in one array, in which equal tensors share their bytes.
 
 Many small tensors change alike: Adam counts the steps of each parameter, each batch norm counts
-its batches. A separate array takes about 80 bytes in the header; here a thousand equal numbers
-take a dozen. See FORMAT.md.
+its batches. An array for each tensor takes about 80 bytes in the header; here a thousand equal
+tensors take a dozen bytes together. See FORMAT.md.
 
-for each content: how many runs | gap and length of each run | content
+for each content: number of runs | gap and length of each run | content
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from codec.state.tensors import Arrays, Layout, TensorSpec
 from .alphabets import Pieces, checked
 
 SMALL = "small"
-MOST_NBYTES = 64  # of a tensor: about as many as its entry in the header would take
-MOST_DIGITS = 4  # of a number, 7 bits each: enough for far more tensors than a header has
+MOST_NBYTES = 64  # of a tensor: about what its entry in the header would take
+MOST_DIGITS = 4  # of a number, 7 bits each: enough for far more tensors than a header may have
 
 
 def is_small(spec: TensorSpec) -> bool:
@@ -30,26 +30,31 @@ def is_small(spec: TensorSpec) -> bool:
     return not spec.lossy and spec.track_nbytes <= MOST_NBYTES
 
 
-def split_small(exact: Arrays, layout: Layout, name: str = SMALL) -> tuple[Arrays, Arrays]:
-    """Split exact tensors: name -> array of the others, and one array that holds all small ones.
+def split_small(exact: Arrays, layout: Layout | None, name: str = SMALL) -> tuple[Arrays, Arrays]:
+    """Split exact tensors into those with an array each, and one array of all small tensors.
 
-    A single small tensor stays among the others: by itself it takes fewer bytes.
+    A single small tensor gets an array for itself, which takes fewer bytes.
 
     Args:
         exact: Name -> array, of a step.
-        layout: Of the tensors.
-        name: Of the array of small ones.
+        layout: The tensors' layout; None to give each tensor an array.
+        name: The name of the array of small tensors.
+
+    Returns:
+        Name of the tensor -> array, and ``name`` -> array or {}.
     """
+    if layout is None:
+        return exact, {}
     members: dict[tuple[str, tuple[int, ...], bytes], list[int]] = {}
     numbers = {t: layout.numbers[t] for t in exact if is_small(layout.tensors[layout.numbers[t]])}
     if len(numbers) < 2:
         return exact, {}
-    for tensor, number in sorted(numbers.items(), key=lambda item: item[1]):
+    for tensor, number in sorted(numbers.items(), key=lambda pair: pair[1]):
         spec = layout.tensors[number]
         members.setdefault((spec.dtype, spec.shape, exact[tensor].tobytes()), []).append(number)
-    data = b"".join(_runs(alike) + content for (*_, content), alike in members.items())
-    others = {tensor: array for tensor, array in exact.items() if tensor not in numbers}
-    return others, {name: np.frombuffer(data, np.uint8)}
+    data = b"".join(_runs(equal) + content for (*_, content), equal in members.items())
+    large = {tensor: array for tensor, array in exact.items() if tensor not in numbers}
+    return large, {name: np.frombuffer(data, np.uint8)}
 
 
 def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
@@ -57,8 +62,8 @@ def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
 
     Args:
         array: From a record.
-        layout: Of the tensors.
-        name: Of the array, for messages.
+        layout: The tensors' layout.
+        name: The array's, for messages.
 
     Raises:
         PayloadError: The array is malformed, or names a tensor that cannot be in it.
@@ -67,7 +72,7 @@ def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
     if not array.size:
         raise PayloadError(f"an empty array {name!r}")
     tensors: Arrays = {}
-    while data.left:
+    while data.n_unread:
         specs = [layout.tensors[number] for number in _numbers(data, len(layout.tensors))]
         first = specs[0]
         for spec in specs:
@@ -76,15 +81,15 @@ def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
             if (spec.dtype, spec.shape) != (first.dtype, first.shape):
                 raise PayloadError(f"one content of {short(first.name)} and {short(spec.name)}")
         content = data.take(first.track_nbytes).tobytes()
-        value = np.frombuffer(content, first.track_dtype).reshape(first.track_shape)
-        tensors |= dict.fromkeys((spec.name for spec in specs), value)
+        tensor = np.frombuffer(content, first.track_dtype).reshape(first.track_shape)
+        tensors |= dict.fromkeys((spec.name for spec in specs), tensor)
     return tensors
 
 
 def joined(exact: Arrays, small: Arrays) -> Arrays:
-    """Both dictionaries together. Raises PayloadError for a tensor that is in both."""
-    if twice := exact.keys() & small.keys():
-        raise PayloadError(f"{short(min(twice))} in {SMALL!r} and in an array of its own")
+    """The two dictionaries as one. Raises PayloadError for a tensor that is in both."""
+    if doubled := exact.keys() & small.keys():
+        raise PayloadError(f"{short(min(doubled))} in {SMALL!r} and in an array of its own")
     return exact | small
 
 
@@ -111,7 +116,7 @@ def _numbers(data: Pieces, end: int) -> list[int]:
 
 
 def _number(n: int) -> bytes:
-    """A number from 1 on, 7 bits a byte, lowest first; the eighth is set in all but the last."""
+    """A number from 1 on: 7 bits a byte, lowest first; the eighth is set in all but the last."""
     digits = []
     while n > 127:
         digits.append(n & 127 | 128)

@@ -1,4 +1,4 @@
-"""What is no tensor, as a record holds it: lines of number, blank, and JSON or an edit."""
+"""Values that are not tensors, as lines of a record: number, blank, and JSON or an edit."""
 
 from __future__ import annotations
 
@@ -16,22 +16,10 @@ from codec.state import edits, tree
 from codec.state.tensors import Arrays
 
 from .alphabets import checked
-from .header import EDITED, FORMAT
 
 VALUES = "values"
 _LINE = re.compile("[^\n]*\n|[^\n]+")
-_EDIT = re.compile(rb"^[0-9]+ =", re.MULTILINE)
-_SINGLE = (b'{"s":', b'{"a":', b'{"t":')  # how a single number of numpy or torch begins
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
-
-
-def format_of(arrays: Mapping[str, Any]) -> int:
-    """The oldest format that a record with these values can have."""
-    texts = (a.tobytes() for name, a in arrays.items() if f"{name}/".startswith(f"{VALUES}/"))
-    for text in texts:
-        if any(single in text for single in _SINGLE) or (b" =" in text and _EDIT.search(text)):
-            return EDITED
-    return FORMAT
 
 
 def text_array(text: str) -> NDArray[np.uint8]:
@@ -40,7 +28,7 @@ def text_array(text: str) -> NDArray[np.uint8]:
 
 
 def text_of(array: NDArray[Any] | None) -> str:
-    """The text in an array, "" without one. Raises PayloadError."""
+    """The text in an array; "" for None. Raises PayloadError."""
     if array is None:
         return ""
     data = checked(array, np.uint8, "texts").tobytes()
@@ -50,7 +38,7 @@ def text_of(array: NDArray[Any] | None) -> str:
 
 
 def values_array(values: Mapping[int, str], name: str = VALUES) -> Arrays:
-    """name -> uint8, as `read_values` reads it; nothing where there are no values."""
+    """Name -> the array that `read_values` reads; {} if there are no values."""
     lines = "".join(f"{number} {text}\n" for number, text in values.items())
     return {name: text_array(lines)} if lines else {}
 
@@ -64,10 +52,12 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
     Raises:
         PayloadError: A line is malformed.
     """
-    found: dict[int, str] = {}
+    changes: dict[int, str] = {}
     last = -1
     for line in _LINE.finditer(text_of(array)):  # splitting 64 MiB would take far more memory
-        number, _, text = line[0].rstrip("\n").partition(" ")
+        if not line[0].endswith("\n"):
+            raise PayloadError("values that do not end with a line feed")
+        number, _, text = line[0][:-1].partition(" ")
         if not _NUMBER.fullmatch(number) or int(number) <= last:
             raise PayloadError(f"value {short(number)} after {last}")
         check = edits.check_edit if edits.is_edit(text) else tree.check_value
@@ -76,15 +66,15 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
         except (PayloadError, tree.StructureError) as exc:
             raise PayloadError(f"value {number}: {exc}") from exc
         last = int(number)
-        found[last] = text
-    return found
+        changes[last] = text
+    return changes
 
 
 def check_values(where: str, values: Iterable[str]) -> None:
-    """Raise MalformedRecordError unless these are values.
+    """Raise MalformedRecordError unless these texts are values.
 
-    What edits lead to is checked only where a state is wanted: a check after each edit would take
-    far longer than the edits.
+    The texts that edits make are checked only when a state is restored: a check after each edit
+    would take far longer than the edits.
     """
     try:
         for text in values:

@@ -8,4 +8,5 @@ Read in this order:
     process       that process
     channel       shared memory and messages between the two
     call_lock     one call at a time
+    dry_run       encodes and counts, but does not write: what other settings would have saved
 """

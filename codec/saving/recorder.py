@@ -42,6 +42,7 @@ from codec.record import record as records
 from codec.record.alphabets import nbytes_of
 from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
+from codec.record.header import MAX_STEP
 from codec.record.record import Place, Record
 from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.delta import Delta
@@ -431,8 +432,8 @@ def check_history(base_every: Any, keep_bases: Any) -> None:
 def check_step(step: Any, newest: int | None) -> int:
     """Raise SettingsError unless this is a step, StepOrderError unless it is after the newest."""
     is_integer = isinstance(step, int | np.integer) and not isinstance(step, bool)
-    if not is_integer or not 0 <= step <= records.MAX_STEP:
-        raise SettingsError(f"a step is an integer from 0 to {records.MAX_STEP}; got {step!r}")
+    if not is_integer or not 0 <= step <= MAX_STEP:
+        raise SettingsError(f"a step is an integer from 0 to {MAX_STEP}; got {step!r}")
     if newest is not None and step <= newest:
         raise StepOrderError(f"step {step} is not after the chain's newest, {newest}")
     return int(step)

@@ -1,9 +1,10 @@
-"""Adaptive arithmetic coding of small alphabets in uniform steps.
+"""Adaptive arithmetic coding of small alphabets.
 
-Every code is a series of binary decisions: is it 0, how many bits has |q|, which ones, which sign.
-Each decision has a context, and each context a probability that adapts while elements are coded,
-as in Witten, Neal and Cleary, "Arithmetic Coding for Data Compression", CACM 30(6), 1987. So there
-is no code table, and a value may take less than a bit.
+An element is coded as an integer q: its number of uniform steps, or the rank of its bucket by
+magnitude, with the bucket's sign. Every q is a series of binary decisions: is it 0, how many bits
+has |q|, which ones, which sign. Each decision has a context, and each context a probability that
+adapts while elements are coded, as in Witten, Neal and Cleary, "Arithmetic Coding for Data
+Compression", CACM 30(6), 1987. So there is no code table, and a value may take less than a bit.
 
 A neuron's row or column of weights changes together. The context of an element is therefore its
 expected magnitude: the mean of its row so far times the mean of its column so far, divided by the
@@ -62,6 +63,22 @@ def n_elements(matrices: Matrices) -> int:
     return sum(rows * columns for rows, columns in matrices)
 
 
+def step_codes(levels: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The code of each bucket's q as a number of uniform steps: uint16 (k,).
+
+    Positive levels get q = 1, 2, ... and negative levels q = -1, -2, ... by rising magnitude. Of
+    equal levels, the one with the higher code comes first. levels: (k,), in any order after the
+    first, which is 0.
+    """
+    codes = np.zeros(levels.size, np.uint16)
+    negative = np.signbit(levels[1:])
+    for is_negative in (False, True):
+        same_sign = np.flatnonzero(negative == is_negative)[::-1] + 1
+        rising = same_sign[np.argsort(np.abs(levels[same_sign]), kind="stable")]
+        codes[rising] = 2 * np.arange(1, rising.size + 1) - (not is_negative)
+    return codes
+
+
 def dense(survivors: Survivors) -> NDArray[np.uint16]:
     """uint16 (n,), the code of every element."""
     codes = np.zeros(survivors.units * UNIT, np.uint16)
@@ -88,6 +105,20 @@ def read(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.u
         StreamError: A code is not below k, or bytes remain after the last code.
     """
     codes, _ = _read(payload, matrices, k, _NOTHING)
+    return codes
+
+
+def read_ranks(
+    payload: NDArray[np.uint8], matrices: Matrices, levels: NDArray[np.float32]
+) -> NDArray[np.uint16]:
+    """The codes of buckets that were written as their `step_codes`. Raises what `read` raises."""
+    step_code_of = step_codes(levels)
+    code_of = np.zeros(int(step_code_of.max()) + 1, np.uint16)
+    code_of[step_code_of] = np.arange(levels.size)
+    steps = read(payload, matrices, code_of.size)
+    codes = code_of[steps]
+    if ((codes == 0) != (steps == 0)).any():  # a rank that no level of this sign has
+        raise StreamError(f"a symbol beyond the last of {levels.size} levels")
     return codes
 
 

@@ -34,7 +34,8 @@ class Coder:
     """A lossless stage.
 
     Attributes:
-        name: What settings and records call it.
+        name: Its name in settings.
+        letter: Its name in records.
         title: Its name in headings and lists.
         short: Its name within a sentence.
         summary: What it does, in one sentence.
@@ -46,6 +47,7 @@ class Coder:
     """
 
     name: str
+    letter: str
     title: str
     short: str
     summary: str
@@ -113,6 +115,7 @@ def _settle_tokens(
 
 RUNLENGTH = Coder(
     "runlength",
+    "r",
     "Run-length Huffman",
     "run-length",
     "One code word for a run of zeros and the value after it.",
@@ -121,6 +124,7 @@ RUNLENGTH = Coder(
 )
 HUFFMAN = Coder(
     "huffman",
+    "h",
     "Huffman (paper)",
     "Huffman",
     "One code word for every value, as in the paper: at least 1 bit each.",

@@ -33,6 +33,7 @@ from .kernels import FIELDS, LITERAL, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNI
 from .stream import begins_of, check_words, problem_of
 from .tables import CodeTable, Counts
 
+ROW_NBYTES = 6  # of a context in a record, besides its table and streams
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
 SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in each stretch of them
 WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
@@ -136,9 +137,9 @@ class Residual:
     @property
     def nbytes(self) -> int:
         """Bytes in a record, without its entry in the header."""
-        total = head_nbytes(len(self.contexts))
+        total = 1 + 2 * len(self.bounds)
         for c in self.contexts:
-            total += row_nbytes(c.table.packed.size if c.table else 0)
+            total += ROW_NBYTES + (c.table.packed.size if c.table else 0)
             total += c.streams.nbytes + c.payload.nbytes
         return total
 
@@ -211,16 +212,6 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
         return None
     residual = Residual(spec, bounds, encoder.units, encoder.contexts())
     return residual if residual.nbytes < spec.track_nbytes else None
-
-
-def head_nbytes(contexts: int) -> int:
-    """Bytes before the first context. contexts: how many there are."""
-    return -(-2 * contexts // 4) * 4
-
-
-def row_nbytes(table: int) -> int:
-    """Bytes of a context's row and its table. table: bytes of the packed table."""
-    return -(-(6 + table) // 4) * 4
 
 
 def check_residual(r: Residual, n: int) -> None:

@@ -8,7 +8,7 @@ and each is coded on its own: threads write and read them in parallel. On disk, 
     its code table, or nothing if the last table is reused
     4 bytes for each level but the first, which is 0; or 4 bytes for the step size of uniform levels
 
-A small alphabet in uniform steps has neither streams nor table where an arithmetic code is shorter.
+A small alphabet has neither streams nor table where an arithmetic code is shorter.
 """
 
 from __future__ import annotations
@@ -189,10 +189,8 @@ def decode(e: Encoded) -> Quantized:
         raise StreamError(f"no array can have that shape: {exc}") from exc
     check(e, n)
     if e.arithmetic:
-        wide_codes = arithmetic.read(_bytes_of(e), e.matrices, e.k)
-        return Quantized(
-            wide_codes.astype(empty_codes(0, e.k).dtype), e.levels, e.shape, e.bits, None, True
-        )
+        codes = _arithmetic_codes(e).astype(empty_codes(0, e.k).dtype)
+        return Quantized(codes, e.levels, e.shape, e.bits, None, e.uniform)
     try:
         codes = empty_codes(n, e.k)
     except (MemoryError, ValueError) as exc:
@@ -227,7 +225,8 @@ class Message:
         """
         if not arithmetic_may_serve(coder, self.survivors.n) or needs_no_bits(self.counts.codes):
             return self
-        return replace(self, arithmetic=arithmetic_code(self.survivors, matrices))
+        levels = None if self.uniform else self.levels.reshape(-1)
+        return replace(self, arithmetic=arithmetic_code(self.survivors, matrices, levels))
 
 
 @dataclass(frozen=True)
@@ -243,14 +242,20 @@ class ArithmeticCode:
 
 
 def arithmetic_may_serve(coder: str, n: int) -> bool:
-    """Whether an arithmetic code is worth trying for n elements in uniform steps."""
+    """Whether an arithmetic code is worth trying for n elements."""
     return coder_of(coder).counts_runs and 0 < n <= arithmetic.MOST
 
 
-def arithmetic_code(survivors: Survivors, matrices: Matrices) -> ArithmeticCode | None:
-    """The arithmetic code of survivors; None if it is longer than the elements in float32."""
+def arithmetic_code(
+    survivors: Survivors, matrices: Matrices, levels: NDArray[np.float32] | None = None
+) -> ArithmeticCode | None:
+    """The arithmetic code of survivors; None if it is longer than the elements in float32.
+
+    levels: float32 (k,) of buckets; None for uniform steps.
+    """
     codes = arithmetic.dense(survivors)
-    payload = arithmetic.write(codes, matrices)
+    step_codes = codes if levels is None else arithmetic.step_codes(levels)[codes]
+    payload = arithmetic.write(step_codes, matrices)
     return None if payload is None else ArithmeticCode(payload, codes, matrices)
 
 
@@ -338,8 +343,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if e.is_batch and e.levels.shape[2] != segments.tracks.size:
         raise StreamError(f"levels of {e.levels.shape[2]} tensors, not of {segments.tracks.size}")
     if e.arithmetic:
-        codes = arithmetic.read(_bytes_of(e), e.matrices, e.k)
-        return _advance_codes(e, codes, segments, mode)
+        return _advance_codes(e, _arithmetic_codes(e), segments, mode)
     if e.table is not None:
         return _read(e, e.table, segments.n, mode, np.empty(0, np.uint8), segments)
     for begin, end in workers.pieces(segments.n):
@@ -363,7 +367,8 @@ def element_bits(e: Encoded) -> NDArray[np.float64]:
     Raises:
         StreamError: The encoding is damaged.
     """
-    return arithmetic.bits(_bytes_of(e), e.matrices, e.k)
+    k = e.k if e.uniform else int(arithmetic.step_codes(e.levels.reshape(-1)).max()) + 1
+    return arithmetic.bits(_bytes_of(e), e.matrices, k)
 
 
 def _advance_codes(
@@ -373,6 +378,13 @@ def _advance_codes(
         return np.zeros(0, np.uint64)
     levels, _ = _listed(e.levels)
     return arithmetic.advance(codes, segments, levels, e.columns, mode)
+
+
+def _arithmetic_codes(e: Encoded) -> NDArray[np.uint16]:
+    """The codes of an arithmetic code: uint16 (n,). Raises StreamError."""
+    if e.uniform:
+        return arithmetic.read(_bytes_of(e), e.matrices, e.k)
+    return arithmetic.read_ranks(_bytes_of(e), e.matrices, e.levels.reshape(-1))
 
 
 def _bytes_of(e: Encoded) -> NDArray[np.uint8]:
@@ -461,8 +473,8 @@ def _check_arithmetic(e: Encoded, n: int) -> None:
     """The part of `check` for an arithmetic code."""
     if e.table is not None or e.streams.tolist() != [8 * e.payload.size]:
         raise StreamError("an arithmetic code has no table, and one stream of whole bytes")
-    if not e.uniform or e.k < 2 or e.columns > 1:
-        raise StreamError("an arithmetic code of other levels than uniform steps")
+    if e.k < 2 or e.columns > 1 or e.is_batch:
+        raise StreamError("an arithmetic code of a batch, of several steps or of no levels")
     if not arithmetic.are_matrices(e.matrices) or arithmetic.n_elements(e.matrices) != n:
         raise StreamError(f"matrices that do not have {n} elements together")
     if e.payload.size and not e.payload[-1]:
@@ -550,7 +562,7 @@ def begins_of(
     begins = ends - words
     first = int(np.searchsorted(ends, payload.size - SPARE, side="right"))
     at = int(begins[first]) if first < begins.size else payload.size
-    payload = np.ascontiguousarray(payload)
+    payload = np.require(payload, requirements=("C", "ALIGNED"))  # copied only if it is neither
     tail = np.concatenate((payload[at:], np.zeros(SPARE, np.uint32)))
     begins[:first] = 8 * payload.ctypes.data + 32 * begins[:first]
     begins[first:] = 8 * tail.ctypes.data + 32 * (begins[first:] - at)
@@ -577,15 +589,13 @@ def _listed(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
     return padded, 0
 
 
-def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """How many levels each tensor of a batch stores, without that of code 0, as words of a record.
+def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.unsignedinteger[Any]]:
+    """Number of levels that a batch stores for each tensor: (t,) uint8, or uint16 if k > 256.
 
-    levels: (k, m, t). The numbers are uint8, or uint16 if k is more than 256; zero bytes fill the
-    last word.
+    levels: (k, m, t). Code 0's level is not stored.
     """
-    kind = np.uint8 if len(levels) <= 256 else np.uint16
-    data = _numbers_of_levels(levels).astype(kind).tobytes()
-    return np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
+    dtype: Any = np.uint8 if len(levels) <= 256 else np.uint16
+    return _numbers_of_levels(levels).astype(dtype)
 
 
 def stored_levels(levels: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -144,7 +144,7 @@ def verify(
             track_digests.append(digest)
             full_nbytes += position.track.layout.nbytes
             if position.entry.kind != "base":
-                coding = Coding.from_header(position.record.metadata)
+                coding = position.record.coding
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:

@@ -260,8 +260,8 @@ def problems(receipt: Receipt, data: bytes, progress: Progress | None = None) ->
             step = str(position.step)
             seen.add(step)
             full_nbytes += position.track.layout.nbytes
-            if position.entry.kind != "base":
-                settings[position.entry.name] = position.record.metadata
+            if (coding := position.record.coding) is not None:
+                settings[position.entry.name] = coding.header()
             track = digest_of(position.track.layout, position.track.arrays)
             if tracks.get(step) != track:
                 mismatches.append(f"Step {step} restores to a track of another digest: {track}.")

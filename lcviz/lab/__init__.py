@@ -17,7 +17,6 @@ What is measured on a whole training:
 
     workload        what the lab trains
     series          its states, or a user's own checkpoints
-    dry_run         a chain that is encoded and counted, but not written
     frontier        bytes against distance, during a training
     overhead        seconds that saving costs
     recovery/       what a crash costs

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from codec import Coding
 from codec.errors import BudgetError
-from codec.inspect import Arrays, copy_arrays
+from codec.inspect import Arrays, DryRun, copy_arrays, record_nbytes
 
-from .dry_run import DryRun, record_nbytes
 from .intervals import mean
 from .measures import distance
 from .progress import Progress, unreported

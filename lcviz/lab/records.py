@@ -21,7 +21,6 @@ import codec
 from codec import Coding, Encoded
 from codec.errors import (
     ChainError,
-    InputError,
     MalformedRecordError,
     ParentError,
     RecordError,
@@ -183,16 +182,15 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             return _facts_of(chain.read(entry), empty)
         check_regular(folder / entry.name)
         with (folder / entry.name).open("rb") as file:
-            metadata, header = peek(file, entry.nbytes, entry.name)
-        if (metadata["step"], metadata["kind"]) != (entry.step, entry.kind):
+            header, arrays = peek(file, entry.nbytes, entry.name)
+        if (header.step, header.kind) != (entry.step, entry.kind):
+            stored = f"{header.kind} of step {header.step}"
             named = f"{entry.kind} of step {entry.step}"
-            stored = f"{metadata['kind']} of step {metadata['step']}"
             raise MalformedRecordError(entry.name, named, stored)
         if entry.kind != "base":
-            coding = _coding_of(metadata, entry.name)
-            behind = _behind_of(metadata)
-            return replace(empty, steps=(entry.step,), coding=coding, behind=behind)
-        return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(header, entry.name))
+            behind = header.rest and header.rest.behind
+            return replace(empty, steps=(entry.step,), coding=header.coding, behind=behind)
+        return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(arrays, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is gone") from exc
     except VanishedError:
@@ -203,19 +201,6 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
         return replace(empty, problem=str(exc), passing=True)
     except OSError as exc:
         return replace(empty, problem=f"{entry.name}: cannot be read: {exc}", passing=True)
-
-
-def _coding_of(metadata: Mapping[str, Any], where: str) -> Coding:
-    """The settings of a delta or merged record. Raises MalformedRecordError."""
-    try:
-        return Coding.from_header(metadata)
-    except (KeyError, InputError) as exc:
-        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
-
-
-def _behind_of(metadata: Mapping[str, Any]) -> float | None:
-    rest = metadata.get("rest")
-    return None if rest is None else rest.behind
 
 
 def _tensor_nbytes(entries: Mapping[str, Any], where: str) -> int:
@@ -246,8 +231,8 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
     return replace(
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
-        coding=None if base else _coding_of(record.metadata, record.where),
-        behind=_behind_of(record.metadata),
+        coding=record.coding,
+        behind=record.rest and record.rest.behind,
         full_nbytes=full,
         digest=record.digest,
         parent=record.parent,

@@ -101,11 +101,11 @@ def rebuild_step(
         residuals = {name: sum(r.nbytes for r in parts) for name, parts in delta.residuals.items()}
     elif record.kind == "merged":
         for layer in merged_of(record, position.track.layout).layers:
-            for i, layer_step in enumerate(layer.moments):
-                if layer_step.step == step:
+            for i, layer_step in enumerate(layer.steps):
+                if layer_step.number == step:
                     groups, whole, column = layer.groups, layer_step.exact, i
                     residuals = {name: r.nbytes for name, r in layer_step.residuals.items()}
-                    together = len(layer.moments)
+                    together = len(layer.steps)
     coded: dict[str, tuple[int, float, float | None]] = {}
     for group in groups:
         coded |= _of_group(group, column)

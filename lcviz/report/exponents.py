@@ -44,7 +44,7 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
     return tuple(
         exponents
         for layer in merged_of(record, layout).layers
-        for exponents in _exponents_of_steps(layer.groups, [m.step for m in layer.moments])
+        for exponents in _exponents_of_steps(layer.groups, [step.number for step in layer.steps])
     )
 
 

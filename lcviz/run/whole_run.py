@@ -11,9 +11,8 @@ import threading
 from dataclasses import dataclass, replace
 
 from codec import Coding, Delta
-from codec.inspect import Arrays, copy_arrays
+from codec.inspect import Arrays, DryRun, copy_arrays, record_nbytes
 from lcviz.lab.anatomy import cut
-from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.removed_bucket import Dissection
 
 from .run import Run

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 import codec
 from codec import Coding
-from codec.inspect import CODERS, SCOPES, Arrays, Group, Layout, difference
+from codec.inspect import CODERS, SCOPES, Arrays, DryRun, Group, Layout, difference, record_nbytes
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.batches import by_levels
-from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.measures import distance
 from lcviz.lab.series import LossOf
 from lcviz.lab.step_tensors import word_bits

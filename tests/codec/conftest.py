@@ -25,11 +25,10 @@ settings.register_profile("codec", derandomize=True, max_examples=60, deadline=N
 settings.load_profile("codec")
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
-LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}')
-IN_LINE = (
-    *("format", "kind", "step", "run", "parent", "track"),
-    *("bits", "budget", "tolerance", "distance", "quantizer", "scope", "coder", "rest", "digest"),
-)
+LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([A-Za-z0-9_-]{22})"\}')
+NO_DIGEST = "A" * 22
+# Fields that `forge` writes into the line; all others become JSON in the array "more".
+IN_LINE = ("format", "kind", "scope", "coder", "step", "run", "parent", "track", "keep", "rest")
 
 Arrays = dict[str, np.ndarray]
 
@@ -65,157 +64,137 @@ def huffman_total() -> Callable[[list[int]], int]:
 
 @pytest.fixture(scope="session")
 def resign() -> Callable[[bytes], bytes]:
-    """The same record with the digest that its bytes ask for, as a forger would do it."""
-
-    def sign(data: bytes) -> bytes:
-        place = LINE.match(data, 8)
-        if place is None:
-            return data
-        zeroed = data[: place.start(1)] + b"0" * 32 + data[place.end(1) :]
-        digest = blake3(zeroed).hexdigest()[:32].encode()
-        return zeroed[: place.start(1)] + digest + zeroed[place.end(1) :]
-
-    return sign
+    """See `resigned`."""
+    return resigned
 
 
 @pytest.fixture(scope="session")
 def parts_of() -> Callable[[bytes], tuple[dict[str, Any], Arrays]]:
-    """The metadata and the arrays of a record."""
-
-    def parts(data: bytes) -> tuple[dict[str, Any], Arrays]:
-        from codec.record.record import load
-
-        record = load(data, "parts")
-        return record.metadata, record.arrays
-
+    """See `parts`."""
     return parts
 
 
 @pytest.fixture(scope="session")
-def forge(resign: Callable[[bytes], bytes]) -> Callable[[Any, Arrays], bytes]:
-    """A record of any metadata (a mapping, or its line) and arrays, digest right.
+def forge() -> Callable[[Any, Arrays], bytes]:
+    """See `forged`."""
+    return forged
+
+
+def resigned(data: bytes) -> bytes:
+    """The same record with the digest that its bytes ask for, as a forger would do it."""
+    place = LINE.match(data, 8)
+    if place is None:
+        return data
+    zeroed = data[: place.start(1)] + NO_DIGEST.encode() + data[place.end(1) :]
+    digest = base64_of(blake3(zeroed).hexdigest()[:32]).encode()
+    return zeroed[: place.start(1)] + digest + zeroed[place.end(1) :]
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], Arrays]:
+    """The fields of a record, those of its line as text, and its arrays."""
+    from codec.record.record import load
+
+    record = load(data, "parts")
+    return fields_of(record.header.line) | record.more, record.arrays
+
+
+def fields_of(line: str) -> dict[str, Any]:
+    """The words of a line by their names, without the digest."""
+    words = line.split()
+    if words[1] == "b":
+        return dict(zip(("format", "kind", "step", "run", "parent", "track"), words))
+    named = dict(zip(("format", "letters", "step", "parent", "track", "keep", "rest"), words))
+    letters = named.pop("letters")
+    return named | dict(zip(("kind", "scope", "coder"), letters))
+
+
+def forged(fields: Any, arrays: Arrays) -> bytes:
+    """A record of any fields (a mapping, or its line) and arrays, digest right.
 
     What is no word in the line becomes JSON in the array "more", unless that is given.
     """
-
-    def make(metadata: Any, arrays: Arrays) -> bytes:
-        if not isinstance(metadata, str):
-            more = {name: value for name, value in metadata.items() if name not in IN_LINE}
-            if more and "more" not in arrays:
-                text = json.dumps(more, separators=(",", ":")).encode()
-                arrays = arrays | {"more": np.frombuffer(text, np.uint8)}
-            metadata = line_of(metadata)
-        arrays = {k: np.ascontiguousarray(a).reshape(np.shape(a)) for k, a in arrays.items()}
-        short = metadata.startswith("5 ")
-        if short and "coded" in arrays:
-            arrays["c"] = arrays.pop("coded")
-        tensors = {
-            k: TensorSpec(
-                dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
-            )
-            for k, a in arrays.items()
-        }
-        data = bytes(serialize(tensors, metadata={"lcc": metadata}))
-        if short:
-            end = 8 + int.from_bytes(data[:8], "little")
-            header = data[8:end].rstrip()
-            data = len(header).to_bytes(8, "little") + header + data[end:]
-        return resign(data)
-
-    return make
+    line = fields
+    if not isinstance(fields, str):
+        more = {name: value for name, value in fields.items() if name not in IN_LINE}
+        if more and "more" not in arrays:
+            text = json.dumps(more, separators=(",", ":")).encode()
+            arrays = arrays | {"more": np.frombuffer(text, np.uint8)}
+        line = line_of(fields)
+    arrays = {k: np.ascontiguousarray(a).reshape(np.shape(a)) for k, a in arrays.items()}
+    tensors = {
+        k: TensorSpec(
+            dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
+        )
+        for k, a in arrays.items()
+    }
+    data = bytes(serialize(tensors, metadata={"lcc": line}))
+    if line[1:4] != " b ":  # only the header of a base is padded
+        end = 8 + int.from_bytes(data[:8], "little")
+        header = data[8:end].rstrip()
+        data = len(header).to_bytes(8, "little") + header + data[end:]
+    return resigned(data)
 
 
-def line_of(metadata: dict[str, Any]) -> str:
+def line_of(fields: dict[str, Any]) -> str:
     """Its words, whatever they are, and room for a digest."""
-    if metadata["format"] == 5:
-        digests = [_base64(metadata[name]) for name in ("parent", "track")]
-        letters = "".join(f"{metadata[name]}"[:1] for name in ("kind", "scope", "coder"))
-        keep = re.sub("(u|t|d)[a-z]+:", r"\1", str(_keep(metadata)))
-        place = ("5", letters, str(metadata["step"]), *digests, keep)
-        return " ".join((*place, *_rest(metadata), "0" * 32))
-    words = [metadata[name] for name in ("format", "kind", "step", "run", "parent", "track")]
-    if metadata["kind"] != "base":
-        words += [_keep(metadata), metadata.get("scope"), metadata.get("coder"), *_rest(metadata)]
-    said = ("-" if word is None else str(word) for word in words)
-    return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in said), "0" * 32))
+    names = ["step", "run", "parent", "track"]
+    letters = str(fields["kind"])
+    if "keep" in fields:
+        letters += f"{fields['scope']}{fields['coder']}"
+        names = ["step", "parent", "track", "keep", *(["rest"] if "rest" in fields else [])]
+    words = [f"{fields['format']}", letters, *(f"{fields[name]}" for name in names)]
+    return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in words), NO_DIGEST))
 
 
-def _rest(metadata: dict[str, Any]) -> list[str]:
-    """The word of what is left, in thousandths; none if that is unknown."""
-    rest = metadata.get("rest")
-    if not isinstance(rest, tuple):
-        return [] if rest is None else [f"{rest}"]
-    return [",".join(f"{round(1000 * share)}" for share in rest)]
+@pytest.fixture(scope="session")
+def base64_word() -> Callable[[str], str]:
+    """32 hex digits as the 22 characters that a record has for them."""
+    return base64_of
 
 
-def _base64(digest: Any) -> str:
-    """32 hex digits in 22 characters; anything else as it is."""
-    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{32}", digest):
-        return str(digest)
+def base64_of(digest: str) -> str:
     return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-
-
-def _keep(metadata: dict[str, Any]) -> Any:
-    if metadata.get("tolerance") is not None:
-        return f"tolerance:{metadata['tolerance']}"
-    if metadata.get("distance") is not None:
-        return f"distance:{metadata['distance']}"
-    if metadata.get("budget") is not None:
-        prefix = "uniform:" if metadata.get("quantizer") == "uniform" else ""
-        return f"{prefix}{metadata['budget']}"
-    return "all" if metadata.get("bits") is None else metadata["bits"]
 
 
 @pytest.fixture(scope="session")
 def apart() -> Callable[..., list[dict[str, Any]]]:
-    """The alphabets in an array "coded" of one stream each, for together to put together; in
+    """The alphabets in an array "c" of one stream each, for together to put together; in
     uniform steps the only level is the step size.
 
     columns: steps of the layer of each alphabet, 1 where there are none. streams: how many an
-    alphabet has.
+    alphabet has. heads: how many alphabets there are.
     """
 
     def take(
-        words: np.ndarray, columns: tuple[int, ...] = (), streams: int = 1
+        data: np.ndarray, columns: tuple[int, ...] = (), streams: int = 1, heads: int = 1
     ) -> list[dict[str, Any]]:
+        left = data.tobytes()
         found: list[dict[str, Any]] = []
-        while words.size:
-            row = struct.unpack_from("<HBBH", words[:2].tobytes())
-            if row[1] == 255:  # an arithmetic code
-                size = row[2] + 256 * row[3]
-                whole = -(-(10 + size) // 4)
-                data = np.frombuffer(words[:whole].tobytes(), np.uint8)
-                none = np.empty(0, np.uint32)
-                found.append(
-                    {
-                        "row": row,
-                        "table": none,
-                        "padding": b"",
-                        "streams": none,
-                        "levels": data[6:10].copy().view(np.float32),
-                        "payload": data[10 : 10 + size],
-                        "end": data[10 + size :],
-                    }
-                )
-                words = words[whole:]
-                continue
-            head = -(-(6 + row[3]) // 4)
-            m = columns[len(found)] if columns else 1
-            n_levels = min(row[0] - 2**15 - 1, 1) if row[0] >= 2**15 else (row[0] - 1) * m
-            ends = np.cumsum([head, streams if row[1] else 0, n_levels])
-            own, levels, payload = (words[b:e].copy() for b, e in zip(ends, [*ends[1:], None]))
-            n = int(((own.astype(np.int64) + 31) // 32).sum())
-            table = np.frombuffer(words[:head].tobytes()[6 : 6 + row[3]], np.uint8)
+
+        def piece(n: int, dtype: Any = np.uint8) -> np.ndarray:
+            nonlocal left
+            own, left = left[:n], left[n:]
+            return np.frombuffer(own, dtype).copy()
+
+        for i in range(heads):
+            k, classes, units, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
+            m = columns[i] if columns else 1
+            arithmetic = classes == 255
+            n_levels = min(k - 2**15 - 1, 1) if k >= 2**15 else (k - 1) * m
             found.append(
                 {
                     "row": row,
-                    "table": table,
-                    "streams": own,
-                    "levels": levels.view(np.float32),
-                    "payload": payload[:n],
+                    "table": piece(0 if arithmetic else nbytes),
+                    "streams": piece(4 * streams if classes and not arithmetic else 0, np.uint32),
+                    "levels": piece(4 * n_levels, np.float32),
                 }
             )
-            words = payload[n:]
+        for a in found:
+            _, classes, units, nbytes = a["row"]
+            words = int(((a["streams"].astype(np.int64) + 31) // 32).sum())
+            size = units + 256 * nbytes if classes == 255 else 4 * words
+            a["payload"] = piece(size, np.uint8 if classes == 255 else np.uint32)
+        assert not left
         return found
 
     return take
@@ -223,20 +202,15 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def together() -> Callable[[list[dict[str, Any]]], np.ndarray]:
-    """The words of alphabets, whether or not their rows tell the truth.
-
-    padding: what follows the table, zeros up to the next word if it is not given. streams,
-    levels, payload: of four bytes an element.
-    """
+    """The bytes of alphabets, whether or not their rows tell the truth."""
 
     def put(alphabets: list[dict[str, Any]]) -> np.ndarray:
         data = b""
         for a in alphabets:
-            data += struct.pack("<HBBH", *a["row"]) + a["table"].tobytes()
-            data += a.get("padding", bytes(-len(data) % 4))
-            data += b"".join(a[name].tobytes() for name in ("streams", "levels", "payload"))
-            data += bytes(-len(data) % 4)  # of an arithmetic code
-        return np.frombuffer(data, np.uint32)
+            data += struct.pack("<HBBH", *a["row"])
+            data += b"".join(a[name].tobytes() for name in ("table", "streams", "levels"))
+        data += b"".join(a["payload"].tobytes() for a in alphabets)
+        return np.frombuffer(data, np.uint8)
 
     return put
 
@@ -250,13 +224,17 @@ def recoded(
     alphabet of this number."""
 
     def change(
-        arrays: Arrays, others: dict[str, Any], at: int = 0, columns: tuple[int, ...] = ()
+        arrays: Arrays,
+        others: dict[str, Any],
+        at: int = 0,
+        columns: tuple[int, ...] = (),
+        heads: int = 1,
     ) -> Arrays:
-        alphabets = apart(arrays["coded"], columns)
-        pieces = {*alphabets[at], "padding"} - {"end"}
+        alphabets = apart(arrays["c"], columns, heads=heads)
+        pieces = set(alphabets[at])
         alphabets[at] |= {name: others[name] for name in pieces & set(others)}
         whole = {name: array for name, array in others.items() if name not in pieces}
-        return arrays | {"coded": together(alphabets)} | whole
+        return arrays | {"c": together(alphabets)} | whole
 
     return change
 

@@ -187,7 +187,7 @@ def test_figures_of_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(first, names)
-    (quoted,) = re.findall(r"print\(list\(figures\)\)  # (.*)", second)
+    (quoted,) = re.findall(r"# (.*)\nprint\(list\(figures\)\)", second)
     optional = " code words (if any),"
     drawn = ", ".join(names["figures"])
     assert drawn in (quoted.replace(optional, ""), quoted.replace(" (if any)", ""))

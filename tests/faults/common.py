@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import io
 import os
@@ -20,7 +21,7 @@ from codec.state.tensors import Arrays
 STEPS = 5  # after so many the states begin anew; the shapes change at the third
 WRITING = ("open", "write", "fsync", "link", "unlink", "fchmod", "mkdir", "close", "replace")
 READING = ("stat", "lstat", "fstat", "listdir", "scandir", "read", "flock")
-LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}')
+LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([A-Za-z0-9_-]{22})"\}')
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # for files whose fsync means nothing
 
@@ -160,6 +161,6 @@ def resealed(data: bytes) -> bytes:
     place = LINE.match(data, 8)
     if place is None:
         return data
-    zeroed = data[: place.start(1)] + b"0" * 32 + data[place.end(1) :]
-    digest = blake3(zeroed).hexdigest()[:32].encode()
+    zeroed = data[: place.start(1)] + b"A" * 22 + data[place.end(1) :]
+    digest = base64.urlsafe_b64encode(blake3(zeroed).digest()[:16]).rstrip(b"=")
     return zeroed[: place.start(1)] + digest + zeroed[place.end(1) :]

@@ -34,7 +34,7 @@ from common import resealed
 import codec
 from codec.record import container
 from codec.record import record as records
-from codec.record.header import COMPACT, OWN, written
+from codec.record.header import Header, more_array
 from codec.record.values import read_values
 from codec.scheme.coding import Coding
 from codec.scheme.tables import CodeTable
@@ -244,11 +244,12 @@ class Samples:
     def parts(self, rng: random.Random) -> None:
         """A record of which fields, arrays or texts were changed."""
         data, before = rng.choice(self.records)
-        metadata, arrays, *_ = container.unseal(data, "sample")
-        arrays = {name: array.copy() for name, array in arrays.items()}
+        file = container.unseal(data, "sample")
+        header, more = file.header, file.more
+        arrays = {name: array.copy() for name, array in file.arrays.items()}
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(9)
-            coded = [n for n in arrays if n.startswith(("coded", "d/")) and arrays[n].nbytes > 16]
+            coded = [n for n in arrays if n.startswith(("c", "d/")) and arrays[n].nbytes > 16]
             if how == 8 and coded:
                 name = rng.choice(coded)
                 arrays[name] = with_other_words(arrays[name], rng)
@@ -256,13 +257,15 @@ class Samples:
                 at = np.ascontiguousarray(arrays[rng.choice(coded)]).reshape(-1).view(np.uint8)
                 at[rng.randrange(16)] = rng.randrange(256)
             elif how == 6 and "more" not in arrays:
-                _, more = written(metadata)
-                text = more["more"].tobytes() if more else b'{"non_finite":["model/w"]}'
+                text = more_array(more or {"non_finite": ["model/w"]})["more"].tobytes()
                 arrays["more"] = np.frombuffer(changed_text(text, rng), np.uint8).copy()
-                metadata = {name: told for name, told in metadata.items() if name in OWN}
+                more = {}
+            elif how == 0 and more:
+                more[rng.choice(list(more))] = rng.choice(WORDS)
             elif how == 0:
-                metadata[rng.choice(list(metadata))] = rng.choice(WORDS)
-            elif how == 1 and (entries := metadata.get("layout")) and isinstance(entries, list):
+                names = [field.name for field in dataclasses.fields(Header)]
+                header = dataclasses.replace(header, **{rng.choice(names): rng.choice(WORDS)})
+            elif how == 1 and (entries := more.get("layout")) and isinstance(entries, list):
                 entry = rng.choice(entries)
                 if entry and isinstance(entry, list):
                     entry[rng.randrange(len(entry))] = rng.choice([*WORDS, [0], [2**62, 2], [9, 9]])
@@ -279,13 +282,10 @@ class Samples:
                 array = arrays[rng.choice(list(arrays))]
                 if array.size and array.dtype != np.bool_:
                     change_array(array, rng)
-        metadata.pop("digest", None)
         try:
-            data = container.seal(metadata, arrays)
-        except (TypeError, ValueError, IndexError, AttributeError):
-            if metadata.get("format") != COMPACT:
-                raise
-            return  # a short line has no place for such a word
+            data = container.seal(header, more, arrays)
+        except (TypeError, ValueError, IndexError, AttributeError, KeyError, AssertionError):
+            return  # the line has no place for such a word
         self._read(data, before)
 
     def _read(self, data: bytes, before: Track | None) -> None:
@@ -424,9 +424,9 @@ def with_other_words(words: np.ndarray, rng: random.Random) -> np.ndarray:
     words = words.reshape(-1)
     at = rng.randrange(words.size + 1)
     end = min(words.size, at + rng.randrange(3))
-    put = words[at:end] if rng.random() < 0.5 else np.array([rng.choice(INTERESTING) % 2**32])
+    put = words[at:end] if rng.random() < 0.5 else np.array([rng.choice(INTERESTING) % 256])
     rest = words[at if rng.random() < 0.5 else end :]
-    return np.concatenate((words[:at], put.astype(np.uint32), rest))
+    return np.concatenate((words[:at], put.astype(words.dtype), rest))
 
 
 def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:

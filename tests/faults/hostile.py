@@ -25,6 +25,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from common import chain_of, resealed
 import codec
 from codec.errors import SkippedRecordWarning
 from codec.record import container
+from codec.record.header import Header
 from codec.storage.source import record_name
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 200.0, 300.0
@@ -42,6 +44,8 @@ BASE, DELTA = record_name(0, "base"), record_name(1, "delta")
 PLAIN = {"t/w": np.zeros(9, np.float32)}
 LAYOUT = [["w", "F32", [9], True, "numpy", ""]]
 NESTED = '{"d":[["w",{"t":0}],["v",{"v":0}]]}'
+
+HEADER = Header("base", 0, None, None, "0" * 32)
 
 Case = Callable[[Path], Any]
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -179,9 +183,7 @@ def named(case: Case) -> Case:
 def base(arrays: dict[str, Any] | None = None, **fields: Any) -> bytes:
     """A base record of any content, its digest right; that of the track is not."""
     arrays = PLAIN if arrays is None else arrays
-    metadata = {"format": 1, "kind": "base", "step": 0, "run": None, "parent": None}
-    metadata |= {"track": "0" * 32, "layout": LAYOUT}
-    return container.seal(metadata | fields, arrays)
+    return container.seal(HEADER, {"layout": LAYOUT} | fields, arrays)
 
 
 def with_texts(values: bytes, structure: str = NESTED) -> bytes:
@@ -192,9 +194,7 @@ def with_texts(values: bytes, structure: str = NESTED) -> bytes:
 
 def with_more(text: bytes) -> bytes:
     """A base that says this of itself."""
-    metadata = {"format": 1, "kind": "base", "step": 0, "run": None, "parent": None}
-    more = {"more": np.frombuffer(text, np.uint8)}
-    return container.seal(metadata | {"track": "0" * 32}, PLAIN | more)
+    return container.seal(HEADER, {}, PLAIN | {"more": np.frombuffer(text, np.uint8)})
 
 
 def of_header(header: bytes, body: bytes = b"") -> bytes:
@@ -209,12 +209,14 @@ def filled(unit: bytes, before: bytes, after: bytes, nbytes: int) -> bytes:
 
 
 def changed(path: Path, name: str, change: Change) -> None:
-    """Forge a record of a real chain: metadata and arrays, the digest right."""
-    metadata, arrays, *_ = container.unseal((path / name).read_bytes(), name)
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change(metadata, arrays)
-    metadata.pop("digest")
-    (path / name).write_bytes(container.seal(metadata, arrays))
+    """Forge a record of a real chain: fields and arrays, the digest right."""
+    file = container.unseal((path / name).read_bytes(), name)
+    arrays = {name: array.copy() for name, array in file.arrays.items()}
+    fields = file.more | {"digest": file.digest, "parent": file.header.parent}
+    change(fields, arrays)
+    del fields["digest"]
+    header = replace(file.header, parent=fields.pop("parent"))
+    (path / name).write_bytes(container.seal(header, fields, arrays))
 
 
 def laid(name: str, data: bytes | Callable[[], bytes], kind: str = BASE) -> None:
@@ -247,18 +249,16 @@ laid("more of 16 MiB of brackets", lambda: with_more(b"[" * 16 * MIB))
 laid("more of 17 MiB", lambda: with_more(b'{"a":"' + b"x" * 17 * MIB + b'"}'))
 laid(
     "a line of 16 MiB",
-    lambda: of_header(b'{"__metadata__":{"lcc":"' + b"1 " * (8 * MIB - 50) + b"0" * 32 + b'"}}'),
+    lambda: of_header(b'{"__metadata__":{"lcc":"' + b"1 " * (8 * MIB - 50) + b"A" * 22 + b'"}}'),
 )
-laid("a line of 400 words", of_header(b'{"__metadata__":{"lcc":"%s"}}' % (b"1 " * 400 + b"0" * 32)))
+laid("a line of 400 words", of_header(b'{"__metadata__":{"lcc":"%s"}}' % (b"1 " * 400 + b"A" * 22)))
 laid(
     "a line without a digest at its end",
-    of_header(b'{"__metadata__":{"lcc":"1 base 0 - - %s %s "}}' % (b"0" * 32, b"0" * 32)),
+    of_header(b'{"__metadata__":{"lcc":"1 b 0 - - %s %s "}}' % (b"A" * 22, b"A" * 22)),
 )
 laid(
     "a step of 900 digits",
-    of_header(
-        b'{"__metadata__":{"lcc":"1 base %s - - %s %s"}}' % (b"9" * 900, b"0" * 32, b"0" * 32)
-    ),
+    of_header(b'{"__metadata__":{"lcc":"1 b %s - - %s %s"}}' % (b"9" * 900, b"A" * 22, b"A" * 22)),
 )
 laid("header length of 2^64 - 1", b"\xff" * 8 + b"{}")
 laid("header of 16 MiB that is not there", (16 * MIB).to_bytes(8, "little") + b"{}")
@@ -291,7 +291,7 @@ for name, shape in (
 laid(
     "a shape that safetensors would have to hold",
     of_header(
-        b'{"__metadata__":{"lcc":"1 base 0 - - %s %s"},' % (b"0" * 32, b"0" * 32)
+        b'{"__metadata__":{"lcc":"1 b 0 - - %s %s"},' % (b"A" * 22, b"A" * 22)
         + b'"t/w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
     ),
 )
@@ -312,7 +312,7 @@ def as_many_families_as_tensors(path: Path) -> None:
         checkpoints.save(1, {"o": {str(i): np.ones(9, np.float32) for i in range(n)}})
 
     def lie(metadata: dict[str, Any], arrays: dict[str, Any]) -> None:
-        arrays["coded"] = arrays["coded"][:-2]  # of the last alphabet
+        arrays["c"] = arrays["c"][:-2]  # of the last alphabet
 
     changed(path, DELTA, lie)
 
@@ -368,18 +368,24 @@ def lies(name: str, change: Change, **settings: Any) -> None:
     CASES[name] = case
 
 
-def places(coded: np.ndarray) -> tuple[int, slice, slice]:
-    """Where the bits of the only stream stand among the words, the levels and the payload."""
-    k, table = int(coded[0]) & 0xFFFF, int(coded[1]) & 0xFFFF
-    bits = -(-(6 + table) // 4)
-    return bits, slice(bits + 1, bits + k), slice(bits + k, None)
+def places(coded: np.ndarray) -> tuple[slice, slice, slice]:
+    """Where the bits of the only stream stand among the bytes, the levels and the payload."""
+    k, _, _, table = struct.unpack_from("<HBBH", coded.tobytes())
+    bits = 6 + table
+    levels = slice(bits + 4, bits + 4 * k)
+    return slice(bits, bits + 4), levels, slice(levels.stop, None)
+
+
+def put(coded: np.ndarray, part: int, number: int) -> None:
+    """Write a number of 4 bytes wherever one of these stands in a part, see `places`."""
+    where = places(coded)[part]
+    coded[where] = np.tile(np.array([number], np.uint32).view(np.uint8), coded[where].size // 4)
 
 
 def edits_of(text: bytes, name: str) -> None:
     """A case of a delta with these values."""
 
     def lie(metadata: Any, arrays: Any) -> None:
-        metadata["format"] = 2
         arrays["values"] = np.frombuffer(text, np.uint8)
 
     lies(name, lie)
@@ -402,45 +408,38 @@ for at, size, what in ((0, 2, "levels"), (2, 1, "classes"), (3, 1, "units"), (4,
             metadata: Any, arrays: Any, at: int = at, size: int = size, number: int = number
         ) -> None:
             told = number.to_bytes(size, "little")
-            same = bytes(arrays["coded"].view(np.uint8)[at : at + size]) == told
+            same = bytes(arrays["c"][at : at + size]) == told
             other = told if not same else bytes([told[0] ^ 64, *told[1:]])
-            arrays["coded"].view(np.uint8)[at : at + size] = list(other)
+            arrays["c"][at : at + size] = list(other)
 
         lies(f"{number} {what}", row)
 for number in (0, 1, 2**31, 2**32 - 1):
 
     def bits(metadata: Any, arrays: Any, number: int = number) -> None:
-        arrays["coded"][places(arrays["coded"])[0]] = number
+        put(arrays["c"], 0, number)
 
     lies(f"streams of {number} bits", bits)
 
 
 def huge_streams(metadata: Any, arrays: Any) -> None:
-    end = np.full(4 * MIB, 2**32 - 1, np.uint32)
-    arrays["coded"] = np.concatenate((arrays["coded"], end))
-    arrays["coded"][places(arrays["coded"])[0]] = 2**31
+    arrays["c"] = np.concatenate((arrays["c"], np.full(16 * MIB, 255, np.uint8)))
+    put(arrays["c"], 0, 2**31)
 
 
 def nan_levels(metadata: Any, arrays: Any) -> None:
-    arrays["coded"][places(arrays["coded"])[1]] = np.float32(np.nan).view(np.uint32)
+    put(arrays["c"], 1, int(np.float32(np.nan).view(np.uint32)))
 
 
 def all_ones(metadata: Any, arrays: Any) -> None:
-    arrays["coded"][places(arrays["coded"])[2]] = 2**32 - 1
+    put(arrays["c"], 2, 2**32 - 1)
 
 
-def no_words(metadata: Any, arrays: Any) -> None:
-    arrays["coded"] = arrays["coded"][:0]
+def no_bytes(metadata: Any, arrays: Any) -> None:
+    arrays["c"] = arrays["c"][:0]
 
 
-def a_word_more(metadata: Any, arrays: Any) -> None:
-    arrays["coded"] = np.concatenate((arrays["coded"], np.zeros(1, np.uint32)))
-
-
-def no_padding(metadata: Any, arrays: Any) -> None:
-    row = int(arrays["coded"][1]) & 0xFFFF
-    assert row % 4 != 2, "there is room after the table"
-    arrays["coded"][places(arrays["coded"])[0] - 1] |= 1 << 31
+def a_byte_more(metadata: Any, arrays: Any) -> None:
+    arrays["c"] = np.concatenate((arrays["c"], np.zeros(1, np.uint8)))
 
 
 def many_names(metadata: Any, arrays: Any) -> None:
@@ -451,30 +450,35 @@ def other_exact(metadata: Any, arrays: Any) -> None:
     arrays["t/model/n"] = np.zeros((0, 2**30), np.int64)
 
 
-def a_residual(*words: int) -> Change:
+def a_residual(contexts: int, *data: bytes) -> Change:
     """A residual of the scalar model/n instead of its value."""
 
     def lie(metadata: Any, arrays: Any) -> None:
-        metadata["format"] = 4
         del arrays["t/model/n"]
-        arrays["d/model/n"] = np.array(words, np.uint32)
+        whole = bytes([contexts]) + b"".join(data)
+        arrays["d/model/n"] = np.frombuffer(whole, np.uint8)
 
     return lie
 
 
-ROW = 2 | 1 << 16 | 1 << 24  # 2 levels, 1 class, streams of 1 unit
-lies("a residual of streams of 2147483648 bits", a_residual(1, ROW, 0x01100002, 2**31, 1))
-lies("a residual of 65535 contexts", a_residual(65535, *[0] * 99))
-lies("a residual with a table of 65535 bytes", a_residual(1, ROW, 0xFFFF, 1, 1))
-lies("a residual of runs beyond its element", a_residual(1, ROW, 0x01100002, 64, 0, 0))
-lies("a residual of no words", a_residual())
+def residual_head(table: int, bits: int) -> bytes:
+    """2 levels, 1 class, streams of 1 unit; a table that says it has so many bytes, and has two."""
+    return struct.pack("<HBBHHI", 2, 1, 1, table, 0x0110, bits)
+
+
+ONE = struct.pack("<I", 1)
+lies("a residual of streams of 2147483648 bits", a_residual(1, residual_head(2, 2**31), ONE))
+lies("a residual of 255 contexts", a_residual(255, bytes(400)))
+lies("a residual with a table of 65535 bytes", a_residual(1, residual_head(0xFFFF, 1), ONE))
+lies("a residual of runs beyond its element", a_residual(1, residual_head(2, 64), bytes(8)))
+lies("a residual of no heads", a_residual(1))
 
 
 def arithmetic(at: int, *told: int) -> Change:
     """An alphabet in equal steps, with other bytes from there on."""
 
     def lie(metadata: Any, arrays: Any) -> None:
-        found = arrays["coded"].view(np.uint8)
+        found = arrays["c"]
         assert found[2] == 0xFF, "it has an arithmetic code"
         same = bytes(found[at : at + len(told)]) == bytes(told)
         found[at : at + len(told)] = [*told[:-1], told[-1] ^ 1] if same else told
@@ -485,11 +489,11 @@ def arithmetic(at: int, *told: int) -> Change:
 for wrong, at, told in (
     ("of 16777215 bytes", 3, [255, 255, 255]),
     ("of no bytes", 3, [0, 0, 0]),
-    ("of the step size alone", 3, [4, 0, 0]),
+    ("of one byte", 3, [1, 0, 0]),
     ("of 1 level", 0, [1, 128]),
     ("of 2 levels", 0, [2, 128]),
     ("of 32768 levels", 0, [0, 128]),
-    ("of no steps", 0, [9, 0]),
+    ("of buckets without levels", 0, [9, 0]),
     ("with infinity as its step size", 6, [0, 0, 128, 127]),
     ("of other bytes", 10, [255] * 40),
     ("of zeros", 10, [0] * 40),
@@ -500,9 +504,8 @@ for lie in (
     huge_streams,
     nan_levels,
     all_ones,
-    no_words,
-    a_word_more,
-    no_padding,
+    no_bytes,
+    a_byte_more,
     many_names,
     other_exact,
 ):

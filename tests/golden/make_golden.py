@@ -2,20 +2,18 @@
 
     python tests/golden/make_golden.py
 
-The tests compare against the stored bytes, so a run of this script that changes a file is a
-change of the format: `git diff --stat tests/golden` must be empty unless codec/FORMAT.md got
-a new version number.
+Every later version of the codec must read these chains. The tests compare against the stored
+bytes, so a run of this script that changes a file is a change of the format:
+`git diff --stat tests/golden` must be empty unless codec/FORMAT.md got a new version number.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
-edits.lcc/                     values that grow: edits, single numbers, and one record of version 1
-short.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
+edits.lcc/                     values that grow: edits and single numbers
+steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; merged records, and a base with a wide table
 exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
-steps.lcc/                     the same as an earlier release wrote it, in version 3; nothing makes
-                               it anew
-bad/*.safetensors              one broken record per fault, named after it
+bad/*.safetensors              one broken record for each fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
 
@@ -24,12 +22,13 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import runpy
 import shutil
 import struct
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,33 +36,25 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 import numpy as np  # noqa: E402
-from blake3 import blake3  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
-from codec.record import container, record  # noqa: E402
 from codec.scheme import huffman  # noqa: E402
 
+HELPERS = runpy.run_path(str(HERE.parent / "codec" / "conftest.py"))
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 
 def main() -> None:
     """Write everything anew."""
-    run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
-    edits, short, exact = HERE / "edits.lcc", HERE / "short.lcc", HERE / "exact.lcc"
-    gradients = HERE / "gradients.lcc"
-    for folder in (run, tokens, edits, short, exact, gradients, bad):
-        shutil.rmtree(folder, ignore_errors=True)
+    bad = HERE / "bad"
+    shutil.rmtree(bad, ignore_errors=True)
     bad.mkdir()
-    write_run(run)
-    write_tokens(tokens)
-    write_edits(edits)
-    write_short(short)
-    write_exact(exact)
-    write_gradients(gradients)
-    for path in (run, tokens, edits, short, exact, gradients):
-        (path / ".lock").unlink()
-    base_path, delta_path = sorted(run.iterdir())
+    for name, write in WRITERS.items():
+        shutil.rmtree(HERE / f"{name}.lcc", ignore_errors=True)
+        write(HERE / f"{name}.lcc")
+        (HERE / f"{name}.lcc" / ".lock").unlink()
+    base_path, delta_path = sorted((HERE / "run.lcc").iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
 
     def put(name: str, data: bytes) -> None:
@@ -74,51 +65,55 @@ def main() -> None:
     put("truncated", delta[:-1])
     put("truncated-header", delta[:100])
     put("longer", delta + b"\0")
-    put("version", forge(delta, {"format": 2}))  # without need
-    put("version-3", forge(delta, {"format": 3}))
-    put("version-4", forge(delta, {"format": 4}))
-    put("version-5", renumbered(forge(delta, {"format": 3}), 5))  # without its short line
-    put("version-6", renumbered(forge(delta, {"format": 3}), 6))
-    put("version-5-need", forge(delta, {"format": 5}))
-    put("version-5-base", renumbered(base, 5))
-    put_short(put, delta)
-    by_steps, newest = {"format": 3} | STEPS, {"format": 3}
-    put("version-2-steps", forge(delta, {"format": 2} | STEPS))
-    put("version-1-row", forge(delta, arrays=steps_coded(10)))
-    put("malformed-tolerance", forge(delta, by_steps | {"tolerance": 1e-40}))
-    put("malformed-steps", forge(delta, by_steps | {"tolerance": None, "budget": 1.5}))
-    put("steps-levels", forge(delta, newest, steps_coded(0)))
-    put("steps-none", forge(delta, newest, steps_coded(10, size=0.0)))
-    put("steps-negative", forge(delta, newest, steps_coded(10, size=-0.25)))
-    put("steps-nan", forge(delta, newest, steps_coded(10, size=np.nan)))
-    put("steps-beyond", forge(delta, newest, steps_coded(10, size=1e38)))
-    put("steps-table", forge(delta, newest, steps_coded(4097)))
-    put("steps-symbol", forge(delta, newest, steps_escaped(3, 4)))
-    put("steps-sent", forge(base, newest | {"sent": [["", 2048, 2, 2]]}, {"sent": packed(1, 1)}))
-    put("version-1-edit", forge(delta, arrays={"values": text("0 =0 0 1 1\n")}))
-    put("edit-number", forge(delta, {"format": 2}, {"values": text("0 =0 00 1 1\n")}))
-    put("edit-early", forge(delta, {"format": 2}, {"values": text("0 =0 0 2 1\n")}))
-    put("edit-base", forge(base, {"format": 2}, {"values": text("0 =0 0 1 1\n")}))
+    put("version", forge(delta, {"format": 2}))
+    put("version-0", forge(delta, {"format": 0}))
+    put("letters-kind", forge(delta, {"kind": "x"}))
+    put("letters-base", forge(delta, {"kind": "b"}))
+    put("letters-scope", forge(delta, {"scope": "x"}))
+    put("letters-coder", forge(delta, {"coder": "x"}))
+    put("letters-more", forge(delta, {"coder": "h1"}))
+    put("parent-letters", forge(delta, {"parent": "/" * 22}))
+    put("parent-bits", forge(delta, {"parent": "B" * 22}))
+    put("keep", forge(delta, {"keep": "v0.01"}))
+    put("tolerance", forge(delta, {"keep": "t1e-40"}))
+    put("budget-steps", forge(delta, {"keep": "u1.5"}))
+    put("budget", forge(delta, {"keep": "1.5"}))
+    put("bits", forge(delta, {"keep": "9"}))
+    put("step", forge(delta, {"step": -1}))
+    put("words", forge(delta, {"scope": "model of mine"}))
+    steps = {"keep": "t0.01"}
+    put("steps-levels", forge(delta, steps, steps_coded(0)))
+    put("steps-none", forge(delta, steps, steps_coded(10, size=0.0)))
+    put("steps-negative", forge(delta, steps, steps_coded(10, size=-0.25)))
+    put("steps-nan", forge(delta, steps, steps_coded(10, size=np.nan)))
+    put("steps-beyond", forge(delta, steps, steps_coded(10, size=1e38)))
+    put("steps-table", forge(delta, steps, steps_coded(4097)))
+    put("steps-symbol", forge(delta, steps, steps_escaped(3, 4)))
+    put("steps-sent", forge(base, {"sent": [["", 2048, 2, 2]]}, {"sent": packed(1, 1)}))
+    put("arithmetic-levels", forge(delta, steps, arithmetic(k=1)))
+    put("arithmetic-symbol", forge(delta, steps, arithmetic(k=3)))
+    put("arithmetic-rank", forge(delta, arrays=arithmetic(levels=(0.75, 0.5))))
+    put("arithmetic-size", forge(delta, steps, arithmetic(levels=(0.0,))))
+    put("arithmetic-zero", forge(delta, steps, arithmetic(code=(*CODE, 0))))
+    put("arithmetic-late", forge(delta, steps, arithmetic(code=(*CODE, *[1] * 9))))
+    put("arithmetic-beyond", forge(delta, steps, arithmetic(nbytes=200)))
+    put("arithmetic-other", forge(delta, steps, arithmetic(code=(*CODE[:4], 77))))
+    put("edit-number", forge(delta, arrays={"values": text("0 =0 00 1 1\n")}))
+    put("edit-early", forge(delta, arrays={"values": text("0 =0 0 2 1\n")}))
+    put("edit-base", forge(base, arrays={"values": text("0 =0 0 1 1\n")}))
     without = forge(delta, without=("t/n",))
-    put("version-3-residual", forge(without, {"format": 3}, residual()))
-    put("residual-lossy", forge(delta, {"format": 4}, residual(name="d/w")))
-    put("residual-whole", forge(delta, {"format": 4}, residual()))
+    put("residual-lossy", forge(delta, arrays=residual(name="d/w")))
+    put("residual-whole", forge(delta, arrays=residual()))
     for name, changes in RESIDUALS.items():
-        put(f"residual-{name}", forge(without, {"format": 4}, residual(**changes)))
+        put(f"residual-{name}", forge(without, arrays=residual(**changes)))
     put("digest", delta[:-1] + bytes([delta[-1] ^ 1]))
-    put("malformed-kind", forge(delta, {"kind": "diff"}))
-    put("malformed-step", forge(delta, {"step": -1}))
-    put("malformed-bits", forge(delta, {"bits": 9}))
-    put("malformed-budget", forge(delta, {"bits": None, "budget": 1.5}))
-    put("malformed-layout", forge(base, {"layout": [["w", "F32", [11], True, "numpy", ""]]}))
-    put("malformed-arrays", forge(delta, arrays={"t/x": np.zeros(1, np.float32)}))
-    put("malformed-words", forge(delta, {"scope": "model of mine"}))
-    put("malformed-more", forge(delta, {"bits": None}, {"more": text('{"bits":2}')}))
-    put("malformed-more-twice", forge(delta, arrays={"more": text('{"a":1,"a":2}')}))
-    put("malformed-more-empty", forge(delta, arrays={"more": text("{}")}))
-    put("malformed-coded-empty", forge(delta, arrays={"coded": np.zeros(0, np.uint32)}))
+    put("layout", forge(base, {"layout": [["w", "F32", [11], True, "numpy", ""]]}))
+    put("arrays", forge(delta, arrays={"t/x": np.zeros(1, np.float32)}))
+    put("more-twice", forge(delta, arrays={"more": text('{"a":1,"a":2}')}))
+    put("more-empty", forge(delta, arrays={"more": text("{}")}))
+    put("coded-empty", forge(delta, arrays={"c": np.zeros(0, np.uint8)}))
+    put("coded-words", forge(delta, arrays={"c": np.zeros(4, np.uint32)}))
     put("coded-left", forge(delta, arrays=coded(payload=[0xF70D, 0])))
-    put("coded-padding", forge(delta, arrays=coded(4, 1, 1, table=packed(1, 2, 3, 3))))
     put("table", forge(delta, arrays=coded(4, 1, 3, table=packed(1, 2, 3, 4))))
     put("table-classes", forge(delta, arrays=coded(4, 85, 2)))
     put("table-none-sent", forge(delta, arrays=coded(4, 1, 0, table=packed())))
@@ -131,13 +126,13 @@ def main() -> None:
     put("token-late", forge(delta, arrays=escaped(10, 3)))
     put("token-class", forge(delta, arrays=escaped(84, 3)))
     put("token-symbol", forge(delta, arrays=escaped(9, 4)))
-    put("track", forge(delta, {"track": "0" * 32}))
-    put("track-base", forge(base, {"track": "0" * 32}))
+    put("track", forge(delta, {"track": "A" * 22}))
+    put("track-base", forge(base, {"track": "A" * 22}))
 
     orphan = bad / "parent.lcc"
     orphan.mkdir()
     (orphan / base_path.name).write_bytes(base)
-    (orphan / delta_path.name).write_bytes(forge(delta, {"parent": "ab" * 16}))
+    (orphan / delta_path.name).write_bytes(forge(delta, {"parent": "A" * 22}))
     (bad / "empty.lcc").mkdir()
     (bad / "empty.lcc" / "README").write_text("A directory without a record.\n")
 
@@ -151,35 +146,6 @@ def main() -> None:
         (bad / "duplicate.lcc.zip").write_bytes(archive(*names, names[1]))
     damaged = good.replace(delta[-7:], b"damaged", 1)
     (bad / "damaged-member.lcc.zip").write_bytes(damaged)
-
-
-def put_short(put: Callable[[str, bytes], None], delta: bytes) -> None:
-    """Broken records of version 5: their lines, and arithmetic codes."""
-    short = {"format": 5} | STEPS
-
-    def put_line(name: str, old: bytes, new: bytes) -> None:
-        data = forge(delta, short, arithmetic())
-        assert data.count(old) == 1
-        length = int.from_bytes(data[:8], "little") + len(new) - len(old)
-        put(name, resigned(length.to_bytes(8, "little") + data[8:].replace(old, new)))
-
-    put_line("short-letters", b" dmh ", b" bmh ")
-    put_line("short-scope", b" dmh ", b" dxh ")
-    put_line("short-more-letters", b"5 dmh 1 ", b"5 dmh1 1")
-    put_line("short-parent", b" 1 GZmdS2NU2Bvhlo0v7BeZ6Q ", b" 1 GZmdS2NU2B/hlo0v7BeZ6Q ")
-    put_line("short-bits", b" 1 GZmdS2NU2Bvhlo0v7BeZ6Q ", b" 1 GZmdS2NU2Bvhlo0v7BeZ6R ")
-    put_line("short-keep", b" t0.01 ", b" v0.01 ")
-    put_line("short-name", b'"c":{', b'"coded":{')
-    put("arithmetic-early", forge(delta, {"format": 3} | STEPS, arithmetic()))
-    put("arithmetic-exponent", forge(delta, short, arithmetic(k=4, uniform=False)))
-    put("arithmetic-levels", forge(delta, short, arithmetic(k=1)))
-    put("arithmetic-symbol", forge(delta, short, arithmetic(k=3)))
-    put("arithmetic-size", forge(delta, short, arithmetic(size=0.0)))
-    put("arithmetic-zero", forge(delta, short, arithmetic(code=(*CODE, 0))))
-    put("arithmetic-late", forge(delta, short, arithmetic(code=(*CODE, *[1] * 9))))
-    put("arithmetic-padding", forge(delta, short, arithmetic(end=1)))
-    put("arithmetic-beyond", forge(delta, short, arithmetic(nbytes=200)))
-    put("arithmetic-other", forge(delta, short, arithmetic(code=(*CODE[:4], 77))))
 
 
 def write_run(path: Path) -> None:
@@ -207,7 +173,7 @@ def write_edits(path: Path) -> None:
             checkpoints.save(step, state)
 
 
-def write_short(path: Path) -> None:
+def write_steps(path: Path) -> None:
     """Each kind of target, with either coder; two merged records, and a base in between."""
     policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
     told = iter(enumerate(moving_states()))
@@ -331,23 +297,15 @@ def coded(
     *,
     table: np.ndarray | None = None,
     bits: int = 18,
+    stored: Sequence[float] = (0.79, -0.48, 0.44),
     payload: Sequence[int] = (0xF70D,),
 ) -> dict[str, np.ndarray]:
-    """The only alphabet of the paper's delta, or something like it."""
-    head = struct.pack("<HBBH", levels, classes, units, table_nbytes)
-    head += (packed(1, 2, 3, 3) if table is None else table).tobytes()
-    head += bytes(-len(head) % 4)
-    found = np.array([0.79, -0.48, 0.44], np.float32)
-    return {
-        "coded": np.concatenate(
-            (
-                np.frombuffer(head, np.uint32),
-                np.array([bits], np.uint32),
-                found.view(np.uint32),
-                np.array(payload, np.uint32),
-            )
-        )
-    }
+    """The only alphabet of the paper's delta, or something like it. stored: its levels."""
+    data = struct.pack("<HBBH", levels, classes, units, table_nbytes)
+    data += (packed(1, 2, 3, 3) if table is None else table).tobytes()
+    data += struct.pack("<I", bits)
+    data += np.array(stored, np.float32).tobytes() + np.array(payload, np.uint32).tobytes()
+    return {"c": np.frombuffer(data, np.uint8)}
 
 
 def residual(
@@ -360,17 +318,16 @@ def residual(
     table: Sequence[int] = (1, 1),
     bits: int = 1,
     payload: Sequence[int] = (1,),
-    dtype: type[np.generic] = np.uint32,
-    zeros: int = 0,
+    dtype: type[np.generic] = np.uint8,
 ) -> dict[str, np.ndarray]:
     """From n = 7 to 8: one symbol, 1, of the two words 0 and 1; or something like it."""
     own = packed(*table).tobytes() if table else b""
-    data = struct.pack(f"<{1 + len(bounds)}H", contexts, *bounds)
-    data += bytes([zeros] * (-len(data) % 4))
-    rows = struct.pack("<HBBH", k, classes, units, len(own)) + own
-    rows += bytes(-len(rows) % 4)
-    rows += np.array([bits, *payload], np.uint32).tobytes() if classes else b""
-    return {name: np.frombuffer(data + rows * max(contexts, 1), np.uint32).astype(dtype)}
+    data = struct.pack(f"<B{len(bounds)}H", contexts, *bounds)
+    head = struct.pack("<HBBH", k, classes, units, len(own)) + own
+    head += struct.pack("<I", bits) if classes else b""
+    words = np.array(payload, np.uint32).tobytes() if classes else b""
+    data += head * max(contexts, 1) + words * max(contexts, 1)
+    return {name: np.frombuffer(data, np.uint8).astype(dtype)}
 
 
 RESIDUALS: dict[str, dict[str, Any]] = {
@@ -378,7 +335,6 @@ RESIDUALS: dict[str, dict[str, Any]] = {
     "no-contexts": {"contexts": 0},
     "bounds": {"contexts": 3, "bounds": (7, 7)},
     "bound-0": {"contexts": 2, "bounds": (0,)},
-    "zeros": {"zeros": 1},
     "dtype": {"dtype": np.int64},
     "levels": {"k": 1 + 2 * 252 + 1},
     "no-table": {"table": ()},
@@ -399,23 +355,14 @@ RESIDUALS: dict[str, dict[str, Any]] = {
 }
 
 
-STEPS = {"bits": None, "tolerance": 0.01, "quantizer": "uniform"}
-
-
 def steps_coded(levels: int, size: float = 0.25) -> dict[str, np.ndarray]:
     """The codes of the paper's delta, as steps of this size."""
-    words = coded()["coded"]
-    words = np.concatenate((words[:3], np.array([size], np.float32).view(np.uint32), words[6:]))
-    words[0] += 2**15 + levels - 4
-    return {"coded": words}
+    return coded(levels % 2**15 + 2**15, stored=(size,))
 
 
 def steps_escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
     """`escaped`, in steps."""
-    words = escaped(kind, symbol)["coded"]
-    words = np.concatenate((words[:3], np.array([0.25], np.float32).view(np.uint32), words[6:]))
-    words[0] += 2**15
-    return {"coded": words}
+    return escaped(kind, symbol, 4 + 2**15, (0.25,))
 
 
 CODE = (15, 182, 191, 180, 76)
@@ -425,18 +372,16 @@ def arithmetic(
     k: int = 4,
     code: Sequence[int] = CODE,
     *,
-    size: float = 0.25,
-    uniform: bool = True,
+    levels: Sequence[float] = (0.25,),
     nbytes: int | None = None,
-    end: int = 0,
 ) -> dict[str, np.ndarray]:
-    """The codes of the paper's delta, as steps of this size, in an arithmetic code."""
+    """The codes of the paper's delta, as steps of this size, in an arithmetic code; with more
+    levels, buckets."""
     nbytes = len(code) if nbytes is None else nbytes
-    data = struct.pack("<HBBHf", k + 2**15 * uniform, 255, nbytes % 256, nbytes // 256, size)
-    data += bytes(code)
-    data += bytes(-len(data) % 4)
-    data = data[:-1] + bytes([data[-1] | end])
-    return {"coded": np.frombuffer(data, np.uint32)}
+    k = len(levels) + 1 if len(levels) > 1 else k + 2**15
+    data = struct.pack("<HBBH", k, 255, nbytes % 256, nbytes // 256)
+    data += np.array(levels, np.float32).tobytes() + bytes(code)
+    return {"c": np.frombuffer(data, np.uint8)}
 
 
 def write_gradients(path: Path) -> None:
@@ -464,32 +409,22 @@ def write_gradients(path: Path) -> None:
             checkpoints.save(step, state | {"expected": expected})
 
 
-def renumbered(data: bytes, version: int) -> bytes:
-    """The same record with another number of its format, and a digest to match."""
-    head, _, rest = data.partition(b'"lcc":"')
-    return resigned(head + b'"lcc":"' + str(version).encode() + rest[1:])
-
-
-def resigned(data: bytes) -> bytes:
-    """The same record with a digest to match."""
-    at = data.index(b'"}') - 32
-    zeros = data[:at] + b"0" * 32 + data[at + 32 :]
-    return data[:at] + blake3(zeros).hexdigest(16).encode() + data[at + 32 :]
-
-
 def packed(*lengths: int) -> np.ndarray:
     """A table."""
     return huffman.pack_lengths(np.array(lengths, np.uint8))
 
 
-def escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
+def escaped(
+    kind: int, symbol: int, k: int = 4, stored: Sequence[float] = (0.79, -0.48, 0.44)
+) -> dict[str, np.ndarray]:
     """One symbol after a run of that class, by the escape; the other tokens have no sense.
 
     Two classes, three symbols; the code words are 0 for the escape, 1 for token 1. So the
     stream is 0, seven bits of class, two bits of symbol - 1, and the class's extra bits.
     """
     bits = 10 + (kind // 4 - 2 if 16 <= kind < 84 else 0)
-    return coded(4, 2, 2, table=packed(1, 1), bits=bits, payload=[kind << 1 | (symbol - 1) << 8])
+    payload = [kind << 1 | (symbol - 1) << 8]
+    return coded(k, 2, 2, table=packed(1, 1), bits=bits, stored=stored, payload=payload)
 
 
 def text(content: str) -> np.ndarray:
@@ -499,14 +434,15 @@ def text(content: str) -> np.ndarray:
 
 def forge(
     data: bytes,
-    entries: dict[str, Any] | None = None,
+    fields: dict[str, Any] | None = None,
     arrays: Any = None,
     without: Sequence[str] = (),
 ) -> bytes:
-    """The record with other metadata entries or arrays, and digests to match."""
-    found = record.load(data, "golden")
-    kept = {name: array for name, array in found.arrays.items() if name not in without}
-    return container.seal(found.metadata | (entries or {}), kept | (arrays or {}))
+    """The record with other fields or arrays, and a digest to match."""
+    old_fields, old_arrays = HELPERS["parts"](data)
+    others = {name: array for name, array in old_arrays.items() if name not in without}
+    forged: bytes = HELPERS["forged"](old_fields | (fields or {}), others | (arrays or {}))
+    return forged
 
 
 def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
@@ -519,6 +455,15 @@ def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> by
             out.writestr(info, data)
     return file.getvalue()
 
+
+WRITERS = {
+    "run": write_run,
+    "tokens": write_tokens,
+    "edits": write_edits,
+    "steps": write_steps,
+    "exact": write_exact,
+    "gradients": write_gradients,
+}
 
 if __name__ == "__main__":
     main()

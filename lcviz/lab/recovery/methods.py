@@ -19,17 +19,13 @@ from codec import Coding
 from codec.errors import BudgetError
 from codec.inspect import (
     CODERS,
-    DIGEST,
-    FORMAT,
-    RUN,
     Arrays,
     Parts,
-    Place,
     copy_arrays,
     flatten,
     from_arrays,
     layout_of,
-    seal,
+    sealed_nbytes,
     to_arrays,
     unflatten,
 )
@@ -173,12 +169,12 @@ class _Baseline:
         if first or self._method.kind == "full":
             whole = Full(parts.tensors)
             self._tracker, self._track = self._new_tracker(parts.tensors), whole.state
-            return _nbytes(step, whole.step(parts.tensors).arrays)
+            return sealed_nbytes(step, whole.step(parts.tensors).arrays)
         if self._tracker is None:  # not even the header fits
-            return _nbytes(step, {})
+            return sealed_nbytes(step, {})
         change = self._tracker.step(parts.tensors)
         change.apply(self._track)
-        return _nbytes(step, change.arrays)
+        return sealed_nbytes(step, change.arrays)
 
     def restore(self) -> dict[str, Any]:
         tensors = from_arrays(self._track, layout_of(self._parts.tensors))
@@ -206,11 +202,4 @@ class _Baseline:
 
 
 def _header_nbytes(arrays: Arrays) -> int:
-    return _nbytes(10**6, arrays) - sum(array.nbytes for array in arrays.values())
-
-
-def _nbytes(step: int, arrays: Arrays) -> int:
-    """Bytes of a record that holds these arrays, with the digests of track and file."""
-    place = Place(step, "0" * RUN, "0" * DIGEST)
-    metadata = {"format": FORMAT, "kind": "delta", **place.metadata(), "track": "0" * 32}
-    return len(seal(metadata, arrays))
+    return sealed_nbytes(10**6, arrays) - sum(array.nbytes for array in arrays.values())

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from codec.errors import BudgetError, SettingsError
-from codec.inspect import Arrays, Layout, copy_arrays
-from lcviz.lab.dry_run import DryRun, record_nbytes
+from codec.inspect import Arrays, DryRun, Layout, copy_arrays, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress, unreported

@@ -141,7 +141,7 @@ def test_a_stream_that_does_not_decode(
     """Right digests, but bits that are none: found while they are applied."""
     path = run / "00000030.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
-    payload = apart(arrays["coded"])[0]["payload"]
+    payload = apart(arrays["c"])[0]["payload"]
     expected = codec.restore(run, 20)
     path.write_bytes(forge(metadata, recoded(arrays, {"payload": ~payload})))
     assert main(["verify", str(run)]) == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codec.errors import PayloadError
 from codec.record import alphabets
-from codec.record.alphabets import OF_BATCH, Pieces, coded, groups_of
+from codec.record.alphabets import OF_BATCH, ROW, Pieces, coded, groups_of, heads_of
 from codec.scheme import stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
@@ -28,7 +28,7 @@ def layout(n: int, family: str = "bits=3 m") -> Layout:
 
 
 def encoded(n: int = 5) -> tuple[np.ndarray, Delta, Arrays]:
-    """Words of a batch of n tensors, which have 1, 2, 3 … levels, and the track before it."""
+    """Bytes of a batch of n tensors, which have 1, 2, 3 … levels, and the track before it."""
     rng = np.random.default_rng(0)
     zeros = {f"o/{i}/m": np.zeros(30, F32) for i in range(n)}
     state = {
@@ -41,25 +41,26 @@ def encoded(n: int = 5) -> tuple[np.ndarray, Delta, Arrays]:
     return np.concatenate(parts), delta, zeros
 
 
-def read(words: np.ndarray, n: int = 5, family: str = "bits=3 m", columns: int = 0) -> list[Group]:
-    pieces = Pieces(words, "words")
-    found = list(groups_of(pieces, CODING, layout(n, family), (), {}, columns))
+def read(data: np.ndarray, n: int = 5, family: str = "bits=3 m", columns: int = 0) -> list[Group]:
+    pieces = Pieces(data, "bytes")
+    heads = list(heads_of(pieces, CODING, layout(n, family), (), {}, columns))
+    found = list(groups_of(heads, pieces))
     pieces.finish()
     return found
 
 
-def numbers_at(words: np.ndarray) -> int:
+def numbers_at(data: np.ndarray) -> int:
     """Where the numbers of levels begin: behind the row, its table and the one stream's bits."""
-    return -(-(6 + int(words[1] & 0xFFFF)) // 4) + 1
+    return ROW.size + ROW.unpack_from(data.tobytes())[3] + 4
 
 
 def test_as_it_was_written() -> None:
     words, delta, zeros = encoded()
     (group,) = read(words)
     assert group.encoded.levels.tobytes() == delta.groups[0].encoded.levels.tobytes()
-    assert words[0] & 0xFFFF == OF_BATCH + group.encoded.k
+    assert ROW.unpack_from(words.tobytes())[0] == OF_BATCH + group.encoded.k
     at = numbers_at(words)
-    numbers = words[at : at + 2].view(np.uint8)[:5]
+    numbers = words[at : at + 5]
     assert numbers.tolist() == sorted(numbers.tolist())
     assert numbers[0] == 1
     assert numbers[-1] == group.encoded.k - 1
@@ -71,27 +72,26 @@ def test_as_it_was_written() -> None:
 
 def changed(words: np.ndarray, place: int, value: int) -> np.ndarray:
     words = words.copy()
-    words.view(np.uint8)[place] = value
+    words[place] = value
     return words
 
 
 def test_what_is_malformed() -> None:
     words, delta, _ = encoded()
-    k, at = delta.groups[0].encoded.k, 4 * numbers_at(words)
+    k, at = delta.groups[0].encoded.k, numbers_at(words)
     cases = {
-        "zeros after the numbers": changed(words, at + 5, 1),
         f"up to {k}": changed(words, at + 4, k),
         f"up to {k - 2}": changed(words, at + 4, k - 2),
-        "more words": words[: at // 4 + 4],
+        "more bytes": words[: at + 20],
     }
     for message, bad in cases.items():
         with pytest.raises(PayloadError, match=message):
             read(bad)
-    for bad in (changed(words, at, 2), changed(words, at, 0)):  # a word more or less is left
+    for bad in (changed(words, at, 2), changed(words, at, 0)):  # a level more or less is left
         with pytest.raises(PayloadError):
             read(bad)
     infinite = words.copy()
-    infinite[at // 4 + 2] = np.array(np.inf, F32).view(np.uint32)
+    infinite[at + 5 : at + 9] = np.frombuffer(np.array(np.inf, F32).tobytes(), np.uint8)
     with pytest.raises(PayloadError, match="finite"):
         read(infinite)
 

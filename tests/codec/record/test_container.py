@@ -17,6 +17,7 @@ from codec import Tracker
 from codec.errors import MalformedRecordError
 from codec.record import container
 from codec.record.encode import DeltaEncoder, Draft
+from codec.record.header import Header
 from codec.record.record import Place
 from codec.state.tensors import CARRIER, Arrays
 
@@ -39,27 +40,12 @@ def some_arrays() -> Arrays:
     return arrays
 
 
-def delta_metadata() -> dict[str, Any]:
-    return {
-        "format": 2,
-        "kind": "delta",
-        "step": 3,
-        "run": "0" * 16,
-        "parent": "0" * 32,
-        "track": "0" * 32,
-        "scope": "model",
-        "coder": "runlength",
-        "bits": 2,
-        "budget": None,
-        "tolerance": None,
-        "distance": None,
-        "quantizer": "exponent",
-    }
+HEADER = Header("base", 3, "0" * 16, "0" * 32, "0" * 32)
 
 
 def test_as_the_library_writes_it() -> None:
     arrays = some_arrays()
-    data = container.seal(delta_metadata(), arrays)
+    data = container.seal(HEADER, {}, arrays)
     n = int.from_bytes(data[:8], "little")
     line = json.loads(data[8 : 8 + n])["__metadata__"][container.KEY]
     tensors = {
@@ -69,7 +55,7 @@ def test_as_the_library_writes_it() -> None:
         for name, a in arrays.items()
     }
     assert data == serialize(tensors, metadata={container.KEY: line})
-    found = container.unseal(data, "x")[1]
+    found = container.unseal(data, "x").arrays
     assert found.keys() == arrays.keys() == {name for name, _ in deserialize(data)}
     for name, array in arrays.items():
         own = found[name]
@@ -80,9 +66,9 @@ def test_as_the_library_writes_it() -> None:
 
 def test_parts_are_joined() -> None:
     words = np.arange(9, dtype=np.uint32)
-    whole = container.seal(delta_metadata(), {"w": words})
+    whole = container.seal(HEADER, {}, {"w": words})
     parts = [words[:4], words[4:4], words[4:]]
-    assert container.seal(delta_metadata(), {"w": parts}) == whole
+    assert container.seal(HEADER, {}, {"w": parts}) == whole
 
 
 Edit = Callable[[dict[str, Any]], object]
@@ -110,7 +96,7 @@ EDITS: dict[str, Edit] = {
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
 def test_arrays_that_do_not_fit_the_bytes(edit: Edit, resign: Callable[[bytes], bytes]) -> None:
     arrays = {"a": np.ones(3, np.float32), "b": np.ones(1, np.float32)}
-    data = container.seal(delta_metadata(), arrays)
+    data = container.seal(HEADER, {}, arrays)
     n = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + n])
     edit(header)

@@ -15,7 +15,7 @@ import codec
 from codec.errors import StreamError
 from codec.record import layers as merging
 from codec.record import merged
-from codec.record.merged import Layer, Merged, Moment
+from codec.record.merged import Layer, Merged, MergedStep
 from codec.record.record import Place, load
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
@@ -46,12 +46,12 @@ def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Delta
 
 
 def layers(layout: Layout, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
-    moments = [Moment(i, "0" * 32, step.exact, step.values) for i, step in enumerate(deltas)]
-    return merging.layers_of(list(zip(moments, deltas)))
+    steps = [MergedStep(i, "0" * 32, delta.exact, delta.values) for i, delta in enumerate(deltas)]
+    return merging.layers_of(list(zip(steps, deltas)))
 
 
 def columns(found: Sequence[Layer]) -> list[int]:
-    return [len(layer.moments) for layer in found]
+    return [len(layer.steps) for layer in found]
 
 
 def replayed(layout: Layout, state: Arrays, deltas: Sequence[Delta]) -> list[Track]:
@@ -75,26 +75,26 @@ def check(state: Arrays, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
     and step by step."""
     layout = layout_of(state)
     expected = replayed(layout, state, deltas)
-    moments = [
-        Moment(i, track.digest, step.exact, step.values)
+    steps = [
+        MergedStep(i, track.digest, step.exact, step.values)
         for i, (step, track) in enumerate(zip(deltas, expected))
     ]
-    found = merging.layers_of(list(zip(moments, deltas)))
+    found = merging.layers_of(list(zip(steps, deltas)))
     assert sum(columns(found)) == len(deltas)
     whole = Merged(found, deltas[-1].coding, {})
     data = merged.dump(Place(len(deltas) - 1, "0" * 16, "0" * 32, "1" * 32), whole)
     for content in (whole, merged.merged_of(load(data, "r"), layout)):
-        assert [m.step for m in content.moments] == list(range(len(deltas)))
-        each = [step for _, step in content.every()]
+        assert [s.number for s in content.steps] == list(range(len(deltas)))
+        each = [step for _, step in content.single_steps()]
         for track, other in zip(expected, replayed(layout, state, each), strict=True):
             check_same(track, other)
         for i, track in enumerate(expected):
             parts = content.parts(i)
             assert len(parts) <= len(found)
-            assert parts[-1][0].step == i
+            assert parts[-1][0].number == i
             check_same(track, replayed(layout, state, [step for _, step in parts])[-1])
-        ends = [layer.moments[-1].step for layer in found]
-        assert [m.step for m, _ in content.parts()] == ends
+        ends = [layer.steps[-1].number for layer in found]
+        assert [s.number for s, _ in content.parts()] == ends
     return found
 
 
@@ -384,7 +384,7 @@ def test_exact_tensors_and_values_of_the_last_step_count() -> None:
     deltas = [tracker.step(state) for state in states[1:]]
     deltas = [replace(d, values={i % 2: f'"{i}"'}) for i, d in enumerate(deltas)]
     (layer,) = check(states[0], deltas)
-    assert [dict(m.exact) for m in layer.moments] == [
+    assert [dict(s.exact) for s in layer.steps] == [
         {},
         {"n": np.array(1)},
         {},

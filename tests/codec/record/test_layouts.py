@@ -60,7 +60,7 @@ def test_what_is_written(track_and_delta: tuple[Track, bytes], parts_of: Parts) 
     what goes, takes no bytes."""
     track, data = track_and_delta
     _, arrays = parts_of(data)
-    assert set(arrays) == {"coded", "layout", "structure", "values"} | {
+    assert set(arrays) == {"c", "layout", "structure", "values"} | {
         f"n/{name}" for name in ("model/rows", "n", "new/t")
     }
     assert arrays["n/model/rows"].tobytes() == W[:1].tobytes()
@@ -72,8 +72,8 @@ def test_what_is_written(track_and_delta: tuple[Track, bytes], parts_of: Parts) 
     assert [entry[0] for entry in layout] == ["model/w", "model/rows", "n", "new/t"]
     found = records.load(data, "r")
     assert found.has_transition
-    exact = sum(a.nbytes for name, a in arrays.items() if name != "coded")
-    assert exact < found.exact_nbytes < found.nbytes - arrays["coded"].nbytes
+    exact = sum(a.nbytes for name, a in arrays.items() if name != "c")
+    assert exact < found.exact_nbytes < found.nbytes - arrays["c"].nbytes
 
 
 def altered(layout: Layout, **changes: Any) -> list[list[Any]]:
@@ -206,7 +206,7 @@ def test_the_layout_from_before_is_no_change(
     track, data = track_and_delta
 
     def same(arrays: Arrays, _: Layout) -> None:
-        for name in ("n/n", "n/model/rows", "n/new/t", "structure", "values", "coded"):
+        for name in ("n/n", "n/model/rows", "n/new/t", "structure", "values", "c"):
             del arrays[name]
         arrays["layout"] = text(json.dumps(entries_of(track.layout), separators=(",", ":")))
 

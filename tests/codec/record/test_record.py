@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import runpy
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -111,14 +112,14 @@ def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     assert records.dump_delta(place, tracker.track.digest, step) == delta
 
 
-@pytest.mark.parametrize("name", ["run", "tokens", "edits", "short"])
+@pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps"])
 def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path) -> None:
     """All of their bytes, from the states in make_golden.py."""
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "short": 13}[name]
+    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 13}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
@@ -126,7 +127,8 @@ def test_load(base: bytes, delta: bytes) -> None:
     assert (first.where, first.step, first.kind, first.parent) == ("b", 0, "base", None)
     assert (second.where, second.step, second.kind) == ("d", 1, "delta")
     assert second.parent == first.digest
-    assert second.run == first.run == first.digest[:16]
+    assert (first.run, second.run) == (first.digest[:16], None)
+    assert second.in_run(first.run).run == first.run
     assert (first.nbytes, second.nbytes) == (len(base), len(delta))
     track = records.base_of(first)
     assert [(t.name, t.dtype, t.shape, t.lossy) for t in track.layout.tensors] == [
@@ -171,11 +173,10 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
 GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
-for chain in ("steps.lcc/0000", "short.lcc/0000"):
-    GOLDEN += [f"{chain}000{i}.base" for i in (0, 5)]
-    GOLDEN += [f"{chain}000{i}.delta" for i in (5, 8)]
-    merged_at = (1, 3, 6, 9, 11, 13, 15, 17)
-    GOLDEN += [f"{chain}00{i:02}-000000{i + 1:02}.merged" for i in merged_at]
+GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
+GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
+merged_at = (1, 3, 6, 9, 11, 13, 15, 17)
+GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in merged_at]
 GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
 GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
 GOLDEN += ["exact.lcc/00000001-00000002.merged"]
@@ -204,9 +205,9 @@ def test_every_golden_record_is_flipped(golden: Path) -> None:
     assert stored == {f"{name}.safetensors" for name in GOLDEN}
 
 
-@pytest.mark.parametrize("kind", ["base", "delta"])
-def test_every_truncation_is_refused(kind: str, base: bytes, delta: bytes) -> None:
-    data = base if kind == "base" else delta
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_truncation_is_refused(name: str, golden: Path) -> None:
+    data = (golden / f"{name}.safetensors").read_bytes()
     for length in range(len(data)):
         with pytest.raises(TruncatedRecordError, match=f"found {length}$"):
             records.load(data[:length], "r")
@@ -220,61 +221,41 @@ MALFORMED, TRACK = MalformedRecordError, TrackDigestError
 # File -> its class, what its message says was expected, and found (regular expressions).
 DECODE = r"streams that decode"
 
+SETTINGS, LETTERS = r"settings within their range", r"kind, scope and coder in one letter each"
 BAD = {
     "foreign": (FOREIGN, r"an LC-Checkpoint digest in the header", r"none"),
     "foreign-random": (FOREIGN, r"a header of at most 16777216 bytes", r"578437695752307201"),
-    "truncated": (TRUNCATED, r"332 bytes", r"331"),
-    "truncated-header": (TRUNCATED, r"296 bytes for the header", r"100"),
-    "longer": (TRUNCATED, r"332 bytes", r"333"),
-    "version": (MALFORMED, r"format 1, .*", r"format 2"),
-    "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
-    "version-4": (MALFORMED, r"format 1, by what its arrays and values hold", r"format 4"),
-    "version-5": (MALFORMED, r"7 words, format kind, scope, coder .* digest", r"11"),
-    "version-5-need": (MALFORMED, r"the oldest format that holds it", r"format 5, without .*"),
-    "version-5-base": (MALFORMED, r"kind, scope and coder in one letter each", r"'base'"),
-    "version-6": (VersionError, r"format 1 to 5", r"format 6; update this package"),
-    "short-letters": (MALFORMED, r"kind, scope and coder in one letter each", r"'bmh'"),
-    "short-scope": (MALFORMED, r"kind, scope and coder in one letter each", r"'dxh'"),
-    "short-more-letters": (MALFORMED, r"kind, scope and coder in one letter each", r"'dmh1'"),
-    "short-parent": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2B/hlo0v7BeZ6Q'"),
-    "short-bits": (MALFORMED, r"parent as 128 bits in base64", r"'GZmdS2NU2Bvhlo0v7BeZ6R'"),
-    "short-keep": (MALFORMED, r"bits, all, a budget, a tolerance or a distance .*", r"'v0\.01'"),
-    "short-name": (MALFORMED, r"brief names of arrays, c", r"coded"),
-    "arithmetic-early": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
-    "arithmetic-exponent": (MALFORMED, DECODE, r"an arithmetic code of levels .*"),
-    "arithmetic-levels": (MALFORMED, DECODE, r"an arithmetic code of other levels .*"),
+    "truncated": (TRUNCATED, r"265 bytes", r"264"),
+    "truncated-header": (TRUNCATED, r"229 bytes for the header", r"100"),
+    "longer": (TRUNCATED, r"265 bytes", r"266"),
+    "digest": (DigestError, r"content of BLAKE3 HHVCSYu_\w{14}", r"[\w-]{22}"),
+    "version": (VersionError, r"format 1", r"format 2; update this package"),
+    "version-0": (VersionError, r"format 1", r"format 0; update this package"),
+    "words": (MALFORMED, r"7 words, format letters .* keep digest", r"10"),
+    "letters-kind": (MALFORMED, LETTERS, r"'xmh'"),
+    "letters-base": (MALFORMED, r"a base without scope and coder", r"'bmh'"),
+    "letters-scope": (MALFORMED, LETTERS, r"'dxh'"),
+    "letters-coder": (MALFORMED, LETTERS, r"'dmx'"),
+    "letters-more": (MALFORMED, LETTERS, r"'dmh1'"),
+    "step": (MALFORMED, r"a step from 0 to 9223372036854775807", r"'-1'"),
+    "parent-letters": (MALFORMED, r"parent as 128 bits in base64", r"'/{22}'"),
+    "parent-bits": (MALFORMED, r"parent as 128 bits in base64", r"'B{22}'"),
+    "keep": (MALFORMED, r"bits, all, a budget, a tolerance or a distance .*", r"'v0\.01'"),
+    "bits": (MALFORMED, SETTINGS, r"bits must be .*; got 9"),
+    "budget": (MALFORMED, SETTINGS, r"budget is a share .*; got 1\.5"),
+    "budget-steps": (MALFORMED, SETTINGS, r"budget is a share .*; got 1\.5"),
+    "tolerance": (MALFORMED, SETTINGS, r"tolerance is the largest error .*; got 1e-40"),
+    "arithmetic-levels": (MALFORMED, DECODE, r"an arithmetic code of a batch, .*"),
     "arithmetic-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 3 levels"),
+    "arithmetic-rank": (MALFORMED, DECODE, r"a symbol beyond the last of 3 levels"),
     "arithmetic-size": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
     "arithmetic-zero": (MALFORMED, DECODE, r"an arithmetic code that ends with a byte of zeros"),
     "arithmetic-late": (MALFORMED, DECODE, r"bytes that go on after 10 elements"),
-    "arithmetic-padding": (MALFORMED, DECODE, r"zeros after an arithmetic code, .*"),
-    "arithmetic-beyond": (MALFORMED, DECODE, r"51 more words of 'coded', only 2 left"),
+    "arithmetic-beyond": (MALFORMED, DECODE, r"200 more bytes of 'c', only 5 left"),
     "arithmetic-other": (TRACK, r"a track of digest 27c37dedef7d51c67317e09f336629e7", r"\w{32}"),
-    "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
-    "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
-    "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
     "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' instead .*"),
     "edit-early": (MALFORMED, DECODE, r"value 0: an edit .* ends within splice 1"),
     "edit-base": (MALFORMED, r"a structure and its values", r".* an edit is among them"),
-    "digest": (DigestError, r"content of BLAKE3 1dabbedfdf8f\w{20}", r"\w{32}"),
-    "malformed-kind": (MALFORMED, r"kind base, delta or merged", r"'diff'"),
-    "malformed-step": (MALFORMED, r"a step in decimal", r"'-1'"),
-    "malformed-bits": (MALFORMED, r"settings within their range", r"bits must be .*; got 9"),
-    "malformed-budget": (
-        MALFORMED,
-        r"settings within their range",
-        r"budget is a share .*; got 1\.5",
-    ),
-    "malformed-tolerance": (
-        MALFORMED,
-        r"settings within their range",
-        r"tolerance is the largest error .*; got 1e-40",
-    ),
-    "malformed-steps": (
-        MALFORMED,
-        r"settings within their range",
-        r"budget is a share .*; got 1\.5",
-    ),
     "steps-levels": (MALFORMED, DECODE, r"0 levels, at most 32767 are allowed"),
     "steps-none": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
     "steps-negative": (MALFORMED, DECODE, r"levels are not multiples of a step size above 0"),
@@ -283,14 +264,12 @@ BAD = {
     "steps-table": (MALFORMED, DECODE, r"1 classes of runs with 4096 symbols"),
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
-    "version-3-residual": (MALFORMED, r"format 4, by what its arrays and values hold", r"format 3"),
-    "residual-lossy": (MALFORMED, r"arrays .coded., .d/n., .*", r"'coded', 'd/w', 't/n'"),
+    "residual-lossy": (MALFORMED, r"arrays .c., .d/n., .*", r"'c', 'd/w', 't/n'"),
     "residual-whole": (MALFORMED, DECODE, r"a residual of 'n', which is stored whole, too"),
     "residual-contexts": (MALFORMED, DECODE, r"5 contexts, at most 4 are allowed"),
     "residual-no-contexts": (MALFORMED, DECODE, r"0 contexts, at most 4 are allowed"),
     "residual-bounds": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
     "residual-bound-0": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
-    "residual-zeros": (MALFORMED, DECODE, r"zeros after the bounds, but others are there"),
     "residual-dtype": (MALFORMED, DECODE, r"d/n are int64 of 1 dimensions"),
     "residual-levels": (MALFORMED, DECODE, r"506 levels, of 2 to 505"),
     "residual-no-table": (MALFORMED, DECODE, r"a code table of 0 bytes for 1 classes"),
@@ -300,32 +279,30 @@ BAD = {
     "residual-units": (MALFORMED, DECODE, r"streams of 33 units"),
     "residual-no-units": (MALFORMED, DECODE, r"streams of 0 units"),
     "residual-unused-bits": (MALFORMED, DECODE, r"the unused bits after a stream are not zero"),
-    "residual-left": (MALFORMED, DECODE, r"the end, but 1 words of 'd/n' left"),
+    "residual-left": (MALFORMED, DECODE, r"4 unread bytes of 'd/n' at the end"),
     "residual-early": (MALFORMED, DECODE, r"bits that end before 1 elements are decoded"),
     "residual-late": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
     "residual-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "residual-class": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
     "residual-run": (MALFORMED, DECODE, r"bits that go on after 1 elements"),
     "residual-track": (TrackDigestError, r"a track of digest .*", r".*"),
-    "malformed-layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
-    "malformed-arrays": (
+    "layout": (MALFORMED, r"one array for each of 1 tensors: 't/w'", r"'t/n', 't/w'"),
+    "arrays": (
         MALFORMED,
-        r"arrays 'coded', 'd/n', 'small', 't/n', 'values'",
-        r"'coded', 't/n', 't/x'",
+        r"arrays 'c', 'd/n', 'small', 't/n', 'values'",
+        r"'c', 't/n', 't/x'",
     ),
-    "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"13"),
-    "malformed-more": (MALFORMED, r"nothing in 'more' that the line tells", r"bits"),
-    "malformed-more-twice": (MALFORMED, r"'more' in JSON", r"a key is there twice"),
-    "malformed-more-empty": (MALFORMED, r"something in ASCII in 'more'", r"nothing"),
-    "malformed-coded-empty": (MALFORMED, DECODE, r"an empty array 'coded'"),
-    "coded-left": (MALFORMED, DECODE, r"the end, but 1 words of 'coded' left"),
-    "coded-padding": (MALFORMED, DECODE, r"zeros after a code table, but others are there"),
+    "more-twice": (MALFORMED, r"'more' in JSON", r"a key is there twice"),
+    "more-empty": (MALFORMED, r"something in ASCII in 'more'", r"nothing"),
+    "coded-empty": (MALFORMED, DECODE, r"an empty array 'c'"),
+    "coded-words": (MALFORMED, DECODE, r"c are uint32 of 1 dimensions"),
+    "coded-left": (MALFORMED, DECODE, r"4 unread bytes of 'c' at the end"),
     "table": (MALFORMED, DECODE, r"code lengths \[1, 2, 3, 4\] are not a complete prefix code"),
     "table-classes": (MALFORMED, DECODE, r"85 classes of runs with 3 symbols"),
     "table-none-sent": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
     "stream-early": (MALFORMED, DECODE, r"bits that end before 10 elements are decoded"),
     "stream-late": (MALFORMED, DECODE, r"bits that go on after 10 elements"),
-    "stream-sizes": (MALFORMED, DECODE, r"2 more words of 'coded', only 1 left"),
+    "stream-sizes": (MALFORMED, DECODE, r"8 more bytes of 'c', only 4 left"),
     "stream-units": (MALFORMED, DECODE, r"streams of 0 units"),
     "stream-unused-bits": (MALFORMED, DECODE, r"the unused bits after a stream are not zero"),
     "token-late": (MALFORMED, DECODE, r"bits that go on after 10 elements"),
@@ -337,39 +314,19 @@ BAD = {
 
 # What stands behind a stream that does not decode.
 CAUSES = {
-    "residual-table": CodeTableError,
-    "residual-classes": CodeTableError,
+    **dict.fromkeys(
+        ("residual-table", "residual-classes", "table", "table-classes", "steps-table"),
+        CodeTableError,
+    ),
     **dict.fromkeys(
         (
-            "residual-whole",
-            "residual-contexts",
-            "residual-no-contexts",
-            "residual-zeros",
-            "residual-dtype",
-            "residual-no-table",
-            "residual-no-classes",
-            "residual-no-units",
-            "residual-left",
+            *("residual-whole", "residual-contexts", "residual-no-contexts", "residual-dtype"),
+            *("residual-no-table", "residual-no-classes", "residual-no-units", "residual-left"),
+            *("table-none-sent", "stream-sizes", "stream-units", "coded-empty", "coded-words"),
+            *("coded-left", "steps-levels", "edit-number", "edit-early", "arithmetic-beyond"),
         ),
         PayloadError,
     ),
-    "table": CodeTableError,
-    "table-classes": CodeTableError,
-    "table-none-sent": PayloadError,
-    "stream-sizes": PayloadError,
-    "stream-units": PayloadError,
-    "malformed-coded-empty": PayloadError,
-    "coded-left": PayloadError,
-    "version-1-row": PayloadError,
-    "steps-levels": PayloadError,
-    "steps-table": CodeTableError,
-    "coded-padding": PayloadError,
-    "edit-number": PayloadError,
-    "edit-early": PayloadError,
-    "arithmetic-early": PayloadError,
-    "arithmetic-exponent": PayloadError,
-    "arithmetic-padding": PayloadError,
-    "arithmetic-beyond": PayloadError,
 }
 
 
@@ -390,7 +347,6 @@ def test_every_stored_bad_record_has_its_test(golden: Path) -> None:
 
 
 U8, U32, U64, F32 = np.uint8, np.uint32, np.uint64, np.float32
-LEVELS = np.array([0.79, -0.48, 0.44], F32).view(U32).tolist()  # as good as the record's own
 
 HUGE = "9" * 4300  # the longest integer that Python parses
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -416,7 +372,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         b'{"a": {"data_offsets": "01"}}',
         b'{"a": 1, "a": 1}',
         b'{"__metadata__": {"lcc": 1}}',
-        b'{"__metadata__": {"lcc": "1 base"}}',
+        b'{"__metadata__": {"lcc": "1 b"}}',
         b'{"a": 1, "__metadata__": {"lcc": "1 base"}}',
         b'{"__metadata__": [], "__metadata__": []}',
         b"\xff\xfe",
@@ -449,7 +405,7 @@ def test_header_length_that_lies(length: int) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"coded":', b'"coded":{"dtype":"U8","shape":[0],"data_offsets":[36,36]},"coded":'),
+        (b'"c":', b'"c":{"dtype":"U8","shape":[0],"data_offsets":[36,36]},"c":'),
         (b'{"__metadata__":', b'{"__metadata__":{},"__metadata__":'),
         (b'"dtype":"I64"', b'"dtype":"U8","dtype":"I64"'),
         (b'"lcc":', b'"lcc":"1 base","lcc":'),
@@ -481,39 +437,32 @@ def entry(*given: Any) -> list[Any]:
 I64 = entry("n", "I64", [], False)
 
 W = entry("w", "F32", [10], True)
-HEX = "0" * 32
-NO_BUDGETS = [
-    "05",
-    "00.5",
-    "0.50",
-    ".5",
-    "1.",
-    "1e-1",
-    "1e-5",
-    "1E-05",
-    "+0.5",
-    "0_0.5",
-    "e",
-    "-0.0",
-]
-NO_BUDGETS += ["0.5.5", "0." + "1" * 30]
+WORD = "A" * 22
+NO_NUMBERS = ["05", "00.5", "0.50", ".5", "1.", "1e-1", "1e-5", "1E-05", "+0.5", "0_0.5", "e"]
+NO_NUMBERS += ["-0.0", "0.5.5", "0." + "1" * 30, "nan", "inf", "-inf", "0x5", "1e400", "2e"]
+NO_NUMBERS += ["Infinity", "", "2" * 400 + ".0"]
+NO_KEEPS = ["0", "9", "02", "+2", "-2", "9" * 500, "All", "-", "0.0", "-0.5", "1.01", "1.5"]
+NO_KEEPS += ["u", "t", "d", "u2", "uall", "t1", "ut0.5", "tu0.5", "x0.5", "0.5u", "tt0.5"]
+NO_KEEPS += ["t0.0", "t-1.0", "t1e-40", "t1.1e-38", "t8.6e37", "t1e+300", "d0.0", "d1.0", "d1.5"]
+NO_KEEPS += ["u0.0", "u1.01", *(f"{x}{n}" for x in ("", "u", "t", "d") for n in NO_NUMBERS)]
 DELTA: dict[str, list[Any]] = {
     "step": [None, True, 1.0, 2**63, 10**20, "01", "+1", "", "1\n"],
-    "kind": [["delta"], "Delta", "-", "base", "diff"],
-    "track": [5, "x" * 32, None, "A" * 32],
-    "parent": ["x", None, HEX * 2, HEX[1:]],
-    "run": [None, "ab" * 16, "AB" * 8],
-    "bits": [2.0, True, "All", 1, 0, 9, "02", "+2", -2, "9" * 500, "", "-"],
-    "scope": ["layer", {}, None],
-    "coder": ["zip", None, "runlength\t"],
-    "budget": [0, 0.0, -0.5, 1.01, 1.5, True, -0.0, np.nan, np.inf, 10**300, *NO_BUDGETS],
+    "kind": ["delta", "D", "-", "b", "x", ""],
+    "track": [5, "x" * 22, None, "A" * 21, "A" * 23, "/" * 22, "-"],
+    "parent": ["x", None, WORD * 2, WORD[1:], "A" * 21 + "B", "-"],
+    "keep": NO_KEEPS,
+    "rest": ["x", "1", "1,", "1,2,3", "01,2", "1,-2", "10000,1", "0.5,1", ""],
+    "scope": ["l", {}, None, "model"],
+    "coder": ["z", None, "r\t", "huffman"],
     "non_finite": [None, "w", ["w"], "", {}, ["n"], ["x"], [["w"]], {"w": 1}],
 }
 BASE: dict[str, list[Any]] = {
-    "run": ["", 1],
-    "parent": ["x" * 32],
-    "replaces": [HEX * 2, 1, "-"],
-    "kind": ["delta"],
+    "step": DELTA["step"],
+    "run": ["", 1, None, "ab" * 16, "AB" * 8],
+    "parent": ["x" * 32, "A" * 21],
+    "track": DELTA["track"],
+    "replaces": [WORD * 2, 1, "-", "0" * 32],
+    "kind": ["base", "d"],
     "layout": [None, 1, [[]], {"abcd": 1}, ["abcdef"], [W, W]]
     + [[entry("w", "F32", shape, True), I64] for shape in ([10.0], [-2, -5], [2**70], [2, 5])]
     + [[entry("w", dtype, [10], lossy), I64] for dtype, lossy in (("F32", 1), ("BF16", True))]
@@ -528,11 +477,6 @@ METADATA = [
     for name, values in fields.items()
     for value in values
 ]
-BY_STEPS = {"format": 3, "bits": None, "quantizer": "uniform"}
-NO_TOLERANCES = [0.0, -1.0, np.nan, np.inf, 1, True, 1e-40, 1.1e-38, 8.6e37, 1e300, *NO_BUDGETS]
-METADATA += [("delta", BY_STEPS | {"tolerance": value}) for value in NO_TOLERANCES]
-METADATA += [("delta", BY_STEPS | {"budget": value}) for value in DELTA["budget"]]
-METADATA += [("delta", {"format": 3}), ("base", {"format": 3}), ("delta", {"tolerance": 0.5})]
 
 
 @pytest.mark.parametrize(("kind", "entries"), METADATA, ids=lambda x: str(x)[:50])
@@ -555,23 +499,23 @@ def test_missing_metadata(base: bytes, forge: Forge, parts_of: Parts) -> None:
             read(forge(told, arrays), base)
 
 
-LINE = f"1 delta 1 {'a' * 16} {'b' * 32} {'c' * 32} 2 model huffman {'0' * 32}"
-BASE_LINE = f"1 base 0 - - {'c' * 32} {'0' * 32}"
+LINE = f"1 dmh 1 {'B' * 21}A {'C' * 21}A 2 {WORD}"
+BASE_LINE = f"1 b 0 - - {'C' * 21}A {WORD}"
 FOREIGN_LINE = "an LC-Checkpoint digest in the header, found none"
 LINES = [
     ("", FOREIGN, FOREIGN_LINE),
-    ("0" * 32, FOREIGN, FOREIGN_LINE),
+    (WORD, FOREIGN, FOREIGN_LINE),
     ("x", FOREIGN, FOREIGN_LINE),
     (LINE + " ", FOREIGN, FOREIGN_LINE),
     (LINE + " x", FOREIGN, FOREIGN_LINE),
     (LINE[:-1], FOREIGN, FOREIGN_LINE),
-    (LINE + "0", FOREIGN, FOREIGN_LINE),
-    (LINE[:-1] + "A", FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", 'm"l'), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", "m\\l"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", "m\nl"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", "mödel"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", "m" * 1000), FOREIGN, FOREIGN_LINE),
+    (LINE + "A", FOREIGN, FOREIGN_LINE),
+    (LINE[:-1] + "/", FOREIGN, FOREIGN_LINE),
+    (LINE.replace("dmh", 'm"l'), FOREIGN, FOREIGN_LINE),
+    (LINE.replace("dmh", "m\\l"), FOREIGN, FOREIGN_LINE),
+    (LINE.replace("dmh", "m\nl"), FOREIGN, FOREIGN_LINE),
+    (LINE.replace("dmh", "mödel"), FOREIGN, FOREIGN_LINE),
+    (LINE.replace("dmh", "m" * 1000), FOREIGN, FOREIGN_LINE),
     (json.dumps({"format": 1, "digest": "0" * 64}), FOREIGN, FOREIGN_LINE),
     *(
         (f"{first} {LINE[2:]}", FOREIGN, "metadata that begins with a format, found")
@@ -582,53 +526,19 @@ LINES = [
         (
             f"{version} {LINE[2:]}",
             VersionError,
-            f"format 1 to 5, found format {version}; update this package$",
+            f"format 1, found format {version}; update this package$",
         )
-        for version in (0, 6, 10, 99999999999999999999)
+        for version in (0, 2, 10, 99999999999999999999)
     ),
-    (f"6 {'0' * 32}", VersionError, "format 1 to 5, found format 6;"),
-    *(
-        (
-            f"{version}{LINE[1:]}".replace(" 2 model", f" {keep} model"),
-            MALFORMED,
-            f"format 3 for uniform steps, found format {version}$",
-        )
-        for version in (1, 2)
-        for keep in ("tolerance:0.01", "uniform:0.05")
-    ),
-    *(
-        (
-            f"{version}{LINE[1:]}".replace(" 2 model", " distance:0.3 model"),
-            MALFORMED,
-            f"format 5 for uniform steps, found format {version}$",
-        )
-        for version in (1, 2, 3, 4)
-    ),
-    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its arrays and values hold, found format 2$"),
-    (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
-    (LINE.replace(" 2 ", "   2 "), MALFORMED, "10 words, .*, found 12$"),
-    (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
-    (LINE.replace(" huffman", " huffman x y"), MALFORMED, "10 words, .*, found 12$"),
-    *(
-        (LINE.replace(" huffman", f" huffman {rest}"), MALFORMED, "two numbers of thousandths, .*")
-        for rest in ("x", "1", "1,", "1,2,3", "01,2", "1,-2", "10000,1", "0.5,1", "")
-    ),
-    (LINE.replace("delta", "base"), MALFORMED, "7 words, .* track digest, found 10$"),
-    *(
-        (
-            LINE.replace(" 2 ", f" {keep} "),
-            MALFORMED,
-            "bits, all, a budget, a tolerance or a distance as it is written, found",
-        )
-        for keep in (
-            *("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity"),
-            *("uniform:", "uniform:2", "uniform:all", "uniform", "Uniform:0.5", "exponent:0.5"),
-            *("tolerance:", "tolerance:1", "tolerance:1e-04", "tolerance:nan", "tolerance:-inf"),
-            *("tolerance:uniform:0.5", "uniform:tolerance:0.5", ":0.5", "0.5:uniform"),
-        )
-    ),
-    (BASE_LINE.replace("base", "delta"), MALFORMED, "10 words, .*, found 7$"),
-    (BASE_LINE.replace("base", "Base"), MALFORMED, "10 words, .*, found 7$"),
+    (f"6 {WORD}", VersionError, "format 1, found format 6;"),
+    (f"1 {WORD}", MALFORMED, "7 words, format letters step parent track keep .*, found 2$"),
+    (LINE.replace(" 2 ", "   2 "), MALFORMED, "7 words, .*, found 9$"),
+    (LINE.replace(" 2 ", " "), MALFORMED, "7 words, .*, found 6$"),
+    (LINE.replace(" 2 ", " 2 x y "), MALFORMED, "7 words, .*, found 9$"),
+    (LINE.replace(" 2 ", " 2 x "), MALFORMED, "two numbers of thousandths, .*"),
+    (LINE.replace("dmh", "b"), MALFORMED, "track as 128 bits in base64, found '2'"),
+    (BASE_LINE.replace(" b ", " base "), MALFORMED, "track as 128 bits|parent as 128 bits"),
+    (BASE_LINE.replace(" b ", " B "), MALFORMED, "track as 128 bits|parent as 128 bits"),
 ]
 
 
@@ -653,53 +563,48 @@ def test_lines(line: str, error: type[Exception], message: str, forge: Forge) ->
         ("2.5e-300", (None, 2.5e-300, None)),
         ("0.30000000000000004", (None, 0.1 + 0.2, None)),
         ("2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
-        ("uniform:1.0", (None, 1.0, None)),
-        ("uniform:0.05", (None, 0.05, None)),
-        ("uniform:2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
-        ("tolerance:0.0001", (None, None, 1e-4)),
-        ("tolerance:1e-05", (None, None, 1e-5)),
-        ("tolerance:2.0", (None, None, 2.0)),
-        ("tolerance:1.1754943508222875e-38", (None, None, 2.0**-126)),
-        ("tolerance:8.507058665729121e+37", (None, None, 8.507058665729121e37)),
+        ("u1.0", (None, 1.0, None)),
+        ("u0.05", (None, 0.05, None)),
+        ("u2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
+        ("t0.0001", (None, None, 1e-4)),
+        ("t1e-05", (None, None, 1e-5)),
+        ("t2.0", (None, None, 2.0)),
+        ("t1.1754943508222875e-38", (None, None, 2.0**-126)),
+        ("t8.507058665729121e+37", (None, None, 8.507058665729121e37)),
     ],
 )
 def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) -> None:
     bits, budget, tolerance = expected
-    newest = ":" in word
-    line = LINE.replace(" 2 ", f" {word} ").replace("1", "3" if newest else "1", 1)
-    metadata = records.load(forge(line, {}), "r").metadata
-    targets = ("bits", "budget", "tolerance")
-    assert tuple(metadata[k] for k in targets) == expected
-    assert {type(metadata[k]) for k in targets} == {type(x) for x in expected}
-    quantizer = "uniform" if newest else "exponent"
-    assert metadata["quantizer"] == quantizer
-    coding = Coding(bits, "tensor", "huffman", budget, tolerance, quantizer)
-    assert Coding.from_header(metadata) == replace(coding, scope="model")
-    place = Place(1, "a" * 16, "b" * 32)
-    data = records.dump_delta(place, "c" * 32, Delta((), {}, (), coding))
-    short = word.replace("uniform:", "u").replace("tolerance:", "t")
-    written = rf"5 dth 1 \S+ \S+ {re.escape(short)} " if newest else f" {word} tensor huffman "
-    assert re.search(written.encode(), data)
-    again = records.load(data, "r").metadata
-    assert again["format"] == (5 if newest else 1)
-    assert Coding.from_header(again) == coding
+    coding = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").coding
+    assert coding is not None
+    targets = (coding.bits, coding.budget, coding.tolerance)
+    assert targets == expected
+    assert [type(x) for x in targets] == [type(x) for x in expected]
+    quantizer = "uniform" if word[0] in "ut" else "exponent"
+    assert coding == Coding(bits, "model", "huffman", budget, tolerance, quantizer)
+    by_tensor = replace(coding, scope="tensor")
+    place = Place(1, None, "b" * 32)
+    data = records.dump_delta(place, "c" * 32, Delta((), {}, (), by_tensor))
+    assert re.search(rf"1 dth 1 \S+ \S+ {re.escape(word)} ".encode(), data)
+    assert records.load(data, "r").coding == by_tensor
 
 
 def test_digest_in_the_wrong_place(delta: bytes) -> None:
     """Words that could be digests are none: the last one is."""
-    metadata = records.load(delta, "r").metadata
-    own, track = metadata["digest"].encode(), metadata["track"].encode()
-    swapped = delta.replace(track, b"x").replace(own, track).replace(b"x", own)
+    words = delta[8:].partition(b'"}')[0].partition(b'"lcc":"')[2].split()
+    own, track = words[-1], words[4]
+    swapped = delta.replace(track, b"\n").replace(own, track).replace(b"\n", own)
     assert len(swapped) == len(delta)
     with pytest.raises(DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
         records.load(swapped, "r")
 
 
-def test_the_digest_is_blake3_of_128_bits(delta: bytes) -> None:
-    digest = records.load(delta, "r").digest.encode()
-    assert delta.count(digest) == 1
-    found = blake3(delta.replace(digest, b"0" * 32)).hexdigest()
-    assert (found[:32].encode(), len(digest)) == (digest, 32)
+def test_the_digest_is_blake3_of_128_bits(delta: bytes, base64_word: Callable[[str], str]) -> None:
+    digest = records.load(delta, "r").digest
+    word = base64_word(digest).encode()
+    assert delta.count(word) == 1
+    found = blake3(delta.replace(word, b"A" * 22)).hexdigest()
+    assert (found[:32], len(word)) == (digest, 22)
 
 
 def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
@@ -722,8 +627,6 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
         records.load(forge("1 x", {f'{{"__metadata__":{{"lcc":"{LINE}"}}': np.zeros(1)}), "r")
 
 
-IN_LINE = ("format", "kind", "step", "run", "parent", "track", "digest")
-IN_LINE += ("bits", "budget", "tolerance", "quantizer", "scope", "coder")
 MORE = [
     (b"", "'more' in JSON, found Expecting value"),
     (b"{}", "ASCII in 'more', found nothing"),
@@ -740,25 +643,6 @@ MORE = [
     (b'{"a":1}\0', "'more' in JSON"),
     (b'{"a":' + DEEP.encode() + b"}", "'more' in JSON"),
     (b'{"a":' + HUGE.encode() + b"0}", "'more' in JSON"),
-    *(
-        (f'{{"{name}":1}}'.encode(), f"nothing in 'more' that the line tells, found {name}")
-        for name in [
-            "format",
-            "kind",
-            "step",
-            "run",
-            "parent",
-            "track",
-            "keep",
-            "bits",
-            "budget",
-            "tolerance",
-            "quantizer",
-            "scope",
-            "coder",
-            "digest",
-        ]
-    ),
 ]
 
 
@@ -800,7 +684,7 @@ def test_more_that_costs_a_parser_too_much(
         text = json.dumps({"x": mark * (n - (mark == "{"))}).encode().ljust(2000)
         data = forge(metadata, arrays | {"more": np.frombuffer(text, U8)})
         if n == 50:
-            assert records.load(data, "r").metadata["x"]
+            assert records.load(data, "r").more["x"]
         else:
             message = re.escape(f"at most 50 of '{mark}' in 'more', found 51")
             with pytest.raises(ForeignRecordError, match=message):
@@ -820,10 +704,10 @@ def test_unknown_fields_are_ignored(
 
 
 def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
-    """A delta has no array "more" while there is nothing to say, nor "coded" without alphabets."""
+    """A delta has no array "more" while there is nothing to say, nor "c" without alphabets."""
     assert b'"more"' in base
     assert b'"more"' not in delta
-    assert b'"coded"' in delta
+    assert b'"c"' in delta
     place = Place(1, "a" * 16, "b" * 32)
     for delta_step, arrays in (
         (Delta((), {"n": np.array(1)}, (), Coding()), {"t/n"}),
@@ -831,7 +715,7 @@ def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
     ):
         record = records.load(records.dump_delta(place, "0" * 32, delta_step), "r")
         assert set(record.arrays) == arrays
-        assert record.metadata.get("non_finite", []) == list(delta_step.non_finite)
+        assert record.more.get("non_finite", []) == list(delta_step.non_finite)
 
 
 def row(levels: int, classes: int, table: int, units: int = 1) -> dict[str, Any]:
@@ -846,7 +730,7 @@ NONE, NO_LEVELS = {"table": np.zeros(0, U8)}, {"levels": np.zeros(0, F32)}
 WRONG_ROWS = [
     (row(0, 1, 2), "0 levels, at most 4 are allowed"),
     (row(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
-    (row(2**16 - 1, 1, 2), "65535 levels, at most 4 are allowed"),
+    (row(2**15 - 1, 1, 2), "32767 levels, at most 4 are allowed"),
     (row(1, 1, 1) | {"table": NO_LENGTHS[:1]} | NO_LEVELS, "without code"),
     (row(2, 1, 1) | {"table": NO_LENGTHS[1:2], "levels": np.ones(1, F32)}, "without code"),
     (row(2, 2, 1) | {"table": NO_LENGTHS[2:3], "levels": np.ones(1, F32)}, "cannot all lack"),
@@ -855,25 +739,27 @@ WRONG_ROWS = [
     (row(2, 1, 2), "2 bytes are not a list of at most 2 code lengths"),
     (row(3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
     (row(3, 2, 2), "unused bits"),  # lengths of tokens, and a level where the payload should be
-    (row(1, 0, 0) | NONE, "the end, but 5 words of 'coded' left"),  # nothing is used
-    (row(2, 0, 0) | NONE, "the end, but 4 words of 'coded' left"),
+    (row(1, 0, 0) | NONE, "20 unread bytes of 'c' at the end"),  # nothing is used
+    (row(2, 0, 0) | NONE, "16 unread bytes of 'c' at the end"),
     (row(3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
     (row(4, 0, 2), "a code table for an alphabet that needs none"),
     (row(1, 2, 2), "2 classes of runs with 0 symbols"),
     (row(4, 85, 2), "85 classes of runs with 3 symbols"),
-    (row(4, 255, 2), "255 classes of runs with 3 symbols"),
+    (row(4, 254, 2), "254 classes of runs with 3 symbols"),
+    (row(4, 255, 2), "513 more bytes of 'c', only 10 left"),  # an arithmetic code of 513 bytes
     (row(4, 1, 0) | NONE, "the code table sent last for '', but none was"),
     (row(4, 84, 0) | NONE, "the code table sent last for '', but none was"),
-    (row(4, 255, 0) | NONE, "the code table sent last for '', but none was"),
-    (row(4, 1, 0), "zeros after a code table"),
-    (row(4, 1, 1), "zeros after a code table"),
-    (row(4, 1, 1) | {"table": NO_LENGTHS[:1], "padding": b"\1"}, "zeros after a code table"),
-    (row(4, 1, 0) | NONE | {"padding": b"\0\x80"}, "zeros after a code table"),
+    (row(4, 254, 0) | NONE, "the code table sent last for '', but none was"),
+    (row(4, 1, 0), "the code table sent last for '', but none was"),
+    (
+        row(4, 1, 1),
+        "not a list of at most|not a complete prefix|unread bytes|unused bits|more bytes",
+    ),
     (row(4, 1, 1) | {"table": np.array([0x10], U8)}, r"\[1, 0, 0, 0\] are not a complete prefix"),
     (row(4, 1, 3), "3 bytes are not a list of at most 4 code lengths"),  # one is of the streams
     (row(4, 1, 22), "22 bytes are not a list of at most 4 code lengths"),  # all there is
-    (row(4, 1, 23), "6 more words of 'coded', only 5 left"),
-    (row(4, 1, 2**16 - 1), "16384 more words of 'coded', only 5 left"),
+    (row(4, 1, 23), "23 more bytes of 'c', only 22 left"),
+    (row(4, 1, 2**16 - 1), "65535 more bytes of 'c', only 22 left"),
     (row(4, 1, 2, 0), "streams of 0 units"),
     (row(4, 1, 2, 33), "streams of 33 units"),
     (row(4, 1, 2, 255), "streams of 255 units"),
@@ -881,47 +767,50 @@ WRONG_ROWS = [
     (row(1, 0, 0, 33) | NONE, "streams of 33 units"),
 ]
 
-WORDS_OF_PAPER = np.array([4 | 1 << 16 | 1 << 24, 2 | 0x5210 << 16, 18, *LEVELS, 0xF70D], U32)
+PAPERS = np.frombuffer(
+    struct.pack("<HBBHHI3fI", 4, 1, 1, 2, 0x5210, 18, 0.79, -0.48, 0.44, 0xF70D), U8
+)
 
 WRONG_PARTS = [
-    ({"table": np.array([0x10, 0x52, 0], U8)}, "the end, but 2 words of 'coded' left"),
+    ({"table": np.array([0x10, 0x52, 0], U8)}, "unused bits|unread bytes|more bytes"),
     (row(4, 1, 1) | {"table": NO_LENGTHS[3:]}, "4 levels cannot all lack a code word"),
     ({"table": np.array([0x10, 0x07], U8)}, "not a complete prefix code"),  # 1 1 1 1
     ({"table": np.array([0x10, 0x2A], U8)}, "not a complete prefix code"),  # 1 2 2 3
     ({"table": np.zeros(2, U8)}, "2 bytes are not a list of at most 4 code lengths"),  # 0
     ({"table": np.array([0x10, 0x92], U8)}, "not a list of at most 4 code lengths"),  # 1 2 3 and 01
-    ({"levels": np.zeros(4, F32)}, "the end, but 1 words of 'coded' left"),
-    ({"levels": np.zeros(2, F32)}, "1 more words of 'coded', only 0 left"),
-    ({"levels": np.zeros(0, F32)}, "3 more words of 'coded', only 1 left"),
+    ({"levels": np.zeros(4, F32)}, "4 unread bytes of 'c' at the end"),
+    ({"levels": np.zeros(2, F32)}, "4 more bytes of 'c', only 0 left"),
+    ({"levels": np.zeros(0, F32)}, "12 more bytes of 'c', only 4 left"),
     ({"levels": np.array([np.nan, 1, 1], F32)}, "zero, then finite"),
     ({"levels": np.array([1, -np.inf, 1], F32)}, "zero, then finite"),
     ({"levels": np.array([1, 1, np.inf], F32)}, "zero, then finite"),
     ({"streams": np.zeros(0, U32)}, "only 0 left"),  # a level is taken for them
     ({"streams": np.array([18, 0], U32)}, "unused bits"),
-    ({"streams": np.array([0], U32)}, "the end, but 1 words of 'coded' left"),
+    ({"streams": np.array([0], U32)}, "4 unread bytes of 'c' at the end"),
     ({"streams": np.array([0], U32), "payload": np.zeros(0, U32)}, "end before 10 elements"),
     ({"streams": np.array([1], U32)}, "unused bits"),
     ({"streams": np.array([16], U32)}, "end before 10 elements"),  # 0 0 are missing
     ({"streams": np.array([17], U32)}, "end before 10 elements"),  # the last 0 is missing
     ({"streams": np.array([19], U32)}, "go on after 10 elements"),
     ({"streams": np.array([32], U32)}, "go on after 10 elements"),
-    ({"streams": np.array([33], U32)}, "2 more words of 'coded', only 1 left"),
-    ({"streams": np.array([2**32 - 1], U32)}, "134217728 more words of 'coded', only 1 left"),
-    ({"payload": np.zeros(0, U32)}, "1 more words of 'coded', only 0 left"),
-    ({"payload": np.array([0xF70D, 0], U32)}, "the end, but 1 words of 'coded' left"),
+    ({"streams": np.array([33], U32)}, "8 more bytes of 'c', only 4 left"),
+    ({"streams": np.array([2**32 - 1], U32)}, "536870912 more bytes of 'c', only 4 left"),
+    ({"payload": np.zeros(0, U32)}, "4 more bytes of 'c', only 0 left"),
+    ({"payload": np.array([0xF70D, 0], U32)}, "4 unread bytes of 'c' at the end"),
     ({"payload": np.array([0], U32)}, "go on after 10 elements"),
     ({"payload": np.array([0xF70D | 1 << 17], U32)}, "end before 10 elements"),  # a word halved
     ({"payload": np.array([0xF70D | 1 << 18], U32)}, "unused bits"),
     ({"payload": np.array([0xF70D | 1 << 31], U32)}, "unused bits"),
-    ({"coded": WORDS_OF_PAPER.astype(np.int32)}, "coded are int32 of 1 dimensions"),
-    ({"coded": WORDS_OF_PAPER.view(F32)}, "coded are float32 of 1 dimensions"),
-    ({"coded": WORDS_OF_PAPER.view(U8)}, "coded are uint8 of 1 dimensions"),
-    ({"coded": WORDS_OF_PAPER[None]}, "coded are uint32 of 2 dimensions"),
-    ({"coded": WORDS_OF_PAPER[0]}, "coded are uint32 of 0 dimensions"),
-    ({"coded": WORDS_OF_PAPER[:0]}, "an empty array 'coded'"),
-    ({"coded": WORDS_OF_PAPER[:1]}, "2 more words of 'coded', only 1 left"),
-    ({"coded": WORDS_OF_PAPER[:2]}, "1 more words of 'coded', only 0 left"),
-    ({"coded": np.tile(WORDS_OF_PAPER, 2)}, "the end, but 7 words of 'coded' left"),
+    ({"c": PAPERS.astype(np.int32)}, "c are int32 of 1 dimensions"),
+    ({"c": PAPERS.view(F32)}, "c are float32 of 1 dimensions"),
+    ({"c": PAPERS.view(U32)}, "c are uint32 of 1 dimensions"),
+    ({"c": PAPERS[None]}, "c are uint8 of 2 dimensions"),
+    ({"c": PAPERS[0]}, "c are uint8 of 0 dimensions"),
+    ({"c": PAPERS[:0]}, "an empty array 'c'"),
+    ({"c": PAPERS[:1]}, "6 more bytes of 'c', only 1 left"),
+    ({"c": PAPERS[:7]}, "2 more bytes of 'c', only 1 left"),
+    ({"c": PAPERS[:8]}, "4 more bytes of 'c', only 0 left"),
+    ({"c": np.tile(PAPERS, 2)}, "unused bits|28 unread bytes of 'c' at the end"),
     ({"t/n": np.array(8, np.int32)}, r"expected tensor 'n' as int64 \(\), found int32 \(\)"),
     ({"t/n": np.array([8])}, r"expected tensor 'n' as int64 \(\), found int64 \(1,\)"),
     ({"t/w": np.zeros(10, F32)}, "found .*'t/w'$"),
@@ -946,31 +835,27 @@ WRONG_STEPS = [
     (SIZE | row(2**15 + 3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
     (SIZE | row(2**15 + 4097, 1, 2), "1 classes of runs with 4096 symbols"),
     (SIZE | row(2**15 + 4, 85, 2), "85 classes of runs with 3 symbols"),
-    (SIZE | row(2**15 + 4097, 84, 2), "unused bits|end before|go on|no list|beyond|ends within"),
+    (SIZE | row(2**15 + 4097, 84, 2), "unused bits|end before|go on|not a list|beyond|ends within"),
     (SIZE | row(2**15 + 2**15 - 1, 1, 2), "1 classes of runs with 32766 symbols"),
     (SIZE | row(2**15 + 3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
-    (row(2**15 + 1, 0, 0) | NONE | SIZE, "the end, but 3 words of 'coded' left"),
+    (row(2**15 + 1, 0, 0) | NONE | SIZE, "12 unread bytes of 'c' at the end"),
     (row(2**15 + 1, 1, 2) | NO_LEVELS, "2 bytes are not a list of at most 1 code lengths"),
-    (row(2**15 + 4, 1, 2) | NO_LEVELS, "1 more words of 'coded', only 0 left"),
+    (row(2**15 + 4, 1, 2) | NO_LEVELS, "4 more bytes of 'c', only 0 left"),
     (row(2**15 + 4, 1, 2) | {"levels": np.array([0.25, 0.5], F32)}, "unused bits"),
-    (SIZE | row(4, 1, 2), "more words of 'coded', only"),  # not in steps, so there are 3 levels
+    (SIZE | row(4, 1, 2), "more bytes of 'c', only"),  # not in steps, so there are 3 levels
 ]
 
 
 @pytest.mark.parametrize(("arrays", "message"), WRONG_STEPS)
 def test_hostile_steps(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
     good = SIZE | row(2**15 + 4, 1, 2)
-    for target in ({}, BY_STEPS | {"tolerance": 0.5}, BY_STEPS | {"budget": 0.5}):
-        entries = {"format": 3} | target
+    for keep in ("t0.5", "u0.5"):
         # the codes of the paper, in steps: 1 2 0 0 0 3 0 3 1 0
         with pytest.raises(TrackDigestError):
-            read(changed(good, **entries), base)
+            read(changed(good, keep=keep), base)
         with pytest.raises(MalformedRecordError, match=message) as caught:
-            read(changed(arrays, **entries), base)
+            read(changed(arrays, keep=keep), base)
         assert str(caught.value).startswith("r: expected ")
-    for version in (1, 2):
-        with pytest.raises(MalformedRecordError):
-            read(changed(good, format=version), base)
 
 
 @pytest.mark.parametrize("k", [2, 4, 2047, 2048, 2049, 5000, 32_767])
@@ -985,7 +870,7 @@ def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
         "streams": np.array([bits], U32),
         "payload": np.array([payload], U32),
     }
-    record = records.load(changed(arrays, format=3), "r")
+    record = records.load(changed(arrays, keep="t0.5"), "r")
     step = records.delta_of(record, track)
     assert codes_of(step) == [1, 0, k - 1, *[0] * 7]
     levels = step.groups[0].encoded.levels
@@ -993,18 +878,17 @@ def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
     assert (levels.size, levels[-1]) == (k, F32(q * np.float64(F32(1e-3))))
 
 
-def test_the_words_of_the_paper(delta: bytes, parts_of: Parts) -> None:
+def test_the_bytes_of_the_paper(delta: bytes, parts_of: Parts) -> None:
     """What the hostile ones above are made of: level by level, but for their last bits."""
     _, arrays = parts_of(delta)
-    near = arrays["coded"].astype(np.int64) - WORDS_OF_PAPER
-    assert (near[3:6].clip(-9, 9) == near[3:6]).all()
-    assert near[[0, 1, 2, 6]].tolist() == [0, 0, 0, 0]
+    assert (arrays["c"] != PAPERS).sum() <= 3
+    assert arrays["c"][12:24].view(F32) == pytest.approx(PAPERS[12:24].view(F32))
 
 
 def test_missing_alphabets(base: bytes, delta: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(delta)
-    del arrays["coded"]
-    with pytest.raises(MalformedRecordError, match="2 more words of 'coded', only 0 left"):
+    del arrays["c"]
+    with pytest.raises(MalformedRecordError, match="6 more bytes of 'c', only 0 left"):
         read(forge(metadata, arrays), base)
 
 
@@ -1019,11 +903,11 @@ def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Par
     assert set(arrays) == {"t/n"}
     assert read(forge(metadata, arrays), data).kind == "delta"
     for words, message in (
-        (U32([]), "an empty array 'coded'"),
-        (U32([1, 0]), "2 words of 'coded'"),
+        ([], "an empty array 'c'"),
+        ([1, 0], "2 unread bytes of 'c'"),
     ):
         with pytest.raises(MalformedRecordError, match=message):
-            read(forge(metadata, arrays | {"coded": np.array(words, U32)}), data)
+            read(forge(metadata, arrays | {"c": np.array(words, U8)}), data)
 
 
 def test_an_exact_tensor_that_is_missing_has_not_changed(
@@ -1125,7 +1009,7 @@ def test_words_of_15_bits(stream: str, error: type, base: bytes, changed: Change
     arrays = tokens(stream) | {"table": packed, "levels": np.ones(15, F32)}
     arrays |= row(16, 1, packed.size)
     with pytest.raises(error):
-        read(changed(arrays, bits=None), base)
+        read(changed(arrays, keep="all"), base)
 
 
 def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
@@ -1137,7 +1021,7 @@ def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
         assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
             left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
-            with pytest.raises(MalformedRecordError, match="the end, but 1 words of 'coded'"):
+            with pytest.raises(MalformedRecordError, match=r"[48] unread bytes of 'c'"):
                 read(changed(left), base)
 
 
@@ -1240,7 +1124,7 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
             "payload": np.array([int(bits[::-1], 2)], U32),
         }
     )
-    record = records.load(changed(arrays, bits=None), "r")
+    record = records.load(changed(arrays, keep="all"), "r")
     step = records.delta_of(record, track)
     if isinstance(codes, str):
         with pytest.raises(StreamError, match=codes):
@@ -1345,8 +1229,8 @@ def test_any_file(data: bytes) -> None:
         records.load(data, "r")
 
 
-NAMES = ["__metadata__", "", "\0", "../x", "/etc/passwd", "x" * 300, "é漢🙂", "t/w", "coded"]
-NAMES += ["more", '"\\', f"1 base 0 - - {HEX} {HEX}", f'{{"__metadata__":{{"lcc":"{LINE}"}}']
+NAMES = ["__metadata__", "", "\0", "../x", "/etc/passwd", "x" * 300, "é漢🙂", "t/w", "c"]
+NAMES += ["more", '"\\', f"1 b 0 - - {WORD} {WORD}", f'{{"__metadata__":{{"lcc":"{LINE}"}}']
 NAMES += ["a\nb", "\ufeff"]
 
 

@@ -23,10 +23,10 @@ import torch
 
 import codec
 from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrderError
-from codec.inspect import PendingSave
 from codec.saving.background import Background
 from codec.saving.channel import PIECE, Line, Memory
 from codec.saving.process import LARGE, LOWEST
+from codec.saving.saved import PendingSave
 from codec.scheme.workers import threads
 
 Pause = Callable[[codec.Checkpointer], Callable[[], None]]

@@ -21,7 +21,8 @@ import codec
 from codec.chain.rewind import rewind
 from codec.errors import DTypeError, MalformedRecordError
 from codec.record import record as records
-from codec.record.merged import Layer, Moment
+from codec.record.header import digest_word
+from codec.record.merged import Layer, MergedStep
 from codec.saving.checkpointer import Front
 from codec.saving.recorder import describe_difference
 from codec.scheme.coding import Coding
@@ -318,15 +319,6 @@ def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
     check(path, range(1, 25))
 
 
-def test_bytes_without_need_of_edits_are_of_version_1(tmp_path: Path) -> None:
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, bits=2) as checkpoints:
-        for step, x in enumerate((0, [0.5] * 9, [0.5] * 10, [np.float32(0.5)], 3)):
-            checkpoints.save(step, {"w": np.ones(9, np.float32), "x": x, "text": '{"s":["F32"'})
-    words = [p.read_bytes()[8:].split(b'"')[5][:2] for p in sorted(path.glob("*.safetensors"))]
-    assert words == [b"1 ", b"1 ", b"2 ", b"2 ", b"1 "]
-
-
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if "base" in r.getMessage()]
 
@@ -408,7 +400,7 @@ def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
     text = after_changes(position.track.values, {0: edit})
     track = replace(position.track, values=text).digest
     arrays["values"] = np.frombuffer(f"0 {edit}\n".encode(), np.uint8)
-    file.write_bytes(forge(metadata | {"track": track}, arrays))
+    file.write_bytes(forge(metadata | {"track": digest_word(track)}, arrays))
 
 
 @pytest.mark.parametrize("edit", ["=0 1 0 ", '=0 0 7 {"l":3}', "=7 1 0 ", "=0 5 1 {", '=4 0 1 "'])
@@ -486,11 +478,11 @@ def test_a_step_without_edits_is_as_it_was() -> None:
 def test_edits_of_a_layer_are_made_one_after_another() -> None:
     texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
     changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
-    moments = tuple(Moment(i, "", {}, {0: change}) for i, change in enumerate(changes))
+    steps = tuple(MergedStep(i, "", {}, {0: change}) for i, change in enumerate(changes))
     settings = Coding(2, "model", "huffman")
     for begin in range(4):
         for end in range(begin + 1, 5):
-            part = Layer((), moments, ()).part(begin, end, settings)
+            part = Layer((), steps, ()).part(begin, end, settings)
             assert after_changes([texts[begin]], part.values) == (texts[end],)
 
 

@@ -33,7 +33,7 @@ ONLY_DECODED = {
     *("stream-early", "stream-late", "steps-symbol"),
     *("token-class", "token-late", "token-symbol", "track"),
     *(f"residual-{x}" for x in ("class", "early", "late", "run", "symbol", "track")),
-    *("arithmetic-late", "arithmetic-other", "arithmetic-symbol"),
+    *("arithmetic-late", "arithmetic-other", "arithmetic-rank", "arithmetic-symbol"),
 }
 
 
@@ -216,7 +216,7 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
     other = write(tmp_path / "other.lcc", 11, seed=9)
     shutil.copy(next(other.glob("00000030.*")), tmp_path / "foreign.lcc")
     (problem,) = summarize(contents(tmp_path / "foreign.lcc").records).problems
-    assert "is of the run" in problem
+    assert problem.startswith("00000030.delta.safetensors: the record before it, digest ")
 
 
 def test_records_missing_before_a_base(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray], scope: str
     assert len(layers) > 1  # so that steps of the record are not those of the words
     for layer in layers:
         shares = 0.0
-        for facts in (merged[moment.step] for moment in layer.moments):
-            assert facts.together == len(layer.moments)
+        for facts in (merged[step.number] for step in layer.steps):
+            assert facts.together == len(layer.steps)
             coded = [t for t in facts.tensors if t.stored == "codes"]
             shares += sum(t.bits * t.n for t in coded if t.bits is not None)
         assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))

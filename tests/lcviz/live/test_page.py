@@ -241,7 +241,7 @@ def test_a_link_to_a_step_that_is_not_there(live: Live, step: str) -> None:
 def test_stepping_and_only_saved_steps_can_be_chosen(live: Live, create: Create) -> None:
     run = create(interval=2, stop_after=7)
     page = live(run=run.id)
-    assert page.texts("header")[0].startswith("The base is saved: 32.0 kB")
+    assert page.texts("header")[0].startswith("The base is saved: 31.9 kB")
     assert (page.charts, page.pictures) == ({"size"}, set())
     page.click("step")
     slider = page.step_slider

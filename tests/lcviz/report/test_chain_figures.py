@@ -37,7 +37,7 @@ def save(path: Path, n: int = 9, **settings: Any) -> Path:
 def damage(path: Path, step: int) -> Path:
     (record,) = path.glob(f"{step:08d}.*")
     data = bytearray(record.read_bytes())
-    data[len(data) // 2] ^= 8
+    data[-1] ^= 8
     record.write_bytes(data)
     return record
 

@@ -37,4 +37,4 @@ def test_they_run(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     chain = codec.Chain("run.lcc")
     assert chain.steps == tuple(range(0, 11, setting.interval))
     *_, newest = chain.replay()
-    assert Coding.from_header(newest.record.metadata) == setting.coding
+    assert newest.record.coding == setting.coding

@@ -15,7 +15,7 @@ from lcviz.lab.series import OwnSeries
 from lcviz.lab.workload import workload
 
 ITERATIONS = 12
-METHODS = (Method("full"), *methods_at(0.1))
+METHODS = (Method("full"), *methods_at(0.05))
 
 
 @pytest.fixture(scope="module")
