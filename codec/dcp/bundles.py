@@ -104,7 +104,7 @@ class Bundle:
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
         at = put(draft.check(track), draft.data)
         # The arrays after the residuals may be as large as the track: they are not kept.
-        return WrittenBundle(self, replace(delta, known={}), at, len(draft.data), leaving)
+        return WrittenBundle(self, replace(delta, after_residuals={}), at, len(draft.data), leaving)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def step_codes(levels: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def dense(survivors: Survivors) -> NDArray[np.uint16]:
-    """uint16 (n,), the code of every element."""
+    """The code of each element: uint16 (n,)."""
     codes = np.zeros(survivors.units * UNIT, np.uint16)
     kernels.unpack_codes(survivors.marks, survivors.codes, 0, survivors.units, codes)
     return codes[: survivors.n]
@@ -90,7 +90,7 @@ def write(codes: NDArray[np.uint16], matrices: Matrices) -> NDArray[np.uint8] | 
     """The arithmetic code of codes; None if it is longer than the elements in float32.
 
     Args:
-        codes: (n,), below `kernels.MAX_UNIFORM`.
+        codes: (n,), below `stream.MAX_UNIFORM`.
         matrices: Rows and columns of the tensors, of n elements together.
     """
     data = np.zeros(4 * codes.size + kernels.ELEMENT_BYTES, np.uint8)

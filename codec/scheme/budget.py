@@ -204,12 +204,12 @@ class Budget:
             lacking = sum(self._lacking.values())
             parts.append(f"the smallest change of {names_of(self._lacking)} would take {lacking:,}")
         share, whole = self.allowance.share, self.allowance.whole
-        if elsewhere := share * whole - self.allowance.most:
-            parts.insert(0, f"other records take {int(elsewhere):,}")
+        if other_records := share * whole - self.allowance.most:
+            parts.insert(0, f"other records take {int(other_records):,}")
         raise BudgetError(
             f"a budget of {100 * share:g} % of the lossy tensors' {whole:,} bytes is "
             f"{int(share * whole):,} bytes, which is too small: {', '.join(parts)}. "
-            f"{self._advice(needed + elsewhere)}"
+            f"{self._advice(needed + other_records)}"
         )
 
     def _advice(self, needed: float) -> str:

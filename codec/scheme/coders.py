@@ -40,7 +40,7 @@ class Coder:
         short: Its name within a sentence.
         summary: What it does, in one sentence.
         counts_runs: Whether it also codes runs of zeros.
-        settle: Gives survivors their final codes. Takes survivors, the level of each noted code
+        settle: Gives survivors their final codes. Takes survivors, the level of each of their codes
             (uint16 (512,), or None if codes are levels already) and how often each level occurs
             (int64 (k,)). Returns the units of a stream, and the counts of tokens as in `Counts`,
             which are None if the coder counts no runs.
@@ -102,14 +102,15 @@ def _settle_tokens(
     pieces = workers.pieces(-(-s.units // units), least=least_streams(s, units))
     cells = int(kernels.NEAR) + kernels.MAX_CLASSES
     rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # one for all symbols without words
-    counted = np.zeros((len(pieces), rows, cells), np.int32)
+    counts_by_piece = np.zeros((len(pieces), rows, cells), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counted[i])
+        survivors = s.marks, s.codes, s.numbers
+        kernels.settle_tokens(*pieces[i], units, final, *survivors, counts_by_piece[i])
 
     workers.spread(work, len(pieces))
     tokens = np.zeros((rows - 1, kernels.MAX_CLASSES), np.int64)
-    kernels.sum_tokens(counted, tokens)
+    kernels.sum_tokens(counts_by_piece, tokens)
     return units, tokens
 
 

@@ -56,9 +56,10 @@ class Delta:
             from a record.
         values: Number in the structure (see `codec.state.tree`) -> change of a value that is not a
             tensor (see `codec.state.edits`).
-        residuals: Name -> residuals of an exact tensor that has changed. They apply in order,
-            starting from the array in exact, or from the one before the step if exact has none.
-        known: Name -> array after the residuals; empty if the delta was read from a record.
+        residuals: Name -> residuals of an exact tensor that has changed. They apply in order, to
+            the array in exact, or to the one before the step if exact has none.
+        after_residuals: Name -> array after the residuals; empty if the delta was read from a
+            record.
         rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
             unknown.
         transition: The change of the layout that comes first; None if the tensors and their
@@ -72,7 +73,7 @@ class Delta:
     sums: Mapping[str, int] | None = None
     values: Mapping[int, str] = field(default_factory=dict)
     residuals: Mapping[str, tuple[Residual, ...]] = field(default_factory=dict)
-    known: Arrays = field(default_factory=dict)
+    after_residuals: Arrays = field(default_factory=dict)
     rest: Rest | None = None
     transition: Transition | None = None
 
@@ -123,8 +124,8 @@ class _ExactAfter(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         delta = self._delta
-        if name in delta.known:
-            return delta.known[name]
+        if name in delta.after_residuals:
+            return delta.after_residuals[name]
         if name not in self._names:
             raise KeyError(name)
         array = delta.exact[name] if name in delta.exact else self._before[name]

@@ -1,5 +1,24 @@
 """Every compiled loop of the codec, in one file.
 
+The stages, in the order of the file, with the modules of codec.scheme that call them:
+
+    machine      _difference, _energy, _copy, _stream, _fence, _prefetch, _lowest, _highest:
+                 instructions that numba lacks. copy_all (saving.channel), address (survivors)
+    quantize     from arrays: bucket_statistics, assign_codes, bucket_energies (quantize)
+                 from u and track: probe, collect (survivors); magnitudes, collect_uniform,
+                 largest (uniform); sample_blocks, moved_since (origin)
+                 codes to survivors: pack_codes (survivors); to final codes: settle (coders)
+                 many small tensors: promote_bins, quantize_batch (batch)
+    tokens       settle_tokens, sum_tokens (coders); near_words, write (stream): code, and
+                 advance the track in the same pass
+    digests      _mixed, digest (stream); _advance moves the track and its digest: for write, read
+                 and advance_codes
+    prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (stream,
+                 residual), lookup_two (stream)
+    decode       _view ... _become, then read (stream), the loop around them
+    residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
+    arithmetic   arithmetic, advance_codes, unpack_codes (arithmetic)
+
 numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
 callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
 raise: a decoder returns a status, which the calling module turns into a named error.
@@ -39,19 +58,23 @@ FINE_SHIFT = np.uint32(17)  # of a magnitude: 64 fine bins an octave
 N_FINE = (NON_FINITE_FIELD + 1) << 6
 
 WORD = 64  # positions in one element of marks
+# A block's delta, 1 KiB, stays in the first cache.
 BLOCK = 2**8  # positions whose delta is computed at once
 PROBES = 4  # blocks of a tensor, at least, that are probed first
 UNIT = 2**16
 
 MAX_LENGTH = 15  # bits of a code word
 FIRST_LENGTH = 8  # the first length is stored as a difference from this one
+# The longest run is below MAX_STREAM = 2**21: its class is 4 * 20 + 3.
 MAX_CLASSES = 84  # of runs: all below MAX_STREAM
 MAX_STREAM = 2**21  # elements
 BATCH = 2**11  # symbols decoded before they are applied: their lists stay in the cache
 STREAMED = 256  # bytes
 SPARSE = 64  # elements for each changed one: from here on a copy bypasses the caches
 LANES = 4  # streams decoded in turn
+# Encoders look after each word of marks whether a list is full: it may hold 63 more.
 ROW = BATCH + WORD  # room in the list of each
+# 2**11 entries of 8 bytes take half of a first cache of 32 KiB.
 FAST = 11  # bits that are looked up at once
 LONGEST = 64  # bits: no token is longer
 
@@ -63,10 +86,14 @@ STREAM_LEAVES = 3  # a symbol beyond the last level
 # Not plain numbers: numba would compile a helper once more for each of them.
 BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
 NO_COLUMNS = np.int64(0)
+# Numbers in hot loops are uint64: numba computes int64 with uint64 in float64, and an unsigned
+# index needs no test for a negative one.
 ONE, FIVE = np.uint64(1), np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 LOW32 = np.uint64(0xFFFFFFFF)
+# Entries of look-up tables and of lists have the symbol in bits 48-62; bit 63 marks an escape, so
+# `entry >= ESCAPE` tests it, also for several entries joined by |.
 CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
 CODES = np.uint64(0x7FFF << 48)
@@ -74,6 +101,8 @@ CODES = np.uint64(0x7FFF << 48)
 # Of arithmetic coding. Probabilities are parts of 65,536.
 HALF, LEAST = 32_768, 32
 FIRST_NONZERO, FIRST_MORE = 6000, 20_000  # at the beginning: changed, and more than one bit
+# The contexts stand one after another: is q > 0?, has it more bits?, the two highest bits, the
+# sign, and one for all other bits.
 ACTIVITIES = 24  # octaves of the magnitude that is expected
 MOST_BITS = 13  # of q behind its highest one
 MEAN_SHIFT, PRIOR, MOST_ACTIVE = 12, 2, 31
@@ -96,8 +125,8 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 
 def _inlined(function: Callable[..., Any]) -> Any:
-    """For small helpers. Those in a hot loop take no arrays: numba counts references to them
-    with atomic additions, over which threads that share an array would stumble."""
+    """For small helpers. Those in a hot loop take no arrays: numba counts references to arrays
+    by atomic additions, which slow down threads that share an array."""
     return njit(nogil=True, forceinline=True)(function)
 
 
@@ -113,7 +142,7 @@ def _pointer(_context, _address):
 
 @intrinsic
 def _difference(_context, _u, _track, _out, _limit):
-    """Subtract 64 float32 and say which are large.
+    """Subtract 64 float32 and mark the large differences.
 
     Writes u - track to out, all three given as addresses, and 0 where both have the same bits: the
     same infinity or NaN counts as unchanged. Bit i of the result is set if the i-th u and its track
@@ -129,14 +158,17 @@ def _difference(_context, _u, _track, _out, _limit):
         values = []
         for address in (u, track):
             value = builder.load(builder.inttoptr(address, floats.as_pointer()))
+            # LLVM would assume the alignment of the whole vector.
             value.align = 4
             values.append(value)
+        # Equal bits must give 0: infinity - infinity would be NaN.
         differs = builder.icmp_unsigned("!=", *(builder.bitcast(v, words) for v in values))
         zeros = ir.Constant(floats, [0.0] * WORD)
         difference = builder.select(differs, builder.fsub(*values), zeros)
         builder.store(difference, builder.inttoptr(out, floats.as_pointer())).align = 4
         bits = builder.bitcast(difference, words)
         magnitudes = builder.and_(bits, ir.Constant(words, [2**31 - 1] * WORD))
+        # The limit in all lanes. Magnitudes compare as integers, so NaN and infinity are large.
         nothing = ir.Constant(words, ir.Undefined)
         limits = builder.insert_element(nothing, limit, index(0))
         every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
@@ -164,8 +196,10 @@ def _energy(_context, _address):
             at = builder.add(address, ir.Constant(ir.IntType(64), skip))
             values = builder.load(builder.inttoptr(at, floats.as_pointer()))
             values.align = 4
+            # In float64, squares of float32 neither overflow nor vanish.
             wide = builder.fpext(values, doubles)
             total = builder.fadd(total, builder.fmul(wide, wide))
+        # Add the upper half of the lanes to the lower one, until one lane is left.
         while lanes_left := total.type.count // 2:
             halves = [
                 builder.shuffle_vector(
@@ -223,6 +257,7 @@ def _stream(_context, _target, _source):
         for target, source in zip(*lines):
             value = builder.load(source)
             value.align = 4
+            # A store past the caches needs an aligned address.
             store = builder.store(value, target)
             store.align = 64
             store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
@@ -236,6 +271,7 @@ def _fence(_context):
     """Make all streamed bytes visible to every thread before going on."""
 
     def generate(context, builder, _signature, _arguments):
+        # Streamed bytes may become visible after later stores of the same thread.
         builder.fence("seq_cst")
         return context.get_dummy_value()
 
@@ -246,8 +282,8 @@ def _fence(_context):
 def _prefetch(_context, _address):
     """Prefetch the cache line at any address.
 
-    Into the second cache: a batch takes more than the first one holds, and look-up tables need that
-    one. This was a quarter faster than a prefetch for writing.
+    It goes into the second cache: a batch is larger than the first one, which look-up tables need.
+    This was a quarter faster than a prefetch for writing.
     """
 
     def generate(context, builder, _signature, arguments):
@@ -256,6 +292,7 @@ def _prefetch(_context, _address):
             "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         )
         where = builder.inttoptr(arguments[0], byte)
+        # For reading (0), into the second cache (2), as data (1).
         builder.call(prefetch, [where, flag(0), flag(2), flag(1)])
         return context.get_dummy_value()
 
@@ -267,6 +304,7 @@ def _lowest(_context, _word):
     """The number of the lowest bit that is set in a uint64 other than 0."""
 
     def generate(_context, builder, _signature, arguments):
+        # 1: the result for 0 is undefined, so no test for 0 is compiled.
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), generate
@@ -295,6 +333,7 @@ def _segment_of(starts, position):
     low, high = 0, starts.size
     while low < high:
         middle = (low + high) >> 1
+        # <=: of several that start here, all but the last are empty.
         if starts[middle] <= position:
             low = middle + 1
         else:
@@ -353,12 +392,13 @@ def bucket_energies(values, code_of_bin, levels, codes, energy, residual):
 
 @_inlined
 def _threshold_for(count, keep, least):
-    """The lowest magnitude of the exponents that hold the ``keep`` largest bins found so far.
+    """The lowest magnitude of the exponents that hold the ``keep`` largest bins met so far.
 
     No bin below it can be among the ``keep`` largest of all, whatever follows.
     """
     found = 0
     for field in range(NON_FINITE_FIELD, 0, -1):
+        # Both signs of a field count: which comes first depends on extremes known later.
         found += np.int64(count[field] > 0) + np.int64(count[256 + field] > 0)
         if found >= keep:
             return max(least, np.uint32(field) << np.uint32(23))
@@ -377,6 +417,8 @@ def probe(sources, tracks, starts, keep, delta, count):
     threshold = np.uint32(1)
     for segment in range(starts.size - 1):
         size = starts[segment + 1] - starts[segment]
+        # A block in the middle of each stretch of `stride` elements, within one tensor; smaller
+        # tensors have none.
         stride = min(max(size // PROBES, BLOCK), UNIT)
         for begin in range((stride - BLOCK) // 2, size - BLOCK + 1, stride):
             u = sources[segment] + np.uint64(4 * begin)
@@ -421,14 +463,18 @@ def collect(
     these elements, without the leading one. energy: float64 (units,), filled for these units: the
     sum of all squares of u - track. Returns the last threshold.
     """
+    # delta[0] holds the block's u - track. delta[1] is zeros: a gathered block is its own
+    # difference.
     words = delta[0].view(np.uint32)
     here = np.uint64(delta.ctypes.data)
     nothing = here + np.uint64(4 * BLOCK)
     delta[1] = 0
     n = starts[-1]
     segment = _segment_of(starts, first * UNIT)
+    # The threshold rises quickly at first: look after 1, 2, 4 ... blocks, then once a unit.
     blocks, look_again = 0, 1
     for unit in range(first, last):
+        # A unit's codes begin where its positions do: units are independent of each other.
         at = np.uint64(unit * UNIT)
         squares = 0.0
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
@@ -449,6 +495,7 @@ def collect(
                     mark &= mark - ONE
                     magnitude = word & MAGNITUDE
                     b = word >> np.uint32(23)
+                    # A bin below the final threshold is noted, too; `settle` drops it.
                     codes[at] = code_of_bin[b]
                     at += ONE
                     count[b] += 1
@@ -457,11 +504,13 @@ def collect(
                         low[b] = magnitude
                     if magnitude > high[b]:
                         high[b] = magnitude
+            # Of all elements, also of those below the threshold.
             squares += _energy(here)
             blocks += 1
             if blocks == look_again:
                 look_again += min(look_again, UNIT // BLOCK)
                 threshold = _threshold_for(count, keep, threshold)
+        # The last unit has marks beyond the last element.
         met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
         for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
             marks[group] = 0
@@ -543,6 +592,7 @@ def moved_since(tensors, starts, stride, sample, block):
         _gather_tracks(tensors, starts, segment, begin, block)
         for j in range(min(BLOCK, starts[-1] - begin)):
             difference = np.float64(block[j]) - np.float64(sample[i, j])
+            # False for NaN, too.
             if abs(difference) < np.inf:
                 total += difference * difference
     return total
@@ -592,10 +642,13 @@ def collect_uniform(
     values = delta[0]
     here = np.uint64(delta.ctypes.data)
     nothing = here + np.uint64(4 * BLOCK)
+    # delta[2] holds the track of a gathered block.
     gathered = here + np.uint64(8 * BLOCK)
     delta[1] = 0
     n = starts[-1]
+    # uniform._first_step multiplies by the same number, so `threshold` is exact.
     per_step = 1 / size
+    # The first number of steps without a code: count has 2 * (most - 1) + 1 entries.
     most = np.float64((count.size + 1) // 2)
     segment = _segment_of(starts, first * UNIT)
     for unit in range(first, last):
@@ -623,12 +676,16 @@ def collect_uniform(
                     mark &= mark - ONE
                     change = np.float64(values[i])
                     steps = abs(change) * per_step + offset
+                    # Stays 0 for NaN and what is too large. Callers see count[0] and discard all
+                    # codes.
                     code = 0
                     if steps < most:
                         code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
                     codes[at] = max(code, 1)
                     at += ONE
                     count[code] += 1
+                    # What the decoder will do: the level and the sum are each rounded once to
+                    # float32.
                     level = np.float32(np.copysign(np.float64(np.int64(steps)) * size, change))
                     moved = np.float32(old[i] + level)
                     left = np.float64(old[i]) + change - np.float64(moved)
@@ -643,8 +700,11 @@ def collect_uniform(
 
 @_compiled
 def _gather(sources, tracks, starts, segment, begin, delta):
-    """u - track of a block that several tensors share, or that the last one ends in; 0 where both
-    have the same bits."""
+    """Write u - track of a block that several tensors share, or in which the last tensor ends.
+
+    Equal bits give 0; positions behind the last tensor get 0. segment: the tensor of the position
+    ``begin``. delta: float32 (BLOCK,), filled. Returns the last tensor of the block.
+    """
     end = min(begin + BLOCK, starts[-1])
     for i in range(BLOCK):
         position = begin + i
@@ -685,6 +745,7 @@ def pack_codes(given, first, last, marks, codes, numbers):
             begin = unit * UNIT + WORD * group
             mark = np.uint64(0)
             for i in range(begin, min(begin + WORD, given.size)):
+                # No branch: the next code overwrites a 0.
                 codes[at] = given[i]
                 at += given[i] != 0
                 mark |= np.uint64(given[i] != 0) << np.uint64(i - begin)
@@ -696,7 +757,7 @@ def pack_codes(given, first, last, marks, codes, numbers):
 def settle(first, last, final, marks, codes, numbers):
     """Replace every code of the units first..last by its final one; those of code 0 are removed.
 
-    final: uint16, by noted code.
+    final: uint16, by the code that `collect` wrote.
     """
     for unit in range(first, last):
         read = write = unit * UNIT
@@ -704,6 +765,7 @@ def settle(first, last, final, marks, codes, numbers):
             mark = marks[group]
             left = np.uint64(0)
             while mark != 0:
+                # The lowest bit that is set. Writing in place is safe, because write <= read.
                 bit = mark & (~mark + ONE)
                 mark ^= bit
                 code = final[codes[read]]
@@ -740,7 +802,9 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
         first, second = field, 256 + field
         if count[first] > 0 and count[second] > 0:
             middle = np.float64(near[first]) + np.float64(far[first])
+            # The sign with the larger middle comes first; on a tie, the positive one.
             first += 256 * (np.float64(near[second]) + np.float64(far[second]) > middle)
+            # The other of `field` and `256 + field`.
             second = 256 + 2 * field - first
         for b in (first, second):
             code_of_bin[b] = 0
@@ -781,6 +845,7 @@ def quantize_batch(
             cautious &= u[i] >= 0
             words[i] = _change(u[i], track[i])
             least, most = min(least, words[i] & MAGNITUDE), max(most, words[i] & MAGNITUDE)
+        # Only bins between these are reset and read: no change of this tensor lies elsewhere.
         bottom, top = np.int64(least >> np.uint32(23)), np.int64(most >> np.uint32(23))
         for field in range(bottom, top + 1):
             for b in (field, 256 + field):
@@ -799,6 +864,7 @@ def quantize_batch(
                 if code_of_bin[b] > 0:
                     counts[code_of_bin[b]] += count[b]
         for i in range(size):
+            # Zeros share a bin with subnormals, but have code 0.
             codes[at + i] = code_of_bin[words[i] >> np.uint32(23)] * (words[i] & MAGNITUDE != 0)
         kept[t], highest[t] = k, top
 
@@ -813,6 +879,7 @@ def _class_of(run):
         return run, np.uint64(0)
     power = np.uint64(_highest(run))
     extra_bits = power - np.uint64(2)
+    # 4 * power plus the two bits below the highest one; the bits below these are extra.
     return np.uint64(4) * power + (run >> extra_bits & np.uint64(3)), extra_bits
 
 
@@ -826,6 +893,7 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
     """
     beyond = counts.shape[0] - 1
     for stream in range(first, last):
+        # Runs begin anew in each stream.
         next_position = np.uint64(stream * units * UNIT)
         for unit in range(stream * units, min((stream + 1) * units, numbers.size)):
             read = write = np.uint64(unit * UNIT)
@@ -845,7 +913,10 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
                     run = position - next_position
                     if run >= NEAR:
                         run, _ = _class_of(run)
+                        # Columns 0-127 are short runs, the columns behind them classes of long
+                        # runs.
                         run += NEAR
+                    # No branch: what is dropped is counted in row 0, which nobody reads.
                     counts[min(np.int64(code), beyond), run] += 1
                     codes[write] = code  # no branch: if it is 0, the next one overwrites it
                     kept = np.uint64(code != 0)
@@ -886,6 +957,8 @@ def near_words(words, near):
             length = np.uint64(word >> np.uint32(16))
             low = run & ((ONE << extra) - ONE)
             bits = np.uint64(word & np.uint32(0xFFFF)) | low << length
+            # At most 15 bits of a word and 4 extra bits: they fit into 27 bits, their number into
+            # 5.
             full = bits | (length + extra) << NEAR_LENGTH
             near[code * NEAR + run] = np.uint32(full) if word != 0 else np.uint32(0)
 
@@ -928,6 +1001,7 @@ def write(
     segment = 0 if mode == 0 else _segment_of(starts, first * units * UNIT)
     for stream in range(first, last):
         begun = at
+        # Bits gather in `buffer`, the first one lowest. Between tokens it holds fewer than 32.
         buffer, filled = np.uint64(0), np.uint64(0)
         base = stream * units * UNIT
         after = np.uint64(0)
@@ -949,6 +1023,7 @@ def write(
                     code = np.uint64(codes[read])
                     positions[read - advanced] = position
                     if mode != 0:
+                        # `_advance` needs this element at the end of the batch.
                         _prefetch(track + (position << np.uint64(2)))
                     read += ONE
                     run = position - after
@@ -963,10 +1038,13 @@ def write(
                     elif run < NEAR:
                         word = np.uint64(near[code * NEAR + run])
                         value, length = word & NEAR_BITS, word >> NEAR_LENGTH
+                    # A long run, or a token without a word. (A plain word is never empty.)
                     if length == 0:
                         kind, extra = _class_of(run)
                         word = words[code * np.uint64(MAX_CLASSES) + kind]
                         if word == 0:
+                            # The escape: its word, 7 bits of class, symbol - 1; the run's extra
+                            # bits follow below.
                             value = kind | (code - ONE) << np.uint64(7)
                             length = np.uint64(escape >> np.uint32(16))
                             value = np.uint64(escape & np.uint32(0xFFFF)) | value << length
@@ -993,6 +1071,7 @@ def write(
                     at += full
                     buffer >>= full << FIVE
                     filled &= np.uint64(31)
+                # Batch by batch: positions and codes are then still in the cache.
                 if read - advanced >= np.uint64(BATCH):
                     if mode != 0:
                         segment = _advance(
@@ -1011,6 +1090,7 @@ def write(
                             scratch,
                         )
                     advanced = read
+            # The codes of the next unit are stored elsewhere, so the unit's last batch ends here.
             if mode != 0:
                 segment = _advance(
                     tracks,
@@ -1028,6 +1108,7 @@ def write(
                     scratch,
                 )
         if plain:
+            # A plain code has a word for every element; tokens leave out the last zeros.
             run = np.uint64(min(units * UNIT, n - base)) - after
             if run != 0:
                 buffer, filled, at = _zeros(run, words, out, buffer, filled, at)
@@ -1040,7 +1121,7 @@ def write(
 
 @_inlined
 def _zeros(run, words, out, buffer, filled, at):
-    """Append the word of code 0 ``run`` times."""
+    """Append the word of code 0 ``run`` times; see `write` for buffer, filled and at."""
     length = np.uint64(words[0] >> np.uint32(16))
     word = np.uint64(words[0] & np.uint32(0xFFFF))
     if word == 0:  # only bits to skip
@@ -1098,6 +1179,7 @@ def _add_columns(
         old[i] = np.float32(value).view(np.uint32)
         first = np.int64(origin) + np.int64(found[i]) * columns
         for j in range(first, first + columns):
+            # Adding 0.0 would turn -0.0 into +0.0.
             if levels[j] != 0:
                 value = np.float32(value + levels[j])
         new[i] = np.float32(value).view(np.uint32)
@@ -1123,12 +1205,14 @@ def _advance(
         while starts[segment + 1] <= base + positions[j]:
             segment += 1
         end = m
+        # Positions rise: usually all belong to one tensor, and one comparison shows it.
         if base + positions[m - 1] >= starts[segment + 1]:
             end = j
             while base + positions[end] < starts[segment + 1]:
                 end += 1
         size = starts[segment + 1] - starts[segment]
         track = carray(_pointer(tracks[segment]), (size,))
+        # It may wrap below 0; adding a position wraps it back.
         offset = np.uint64(base - starts[segment])
         old, new = scratch[0], scratch[1]
         origin = np.uint64(segment * stride)
@@ -1152,6 +1236,7 @@ def _advance(
         change = np.uint64(0)
         for i in range(np.uint64(j), np.uint64(end)):
             at = offset + np.uint64(positions[i])
+            # Modulo 2**64, so threads may add their parts in any order.
             change += _mixed(at, new[i]) - _mixed(at, old[i])
         sums[segment] += change
         j = end
@@ -1173,6 +1258,7 @@ def package_merge(leaves, limit, lengths):
     n_packages = 0
     for level in range(limit):
         leaf = package = 0
+        # Merge two rising lists: the leaves, and pairs of the items of the level before.
         for i in range(n + n_packages):  # on equal weights leaves come before packages
             takes_leaf = package == n_packages or (leaf < n and leaves[leaf] <= packages[package])
             is_leaf[level, i] = takes_leaf
@@ -1185,6 +1271,8 @@ def package_merge(leaves, limit, lengths):
         n_packages = (n + n_packages) // 2
         for i in range(n_packages):
             packages[i] = row[2 * i] + row[2 * i + 1]
+    # The cheapest 2n - 2 items of the last level are taken. A leaf among them is one bit of its
+    # word; a package stands for two items of the level before.
     wanted = 2 * n - 2
     for level in range(limit - 1, -1, -1):
         n_leaves = 0
@@ -1201,6 +1289,8 @@ def canonical(lengths, words):
 
     lengths: uint8 (k,), a complete prefix code or all 0. words: uint32 (k,), filled.
     """
+    # First the number of words of each length, one place further; then the first word of each
+    # length, as in RFC 1951, 3.2.2.
     following = np.zeros(MAX_LENGTH + 2, np.int64)
     for length in lengths:
         following[length + 1] += length != 0
@@ -1211,6 +1301,7 @@ def canonical(lengths, words):
         word = following[length]
         following[length] += 1
         reverse = np.int64(0)
+        # A stream is filled from its lowest bit, so the word's first bit becomes the lowest.
         for _ in range(length):
             reverse = reverse << 1 | (word & 1)
             word >>= 1
@@ -1227,7 +1318,7 @@ def _put(out, at, value, n):
 
 @_inlined
 def _get(packed, at, n):
-    """What `_put` wrote; zeros behind the end."""
+    """The n bits from bit ``at`` on, as `_put` wrote them; zeros behind the end."""
     value = 0
     for i in range(n):
         if (at + i) >> 3 < packed.size:
@@ -1251,9 +1342,12 @@ def pack_lengths(lengths, out):
         i += 1
         if length == 0:
             run = 1
+            # It ends: the last length is not 0.
             while lengths[i] == 0:
                 run += 1
                 i += 1
+            # 0, 1, 1; `power` zeros, 1, and the `power` bits below the highest one. Lowest bit
+            # first, as all literals below.
             power = np.int64(_highest(np.uint64(run)))
             value, n = 0b110 | 1 << (power + 3) | (run - (1 << power)) << (power + 4), 2 * power + 4
         else:
@@ -1277,17 +1371,19 @@ def pack_lengths(lengths, out):
 
 @_compiled
 def unpack_lengths(packed, lengths):
-    """What `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
+    """Read what `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
 
-    Other lengths stay 0. Returns False if it is not a list of at most k lengths.
+    Lengths behind the last item stay 0. Returns False unless packed is a list of at most k lengths.
     """
     i, at, end = 0, np.int64(0), 8 * packed.size
     last = FIRST_LENGTH
+    # Fewer than 8 bits, all 0, only fill the last byte.
     while at < end and (end - at >= 8 or _get(packed, at, end - at) != 0):
         head = _get(packed, at, WIDEST)
         if head & 7 == 0b110:
             at += 3
             power = 0
+            # The limit ends a damaged run: no table has 2**15 lengths.
             while power < MAX_LENGTH and _get(packed, at + power, BIT) == 0:
                 power += 1
             i += (1 << power) + _get(packed, at + power + 1, power)
@@ -1318,14 +1414,14 @@ def unpack_lengths(packed, lengths):
 def lookup(words, classes, extra_bits, first_run, width, one, many):
     """Look-up tables for the next bits of a stream.
 
-    words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else
-    how many classes of runs have tokens. one: uint64 (2**width,), by as many bits as the
-    longest word has; many: uint64 (2**FAST,), small enough for a processor's first cache; both
-    filled. An entry of one is a single token: bits in all, the run's extra ones included (0-7) |
-    bits of the code word (8-15) | elements it covers, without the extra bits (16-47) | symbol
-    (48-57) | is an escape (63). An entry of many is the same, or covers, for a plain code, all
-    zeros up to the first other symbol or the last bit. A word longer than FAST is marked
-    like an escape.
+    words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else how
+    many classes of runs have tokens. one: uint64 (2**width,), where width is at least that of the
+    longest word; many: uint64 (2**FAST,), small enough for a processor's first cache; both filled.
+    The next bits of a stream are the index. An entry of one is a single token: bits in all, the
+    run's extra ones included (0-7) | bits of the code word (8-15) | elements it covers, without the
+    extra bits (16-47) | symbol (48-62) | is an escape (63). An entry of many is the same, or
+    covers, for a plain code, all zeros up to the first other symbol or the last bit. A word longer
+    than FAST is marked like an escape.
     """
     for token in range(words.size):
         length = np.int64(words[token] >> np.uint32(16))
@@ -1340,6 +1436,7 @@ def lookup(words, classes, extra_bits, first_run, width, one, many):
         entry = np.uint64(used | length << 8 | elements << 16 | symbol << 48)
         if classes > 1 and token == 0:
             entry |= ESCAPE
+        # Every window whose lowest bits are this word.
         for i in range(np.int64(words[token] & np.uint32(0xFFFF)), 1 << width, 1 << length):
             one[i] = entry
     for i in range(many.size):
@@ -1347,6 +1444,7 @@ def lookup(words, classes, extra_bits, first_run, width, one, many):
         if entry >> np.uint64(8) & np.uint64(255) > FAST:
             entry = ESCAPE
         used, elements, symbol = np.int64(0), np.int64(0), np.uint64(0)
+        # Zeros of a plain code are common: take as many as the window holds at once.
         while classes == 1 and entry != ESCAPE and symbol == 0:
             following = one[i >> used]
             length = np.int64(following & np.uint64(255))
@@ -1361,7 +1459,7 @@ def lookup(words, classes, extra_bits, first_run, width, one, many):
 
 @_compiled
 def lookup_two(one, two):
-    """A look-up table for the tokens that lie within the next FAST bits: two, or one.
+    """Make a look-up table for the one or two tokens that the next FAST bits hold.
 
     one: see `lookup`, of tokens. two: uint64 (2**FAST,), filled: bits in all (0-7) | elements that
     the first covers (8-19), the second (20-31, 0 without one) | is there a second (32) | its symbol
@@ -1387,6 +1485,7 @@ def lookup_two(one, two):
             entry |= (following & CODES) >> np.uint64(15)
             pairs += 1
         two[i] = entry | used
+    # Each entry without a token costs a second look-up.
     return pairs if none * 32 <= two.size else 0
 
 
@@ -1407,13 +1506,13 @@ def _load64(_context, _address):
 
 @_inlined
 def _view(at):
-    """The bits from ``at`` on, 57 of them; at: 8 x an address, and up to 7."""
+    """The bits from bit ``at`` on, at least 57. at: 8 x the address of a byte + the bit in it."""
     return _load64(at >> np.uint64(3)) >> (at & np.uint64(7))
 
 
 @_inlined
 def _split(entry, window):
-    """An entry of `lookup`: its bits in all, and the elements it covers."""
+    """Of an entry of `lookup`, for the window it was looked up by: all bits, elements covered."""
     used = entry & np.uint64(255)
     low = (window & ((ONE << used) - ONE)) >> (entry >> np.uint64(8) & np.uint64(255))
     return used, (entry >> np.uint64(16) & LOW32) + low
@@ -1423,12 +1522,14 @@ def _split(entry, window):
 def _escaped(window, symbol_bits, first_run, extra_bits):
     """The token after an escape: its bits, the elements it covers, its symbol.
 
-    A class that does not exist leads beyond every stream.
+    window: the bits behind the escape's word. A class that does not exist covers more elements than
+    any stream has.
     """
     kind = window & np.uint64(127)
     window >>= np.uint64(7)
     symbol = ONE + (window & ((ONE << symbol_bits) - ONE))
     window >>= symbol_bits
+    # So the caller sees a stream that goes on too long; nothing else needs a test.
     if kind >= np.uint64(MAX_CLASSES):
         return np.uint64(7) + symbol_bits, np.uint64(2 * MAX_STREAM), symbol
     free = np.uint64(extra_bits[kind])
@@ -1438,7 +1539,10 @@ def _escaped(window, symbol_bits, first_run, extra_bits):
 
 @_inlined
 def _next(lane, states, entry, symbol_bits, first_run, extra_bits, listed):
-    """Take one entry of one lane, of any kind. states, listed: see `_fill`."""
+    """Read one token of a lane, also an escaped one. states, listed: see `_fill`.
+
+    entry: of the table ``one``, for the lane's next bits.
+    """
     at = np.uint64(states[lane, 0])
     used, elements = _split(entry, _view(at))
     symbol = entry >> CODE
@@ -1454,16 +1558,18 @@ def _next(lane, states, entry, symbol_bits, first_run, extra_bits, listed):
 
 @_inlined
 def _fill_one(lane, states, one, many, listed):
-    """Read one lane up to an escape, as long as its end is far enough."""
+    """Read one lane until an escape, a full list, or the last LONGEST bits of its stream."""
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
     m = np.uint64(lane * ROW + states[lane, 3])
+    # As many tokens as certainly fit into the list and the bits left: none needs a test.
     rounds = min(BATCH - states[lane, 3], (states[lane, 1] - states[lane, 0]) // LONGEST)
     end = m + np.uint64(max(rounds, 0))
     while m < end:
         window = _view(at)
         entry = many[window & more]
         if entry >= ESCAPE:
+            # Too long for `many`, or a real escape.
             entry = one[window & few]
             if entry >= ESCAPE:
                 break
@@ -1485,15 +1591,18 @@ def _told(entry):
 
 @_compiled
 def _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed):
-    """`_fill` while no lane is at its end, by a table of `lookup_two`."""
+    """`_fill` with a table of `lookup_two`, until a list is full or a stream nears its end."""
     few, more, second = np.uint64(one.size - 1), np.uint64(two.size - 1), np.uint64(32)
     while True:
         rounds = BATCH
         for k in range(LANES):
             left = (states[k, 1] - states[k, 0]) // LONGEST
+            # Two entries a round at most; see `_fill_one`.
             rounds = min(rounds, left, (BATCH - states[k, 3]) // 2)
         if rounds <= 0:
             return
+        # One variable for each lane, and no loop over lanes: so they stay in registers. a: next
+        # bit, n: elements covered, p: address to prefetch from, m: place in the list.
         a0, a1 = np.uint64(states[0, 0]), np.uint64(states[1, 0])
         a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
         n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
@@ -1514,6 +1623,7 @@ def _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, li
             n0 += told
             listed[m0] = n0 | e0 & CODES
             n0 += others
+            # Always written, counted only if there is a second token: no branch.
             listed[m0 + ONE] = n0 | (e0 << np.uint64(15)) & CODES
             m0 += ONE + (e0 >> second & ONE)
             _prefetch(p0 + ((n0 & reach) << np.uint64(2)))
@@ -1555,13 +1665,15 @@ def _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, li
 def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
-    states: int64 (LANES, 7), of each lane: next bit, end, elements covered, entries in its
-    list, stream (-1: the lane is free), address of what is soon needed just before the stream (of
-    the track, or of the sources that it is first to become a copy of), and how far it is one.
-    reach: uint64, which bits of an element's number lead from there to what is to be prefetched:
-    none without a track. two: of `lookup_two`, or empty. listed: uint64 (LANES * ROW,): elements
-    covered, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all
-    of them can be: a processor waits for the next bit of one stream, but not for another stream.
+    states: int64 (LANES, 7), of each lane: 0 next bit, 1 end of the stream, 2 elements covered, 3
+    entries in its list, 4 stream (-1: the lane is free), 5 address of the float32 just before the
+    stream's first element (in the sources, if the track is to become a copy of them, else in the
+    track), 6 position up to which the track is that copy. reach: uint64, mask of an element's
+    number: LOW32 to prefetch that float32, 0 without a track. two: of `lookup_two`, or empty.
+    listed: uint64 (LANES * ROW,): elements covered up to and with a symbol | symbol << 48.
+
+    Four lanes are read in turn while all of them have a stream: a token must wait for the one
+    before it in its stream, but not for other streams.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     busy = states[0, 4] >= 0
@@ -1569,6 +1681,7 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, lis
         busy = busy and states[k, 4] >= 0
     if busy and two.size > 0:
         _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed)
+    # As in `_fill_by_two`, with one entry for each look-up and so one place m for all lists.
     while busy and two.size == 0:  # all lists are equally long in here
         rounds = BATCH - states[0, 3]
         for k in range(LANES):
@@ -1590,6 +1703,7 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, lis
             if (e0 | e1 | e2 | e3) >= ESCAPE:
                 e0, e1, e2, e3 = one[w0 & few], one[w1 & few], one[w2 & few], one[w3 & few]
                 escape = (e0 | e1 | e2 | e3) & ESCAPE
+                # One lane has an escape: each takes one token of any kind.
                 if escape != 0:
                     break
             used, elements = _split(e0, w0)
@@ -1623,8 +1737,11 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, lis
     for k in range(LANES):
         if states[k, 4] < 0:
             continue
+        # The end of a stream token by token; all of it while another lane is free.
         while states[k, 3] < BATCH and states[k, 0] < states[k, 1]:
             if states[k, 0] + LONGEST <= states[k, 1]:
+                # Another lane's list is full or its stream ends: empty the lists, then go on with
+                # four.
                 if busy:
                     break
                 _fill_one(k, states, one, many, listed)
@@ -1636,7 +1753,8 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, lis
 
 @_inlined
 def _stream_all(target, source, nbytes):
-    """Copy past the caches: this saves reading what is overwritten."""
+    """Copy past the caches, which saves reading the lines that are overwritten."""
+    # Up to the next address that 64 divides.
     head = min(nbytes, np.int64(-target & np.uint64(63)))
     _copy(target, source, head)
     target, source, nbytes = target + np.uint64(head), source + np.uint64(head), nbytes - head
@@ -1649,13 +1767,14 @@ def _stream_all(target, source, nbytes):
 
 @_inlined
 def _become(sources, tracks, starts, begin, end, changes):
-    """tracks = sources at the positions begin..end; ``changes`` of them change next."""
+    """tracks = sources at the positions begin..end, of which ``changes`` will change at once."""
     segment = _segment_of(starts, begin)
     sparse = changes * SPARSE < end - begin
     while begin < end:
         part = min(end, starts[segment + 1])
         skip = np.uint64(4 * (begin - starts[segment]))
         target, source = tracks[segment] + skip, sources[segment] + skip
+        # Few of the copied elements are needed again, so they should not fill the caches.
         if sparse:
             _stream_all(target, source, 4 * (part - begin))
         else:
@@ -1697,18 +1816,19 @@ def read(
 ):
     """Decode the streams first..last, and advance the track by them or write their codes.
 
-    begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too.
-    sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
-    zeros are coded too. one, many: see `lookup`. two: see `lookup_two`, or empty. states, listed:
-    see `_fill`; positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or
-    uint16 (n,), zeros, filled if mode is 0. sources: what the track first becomes a copy of,
-    or empty. tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes
-    out of bounds.
+    begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too. sizes:
+    int64, their bits. elements: of every stream but the last. n: of all. plain: zeros are coded
+    too. one, many: see `lookup`. two: see `lookup_two`, or empty. states, listed: see `_fill`;
+    positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
+    zeros, filled if mode is 0. sources: addresses of tensors that the track first becomes a copy
+    of, or empty. tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or
+    writes out of bounds.
 
     A lane at the end of its stream takes the next one: streams differ in length, and an idle lane
     would leave the others waiting for memory.
     """
     following, free = first, LANES
+    # 0: without a track, prefetch the same address each time.
     reach = np.uint64(0) if mode == 0 else LOW32
     ahead = sources if sources.size > 0 else tracks
     states[:, 4] = -1
@@ -1734,6 +1854,8 @@ def read(
                 continue
             before = states[k, 4] * elements - 1  # position 0 is covered first
             limit = min(elements, n - before - 1)
+            # These tests come after a whole batch. Until then only lists are written, and the spare
+            # bytes behind a stream cover what was read.
             if states[k, 0] > states[k, 1]:
                 return STREAM_ENDS_EARLY
             if states[k, 2] > limit:
@@ -1748,12 +1870,14 @@ def read(
             largest = np.uint16(0)
             for i in range(m):
                 symbol = np.uint16(own[i] >> CODE)
+                # An entry's low half: elements covered, counted from `before`.
                 positions[i] = np.uint32(own[i])
                 found[i] = symbol
                 largest = max(largest, symbol)
             if largest >= n_levels:
                 return STREAM_LEAVES
             if sources.size > 0:
+                # At the end of a stream also the zeros behind the last symbol.
                 end = before + 1 + (limit if states[k, 0] == states[k, 1] else states[k, 2])
                 _become(sources, tracks, starts, states[k, 6], end, m)
                 states[k, 6] = end
@@ -1778,6 +1902,8 @@ def read(
                     scratch,
                 )
             if states[k, 0] == states[k, 1]:
+                # Tokens may end early, because the last zeros are not written; a plain code may
+                # not.
                 if plain and states[k, 2] != limit:
                     return STREAM_ENDS_EARLY
                 states[k, 4] = -1
@@ -1796,7 +1922,7 @@ BITS = np.uint64(8)
 
 
 def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
-    """Intrinsics for elements of so many bits: compare 64 of them, load one and store one."""
+    """Intrinsics for elements of ``nbits`` bits: compare 64 of them, load one, store one."""
     element = ir.IntType(nbits)
     many, index = ir.VectorType(element, WORD), ir.IntType(32)
 
@@ -1873,9 +1999,10 @@ def _ones(_context, _word):
 
 @intrinsic
 def _spread(_context, _bits, _mask):
-    """The lowest bits, one after another at the places of the mask's bits (x86 calls it pdep)."""
+    """Move bit i of ``bits`` to the place of the mask's i-th set bit (pdep of x86)."""
 
     def generate(context, builder, signature, arguments):
+        # The features of the processor that numba compiles for.
         if "+bmi2" in context.codegen().magic_tuple()[2].split(","):
             word = ir.IntType(64)
             kind = ir.FunctionType(word, [word, word])
@@ -1890,6 +2017,7 @@ def _spread(_context, _bits, _mask):
 
 @_inlined
 def _differ(old, new, width):
+    """Bit i: the i-th of 64 elements at two addresses differ. width: bytes of an element."""
     if width == 2:
         return _differ16(old, new)
     if width == 4:
@@ -1899,6 +2027,7 @@ def _differ(old, new, width):
 
 @_inlined
 def _reach(address, width, mask, bound):
+    """Bit i: the i-th of 64 elements & mask is at least the bound."""
     if width == 2:
         return _reach16(address, mask, bound)
     if width == 4:
@@ -1908,6 +2037,7 @@ def _reach(address, width, mask, bound):
 
 @_inlined
 def _element(address, width):
+    """The element at an address, as uint64."""
     if width == 2:
         return _load16(address)
     if width == 4:
@@ -1917,6 +2047,7 @@ def _element(address, width):
 
 @_inlined
 def _set_element(address, width, value):
+    """Store the low bits of a uint64 as an element."""
     if width == 2:
         _store16(address, value)
     elif width == 4:
@@ -1928,6 +2059,7 @@ def _set_element(address, width, value):
 
 
 def _select_table() -> Any:
+    """uint8 (256 * 8,): at byte * 8 + rank the place of the set bit with that rank."""
     table = np.zeros((256, 8), np.uint8)
     for byte in range(256):
         bits = [i for i in range(8) if byte >> i & 1]
@@ -1943,10 +2075,12 @@ _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 
 @_inlined
 def _select(word, rank):
-    """The number of the set bit before which ``rank`` others are set (Vigna, WEA 2008)."""
+    """The place of the set bit below which ``rank`` bits are set (Vigna, WEA 2008)."""
     sums = word - (word >> ONE & _ODD)
     sums = (sums & _PAIRS) + (sums >> np.uint64(2) & _PAIRS)
     sums = ((sums + (sums >> np.uint64(4))) & _NIBBLES) * _BYTES  # of each byte and those below
+    # The top bit of each byte stays set while the sum up to it is at most `rank`: these bytes lie
+    # before the one looked for.
     before = ((rank * _BYTES | _TOPS) - sums) & _TOPS
     place = _ones(before) << np.uint64(3)
     rank -= (sums << BITS) >> place & np.uint64(255)
@@ -1955,8 +2089,9 @@ def _select(word, rank):
 
 
 def _spread_slowly(bits, mask):
-    """`_spread` in single steps, for processors that cannot."""
+    """`_spread` bit by bit, for processors without that instruction."""
     found = np.uint64(0)
+    # As many bits as the mask has; a shift by 64 is undefined.
     bits &= np.uint64(2**64 - 1) >> (np.uint64(64) - _ones(mask)) if mask != 0 else np.uint64(0)
     while bits != 0:
         found |= ONE << _select(mask, np.uint64(_lowest(bits)))
@@ -1980,11 +2115,14 @@ def _step(old, new, width, magnitude, sign):
     change = np.int64((new & magnitude) - (old & magnitude))
     if sign == 0:
         unused = np.int64(64 - 8 * width)
+        # Integers wrap around: extend the sign of a difference of 8 * width bits.
         change = change << unused >> unused
     flipped = np.uint64((old ^ new) & sign != 0)
     down = np.uint64(change < 0)
+    # If the sign stays, the amount is at least 1, so 1 less is coded.
     amount = np.uint64(-change if change < 0 else change) - (ONE - flipped)
     kind, extra = _kind_of(amount)
+    # The 8 * (8 * width - 1) symbols that keep the sign come first, see FORMAT.md.
     symbol = ONE + down + np.uint64(2) * kind + flipped * np.uint64(8 * (8 * width - 1))
     return symbol, amount & ((ONE << extra) - ONE), extra
 
@@ -2000,6 +2138,7 @@ def _move(symbol, low, extra, width, magnitude, sign):
     if amount >= np.uint64(16):
         amount = (np.uint64(4) + (amount & np.uint64(3))) << extra | low
     amount += ONE - flipped
+    # Two's complement: the caller adds modulo magnitude + 1.
     if symbol & ONE:
         amount = ~amount + ONE
     return amount & magnitude | sign * flipped
@@ -2007,7 +2146,7 @@ def _move(symbol, low, extra, width, magnitude, sign):
 
 @_inlined
 def _extra_of(symbol, width):
-    """Extra bits of a symbol."""
+    """The number of extra bits of a symbol."""
     symbol -= ONE
     half = np.uint64(8 * (8 * width - 1))
     symbol -= half * np.uint64(symbol >= half)
@@ -2019,8 +2158,8 @@ def _extra_of(symbol, width):
 def sample_steps(old, new, width, starts, length, magnitude, sign, mantissa, counts):
     """Count the symbols of steps by the exponent of the old value, in some stretches.
 
-    starts: int64, where each begins. length: of all. mantissa: bits of a magnitude below the
-    exponent. counts: int64 (FIELDS, k), zeros, filled; row 0 also counts lower exponents.
+    starts: int64, where each stretch begins. length: of each. mantissa: bits of a magnitude below
+    the exponent. counts: int64 (FIELDS, k), zeros, filled; row 0 also counts lower exponents.
     Returns the exponent of row 0.
     """
     top = magnitude >> mantissa if sign != 0 else ~np.uint64(0)  # infinity and NaN
@@ -2028,6 +2167,7 @@ def sample_steps(old, new, width, starts, length, magnitude, sign, mantissa, cou
     for start in starts:
         for i in range(start, start + length):
             field = (_element(old + np.uint64(i * width), width) & magnitude) >> mantissa
+            # Rows cover the FIELDS highest exponents of finite values.
             highest = max(highest, field if field < top else np.uint64(0))
     if sign == 0:
         highest = min(highest, np.uint64(FIELDS - 1))
@@ -2047,7 +2187,7 @@ def sample_steps(old, new, width, starts, length, magnitude, sign, mantissa, cou
 
 @_inlined
 def _bits_of(counts, row):
-    """Shannon's bound for a row of counts."""
+    """Shannon's bound in bits for a row of counts: n log n - sum of c log c."""
     total, own = 0.0, 0.0
     for i in range(counts.shape[1]):
         c = np.float64(counts[row, i])
@@ -2066,7 +2206,7 @@ def _add_row(counts, row, other, sign):
 
 @_inlined
 def _added_bits(counts, bits, row):
-    """The bits that the rows ``row`` and ``row + 1`` take more in one row than in two."""
+    """How many more bits the rows ``row`` and ``row + 1`` take when they are added up."""
     _add_row(counts, row, row + 1, 1)
     together = _bits_of(counts, row)
     _add_row(counts, row, row + 1, -1)
@@ -2075,10 +2215,10 @@ def _added_bits(counts, bits, row):
 
 @_compiled
 def join_rows(counts, most, cost, firsts):
-    """Add up neighbouring rows until each that is left saves ``cost`` bits, and ``most`` are left.
+    """Add up neighbouring rows until at most ``most`` are left, and each saves ``cost`` bits.
 
-    counts: int64 (FIELDS, k), changed: the rows that are left come first. firsts: int64
-    (FIELDS,), filled: the first of the rows that each stands for. Returns how many are left.
+    The cheapest pair goes first. counts: int64 (FIELDS, k), changed: its first rows are the result.
+    firsts: int64 (FIELDS,), filled: the first old row of each new one. Returns the number of rows.
     """
     n = 0
     bits = np.zeros(FIELDS + 1)
@@ -2110,6 +2250,7 @@ def join_rows(counts, most, cost, firsts):
             more[row - 1] = more[row]
         n -= 1
         for row in range(max(best - 1, 0), min(best + 1, n - 1)):
+            # The pairs to the left and right of the new row have changed.
             more[row] = _added_bits(counts, bits, row)
     return n
 
@@ -2124,10 +2265,11 @@ def _prefetch_chunk(address, width):
 
 @_inlined
 def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
-    """Which elements of the positions first..last are in which context, and how many.
+    """Find the context of each element of the positions first..last.
 
-    owns: uint64 (MAX_CONTEXTS, CHUNK // WORD), filled, a bit an element. counts: uint64, the same
-    shape, filled: elements of the context from ``first`` to the word's end.
+    bounds: see `count_steps`. owns: uint64 (MAX_CONTEXTS, CHUNK // WORD), filled, a bit an element.
+    counts: uint64, the same shape, filled: elements of the context from ``first`` to the word's
+    end. edge: uint64 (2, WORD), scratch.
     """
     contexts = bounds.size + 1
     sums = np.zeros(MAX_CONTEXTS, np.uint64)
@@ -2135,11 +2277,13 @@ def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
         position = first + word * WORD
         at, above = old + np.uint64(position * width), ~np.uint64(0)
         _prefetch_chunk(at, width)
+        # 64 elements are compared at once; the last ones are copied, not to read beyond the array.
         if position + WORD > last:
             at = np.uint64(edge.ctypes.data)
             _copy(at, old + np.uint64(position * width), (last - position) * width)
             above = (ONE << np.uint64(last - position)) - ONE
         for c in range(contexts - 1):
+            # Elements from bound c on belong to later contexts.
             following = _reach(at, width, magnitude, bounds[c]) & above
             own = above ^ following
             above = following
@@ -2153,8 +2297,11 @@ def _contexts(old, first, last, width, magnitude, bounds, owns, counts, edge):
 
 @_inlined
 def _positions(mark, position, m, listed):
-    """List the set bits of 64 positions behind m others. The first four are written whether they
-    are there or not: most words have fewer, and a loop would end where nobody expects it."""
+    """Append the positions of set bits to a list of m positions; returns its new length.
+
+    The first four are written without a test: most words have fewer, and the processor would
+    mispredict the end of a loop. What is written in excess is overwritten or never read.
+    """
     two, three, four = np.uint64(2), np.uint64(3), np.uint64(4)
     end = m + _ones(mark)
     listed[m] = position + np.uint64(_lowest(mark))
@@ -2174,7 +2321,10 @@ def _positions(mark, position, m, listed):
 
 @_inlined
 def _changes(old, new, first, last, width, listed, edge):
-    """List the positions of first..last where elements differ; returns how many there are."""
+    """List the positions of first..last where elements differ; returns how many there are.
+
+    listed, edge: see `count_steps`.
+    """
     m = np.uint64(0)
     for position in range(first, last, WORD):
         skip = np.uint64(position * width)
@@ -2224,6 +2374,8 @@ def count_steps(
     """
     contexts = bounds.size + 1
     most = np.uint64(context_of.size - 1)
+    # Rank of the element behind the last change, in each context; below 0 if that was in an earlier
+    # chunk.
     after = np.zeros(MAX_CONTEXTS, np.int64)
     for stream in range(first * stride, last * stride, stride):
         after[:] = 0
@@ -2238,6 +2390,7 @@ def count_steps(
                 x, y = _element(old + here, width), _element(new + here, width)
                 c = np.int64(context_of[min((x & magnitude) >> mantissa, most)])
                 word = (position - np.uint64(begin)) >> np.uint64(6)
+                # Rank: elements of the context in this chunk before this one.
                 others = ~np.uint64(0) << (position & np.uint64(63))
                 rank = np.int64(counts[c, word] - _ones(owns[c, word] & others))
                 kind, _ = _kind_of(np.uint64(rank - after[c]))
@@ -2253,7 +2406,10 @@ def count_steps(
 
 @_inlined
 def _flushed(buffer, filled, out, at):
-    """Write the lowest 32 bits of a buffer, if it has so many."""
+    """Write the lowest 32 bits of a buffer if it holds at least 32; returns what remains.
+
+    It holds fewer than 64. out[at] is written in any case, which saves a branch.
+    """
     out[at] = np.uint32(buffer & LOW32)
     full = filled >> FIVE
     return buffer >> (full << FIVE), filled & np.uint64(31), at + full
@@ -2339,6 +2495,8 @@ def write_steps(
             buffer |= value << filled
             filled += length
             buffer, filled, at = _flushed(buffer, filled, out, at)
+            # The extra bits of the run, then those of the symbol. Parts of at most 32 bits: the
+            # buffer holds up to 31 already.
             if more != 0:
                 buffer |= (run & ((ONE << more) - ONE)) << filled
                 filled += more
@@ -2361,6 +2519,7 @@ def write_steps(
         buffer, filled, at = buffers[c], fills[c], places[c]
         if escapes[c] == 0 and symbol_bits[c] >= 0:
             zero = words[starts[c]]
+            # after is now minus the number of elements behind the last change.
             for _ in range(-after[c]):
                 buffer |= np.uint64(zero & np.uint32(0xFFFF)) << filled
                 filled += np.uint64(zero >> np.uint32(16))
@@ -2439,12 +2598,14 @@ def read_steps(
             if kind == 0 or count == 0:
                 continue
             left, symbol, at, bound = lefts[c], symbols[c], ats[c], ends[c]
+            # The next change lies beyond this chunk.
             if kind == 2 and symbol != 0 and left >= count:
                 lefts[c] = left - count
                 continue
             start, mask = np.uint64(starts[c]), np.uint64(masks[c])
             m = np.uint64(0)
             while True:
+                # A plain code has a word for each element: 0 steps on.
                 if kind == 1:
                     if left == count:
                         left = 0
@@ -2463,6 +2624,7 @@ def read_steps(
                 else:
                     if symbol == 0:
                         if at == bound:
+                            # No tokens are left: the other elements do not change.
                             left, symbol = FAR, ONE
                         else:
                             window = _view(at)
@@ -2488,6 +2650,8 @@ def read_steps(
                 free = low = np.uint64(0)
                 if symbol > np.uint64(LITERAL):
                     free = _extra_of(symbol, width)
+                    # At most 57 bits can be seen at once, but up to 61 follow a symbol of 64-bit
+                    # elements.
                     some = min(free, np.uint64(32))
                     low = _view(at) & ((ONE << some) - ONE)
                     at += some
@@ -2511,8 +2675,10 @@ def read_steps(
             mark = np.uint64(0)
             for c in range(contexts):
                 own = owns[c, word]
+                # Marks count elements of the context; spread those of this word to its places.
                 before = counts[c, word] - _ones(own)
                 place, low = before >> np.uint64(6), before & np.uint64(63)
+                # In two shifts: a single one by 64 - low would be undefined for low = 0.
                 above = marks[c, place + ONE] << ONE << (np.uint64(63) - low)
                 mark |= _spread(marks[c, place] >> low | above, own)
             m = _positions(mark, np.uint64(begin) + word * np.uint64(WORD), m, listed)
@@ -2552,7 +2718,8 @@ def _sign_of(code):
 
 @_compiled
 def _carry(data, at):
-    """Add 1 to the number that data[:at] is."""
+    """Add 1 to data[:at], read as one number with its highest byte first."""
+    # There always is a byte below 255: the number written so far is below 1.
     at -= 1
     while data[at] == 255:
         data[at] = 0
@@ -2571,10 +2738,11 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
     uint8, with room for all bytes if encoding; nbytes: how many there are to read. rates: int64,
     65536 / (n + 1.5) for the n-th use of a context. bits: float64 (n,), filled with what each
     element costs, or empty. Returns how many bytes were written, or -1 if there is no room; when
-    reading, how many were asked for, those beyond the end included, or -1 if a code is not below
+    reading, how many bytes were read, zeros behind the end included, or -1 if a code is not below
     n_levels.
     """
     one = np.uint64(1)
+    # span stays between 2**32 and 2**40: a chance of 16 bits always gets a part of it.
     whole, least = one << np.uint64(40), one << np.uint64(32)
     chances, used = np.empty(N_CONTEXTS, np.int64), np.zeros(N_CONTEXTS, np.int64)
     chances[:MORE_CONTEXT] = FIRST_NONZERO
@@ -2604,6 +2772,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                 here = first + j
                 left = np.int64(codes[here - 1]) if j > 0 else 0
                 above = np.int64(codes[here - n_columns]) if i > 0 else 0
+                # Logarithms in 1/16: mean of the row + mean of the column - mean of the tensor.
                 expected = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean)
                 expected += _octaves((column_sum[j] << MEAN_SHIFT) + PRIOR * mean)
                 expected -= _octaves(j + PRIOR) + before
@@ -2617,6 +2786,8 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                     size += 1
                 context = 3 * activity + (left > 0) + (above > 0)
                 # the decisions: q > 0; more bits?, for each of them; the bits of q; the sign
+                # kind: which of the four. k: bits counted, then the bit's number. read: q so far.
+                # negative: the last decision.
                 kind, k, read, negative, cost = 0, 0, 0, 0, 0.0
                 while True:
                     chance = chances[context]
@@ -2633,6 +2804,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                         if bit:
                             span = bound
                         else:
+                            # 1 takes the lower part of the interval, 0 the upper one.
                             low += bound
                             span -= bound
                             if low >= whole:
@@ -2656,6 +2828,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                         span <<= np.uint64(8)
                     if bits.size > 0:
                         cost -= np.log2((chance if bit else 2 * HALF - chance) / (2 * HALF))
+                    # The more often a context was used, the more slowly its chance changes.
                     if context != PLAIN_CONTEXT:
                         rate = rates[used[context]]
                         used[context] = min(used[context] + 1, rates.size - 1)
@@ -2688,10 +2861,12 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                     k -= 1
                     if k < 0:
                         kind = 3
+                        # Do the row and the column so far point the same way?
                         agrees = row_sign * column_sign[j]
                         context = 0 if agrees == 0 else 1 if agrees > 0 else 2
                         context = 3 * (3 * context + _sign_of(left)) + _sign_of(above)
                         context += SIGN_CONTEXT
+                # Code 0 needs no writing: a reader's codes come in as zeros.
                 if not encoding and read > 0:
                     q, code = read, 2 * read - 1 + negative
                     if code >= n_levels:
@@ -2705,6 +2880,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                     if column_sign[j] != 0:
                         row_sign += 1 if (code & 1 > 0) == (column_sign[j] > 0) else -1
             for j in range(n_columns):
+                # After the row, when its sign is complete; see FORMAT.md.
                 sign = _sign_of(np.int64(codes[first + j]))
                 if sign > 0:
                     column_sign[j] += 1 if (sign == 1) == (row_sign >= 0) else -1
@@ -2751,6 +2927,7 @@ def advance_codes(
 
     positions, found: as in `read`. The others: see `_advance`; sources: see `_become`.
     """
+    # `_become` copies in another way where few elements change.
     m = 0
     for at in range(first, last):
         m += codes[at] > 0

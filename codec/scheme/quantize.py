@@ -27,7 +27,7 @@ MAX_BITS = 8
 EXPONENT_BIAS = 127
 MANTISSA_BITS = 23
 NO_MAGNITUDE = 0xFFFFFFFF  # larger than any magnitude
-HUGE = 103 + 127  # exponent field
+HUGE = 103 + 127  # the exponent field of 2**103, see `Histogram.n_huge`
 NON_FINITE = 255  # the exponent field of NaN and infinity
 FIELDS = np.arange(kernels.N_BINS) & 0xFF
 EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
@@ -109,7 +109,7 @@ class Buckets:
     def promoted(self, bits: int | None) -> Buckets:
         """The same buckets with the levels that ``bits`` would give them.
 
-        Promotion order does not depend on bits, so one histogram answers for every x.
+        Promotion order does not depend on bits, so one histogram serves every x.
         Raises SettingsError if bits is not 1..8 or None.
         """
         return self.keeping(n_promoted(bits))
@@ -151,14 +151,14 @@ class Histogram:
     """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
 
     count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
-    noted: uint16 (512,): the code that survivors note for each bin. mantissas: int64 (512,), sums
-    of the mantissas of each bin, without the leading one; zeros where they were not added up.
+    code_of_bin: uint16 (512,), the code that a survivor of each bin has at first. mantissas: int64
+    (512,), sums of the mantissas of each bin, without the leading one; zeros where not added up.
     """
 
     count: NDArray[np.int64]
     low: NDArray[np.uint32]
     high: NDArray[np.uint32]
-    noted: NDArray[np.uint16]
+    code_of_bin: NDArray[np.uint16]
     mantissas: NDArray[np.int64]
 
     @property
@@ -223,9 +223,9 @@ class Histogram:
         )
 
     def final(self, buckets: Buckets) -> NDArray[np.uint16]:
-        """uint16 (512,): the level of each noted code, 0 where its bin has none."""
+        """uint16 (512,): the level of each code in code_of_bin, 0 where its bin has none."""
         final = np.zeros(kernels.N_BINS, np.uint16)
-        final[self.noted[buckets.bins]] = buckets.level
+        final[self.code_of_bin[buckets.bins]] = buckets.level
         return final
 
 
@@ -246,12 +246,12 @@ class Tallies:
         """The sums of mantissas of piece i, for a kernel to change."""
         return self._mantissas[i]
 
-    def together(self, noted: NDArray[np.uint16]) -> Histogram:
+    def together(self, code_of_bin: NDArray[np.uint16]) -> Histogram:
         """The histogram of all pieces."""
         low = self._low.min(axis=0, initial=NO_MAGNITUDE)
         high = self._high.max(axis=0, initial=0)
         mantissas = self._mantissas.sum(axis=0)
-        return Histogram(self._count.sum(axis=0), low, high, noted, mantissas)
+        return Histogram(self._count.sum(axis=0), low, high, code_of_bin, mantissas)
 
 
 @dataclass(frozen=True)

@@ -376,7 +376,7 @@ def _advance_codes(
 ) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
-    levels, _ = _listed(e.levels)
+    levels, _ = _flat_levels(e.levels)
     return arithmetic.advance(codes, segments, levels, e.columns, mode)
 
 
@@ -500,18 +500,18 @@ def _write(
     if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
     message = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
-    track = (tracks, starts, *_listed(m.levels), mode)
+    track = (tracks, starts, *_flat_levels(m.levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
-        coded = s.numbers[first * units : last * units].sum(dtype=np.int64)
+        n_codes = s.numbers[first * units : last * units].sum(dtype=np.int64)
         if table.classes == 1:
-            coded = (last - first) * units * UNIT
-        out = scratch.at_least(int(coded) * longest // 32 + 2 * (last - first) + 2)
+            n_codes = (last - first) * units * UNIT
+        out = scratch.at_least(int(n_codes) * longest // 32 + 2 * (last - first) + 2)
         buffers = (sums[i], scratch.positions, scratch.moved)
         used = kernels.write(first, last, *message, out, sizes, *track, *buffers)
         payload.put(i, out[:used])
-        s.leave(first * units, last * units)
+        s.free_codes(first * units, last * units)
 
     workers.spread(work, len(pieces))
     return payload.whole(), sizes.astype(np.uint32), sums.sum(axis=0, dtype=np.uint64)
@@ -536,7 +536,7 @@ def _read(
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
     decoder = (e.stream_elements, n, k, plain, one, many, two, runlength.symbol_bits(k - 1))
-    track = (codes, sources, tracks, starts, *_listed(e.levels), e.columns, mode)
+    track = (codes, sources, tracks, starts, *_flat_levels(e.levels), e.columns, mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
@@ -575,7 +575,7 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
     return segments.tracks, segments.starts, segments.tracks.size
 
 
-def _listed(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+def _flat_levels(levels: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
     """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
 
     Levels that all tensors share are padded to every symbol that a look-up table can hold.

@@ -126,7 +126,7 @@ class Survivors:
             counts += np.bincount(codes, minlength=k)
         return counts
 
-    def leave(self, first: int, last: int) -> None:
+    def free_codes(self, first: int, last: int) -> None:
         """Free the codes of the units first..last, if there are many.
 
         A few codes keep their memory, because reusing it is faster.
@@ -170,8 +170,8 @@ _pool = _MemoryPool()
 class Collected:
     """The survivors of a delta, and the histogram of the bins that can be promoted.
 
-    histogram: each bin in it is counted completely; its `noted` explains the survivors' codes.
-    energy: the sum of squares of all elements, survivors or not.
+    histogram: each bin in it is counted completely; its `code_of_bin` explains the survivors'
+    codes. energy: the sum of squares of all elements, survivors or not.
     """
 
     segments: Segments
@@ -189,11 +189,11 @@ class Collected:
 
         They replace these survivors, whose memory they use.
         """
-        s, noted = self.survivors, self.histogram.noted
-        histogram, _, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
+        s, code_of_bin = self.survivors, self.histogram.code_of_bin
+        histogram, _, _ = _collect(self.segments, N_BINS, magnitude, code_of_bin, s)
         if most is not None:
             code_counts = s.keep_first(most, N_BINS)
-            count = np.where(histogram.count > 0, code_counts[noted], 0)
+            count = np.where(histogram.count > 0, code_counts[code_of_bin], 0)
             # The mean mantissa of a bin is exact: where only some members are kept, all are equal.
             mantissas = histogram.mantissas * count // np.maximum(histogram.count, 1)
             histogram = replace(histogram, count=count, mantissas=mantissas)
@@ -254,7 +254,7 @@ def _probe(segments: Segments, keep: int) -> int:
 
 
 def _collect(
-    segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
+    segments: Segments, keep: int, least: int, code_of_bin: NDArray[np.uint16], s: Survivors
 ) -> tuple[Histogram, int, float]:
     """Collect survivors into ``s``.
 
@@ -276,7 +276,7 @@ def _collect(
             *pieces[i],
             keep,
             threshold,
-            noted,
+            code_of_bin,
             scratch.delta,
             s.marks,
             s.codes,
@@ -290,7 +290,7 @@ def _collect(
         threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))
-    return tallies.together(noted), int(reached.max(initial=least)), float(energy.sum())
+    return tallies.together(code_of_bin), int(reached.max(initial=least)), float(energy.sum())
 
 
 def _are_dense(numbers: NDArray[np.int32]) -> bool:

@@ -156,26 +156,26 @@ def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choi
     """
     table, bits = _cheapest(counts, streams)
     if previous is not None:
-        reused, new = previous.cost(counts), bits + 8 * table.packed.size
-        if reused is not None and reused <= new:
-            return Choice(previous, reused, True, new - reused)
+        reused_bits, new_bits = previous.cost(counts), bits + 8 * table.packed.size
+        if reused_bits is not None and reused_bits <= new_bits:
+            return Choice(previous, reused_bits, True, new_bits - reused_bits)
     return Choice(table, bits, False, 0)
 
 
 def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
     """A new table, and the bits of a message with it."""
-    most = None
+    most_bits = None  # of the code of runs, table included
     if counts.tokens is not None:
         runs = _table_of_tokens(counts)
         bits = runs._cost_of(counts, counts.tokens)
-        most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
-        if most < counts.codes.sum():  # each word has at least one bit
+        most_bits = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
+        if most_bits < counts.codes.sum():  # each word has at least one bit
             return runs, bits
         if counts.codes.size > runlength.MAX_TOKENS:
             return runs, bits
     plain = CodeTable(huffman.code_lengths(_two_at_least(counts.codes)), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
-    if most is not None and most < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
+    if most_bits is not None and most_bits < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
         return runs, bits
     return plain, plain_bits
 
@@ -194,7 +194,7 @@ def _two_at_least(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _table_of_tokens(counts: Counts) -> CodeTable:
     tokens = counts.tokens
-    assert tokens is not None, "they were counted"
+    assert tokens is not None, "callers have counted tokens"
     used = np.flatnonzero(tokens.any(axis=0))
     # at least 2 classes: 1 would mean a plain code
     classes = max(int(used.max(initial=0)) + 1, 2)

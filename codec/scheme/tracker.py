@@ -201,7 +201,7 @@ class Tracker:
             coding,
             sums,
             residuals=residuals,
-            known=arrays_after,
+            after_residuals=arrays_after,
             rest=Rest(remainder.distance, track.origin.behind(arrays, remainder)),
         )
 
@@ -293,10 +293,14 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         segments: Segments,
-        budget: Budget | None,  # not used: a batch is outside the budget,
-        previous: CodeTable | None,  # and its table is chosen later
+        budget: Budget | None,
+        previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
-        """Quantize in exponent buckets, each tensor in its own; otherwise like `_in_buckets`."""
+        """Quantize each tensor in exponent buckets of its own; otherwise like `_in_buckets`.
+
+        budget and previous are not used: a batch is outside the budget, and `code` chooses its
+        table.
+        """
         quantized = batch.quantized(segments, n_promoted(coding.bits))
         state = self.track.arrays
         huge_names = [tensors[i].name for i in np.flatnonzero(quantized.is_huge)]

@@ -190,7 +190,7 @@ class UniformQuantizer:
     """Quantizes sources - tracks in steps of any size.
 
     Each call replaces the survivors of the last call, whose memory it uses. offset: see the
-    module. most: the limit of |q|.
+    module. most: the limit of |q|. _wide: that memory, for codes of 2 bytes.
     """
 
     segments: Segments

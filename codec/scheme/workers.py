@@ -142,7 +142,7 @@ def check_arithmetic() -> None:
     if SUBNORMAL * ONE == 0:
         _crew.resize(_crew.n)  # new threads inherit the setting of the thread that starts them
         raise SettingsError(
-            "this thread rounds subnormal numbers to 0, so others would not restore what it saves; "
+            "this thread rounds subnormal numbers to 0, so a restore would differ from its saves; "
             "call torch.set_flush_denormal(False) first"
         )
 

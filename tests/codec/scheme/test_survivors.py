@@ -375,9 +375,9 @@ def test_dense_units_are_given_back() -> None:
     codes[UNIT : UNIT + UNIT // 2] = 0  # half of the second unit
     with packed(codes) as s:
         assert s.codes.itemsize == 2
-        s.leave(0, 1)
-        s.leave(1, 2)
-        s.leave(3, 7)  # the last one ends before
+        s.free_codes(0, 1)
+        s.free_codes(1, 2)
+        s.free_codes(3, 7)  # the last one ends before
         found = s.codes.reshape(4, UNIT)
         left = [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)]
         assert left == [False, True, True, False]
