@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codec.errors import PayloadError, StreamError
+from codec.errors import PayloadError
 from codec.scheme.kernels import MAX_CONTEXTS, UNIT
 from codec.scheme.residual import Context, Elements, Residual, check_residual
 from codec.scheme.tables import CodeTable
@@ -73,7 +73,7 @@ def _head_of(data: Pieces, n: int) -> tuple[int, Context]:
         raise PayloadError(f"a code table of {packed.size} bytes for {classes} classes")
     table = CodeTable.unpacked(packed, k - 1, classes, uniform=True) if classes else None
     if not 1 <= units <= MAX_UNITS:
-        raise StreamError(f"streams of {units} units")
+        raise PayloadError(f"streams of {units} units")
     streams = aligned(data.take(4 * -(-n // (units * UNIT)) if table else 0), np.uint32)
     return units, Context(k, table, streams, np.empty(0, np.uint32))
 

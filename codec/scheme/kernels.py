@@ -1044,12 +1044,19 @@ def write(
                         word = words[code * np.uint64(MAX_CLASSES) + kind]
                         if word == 0:
                             # The escape: its word, 7 bits of class, symbol - 1; the run's extra
-                            # bits follow below.
-                            value = kind | (code - ONE) << np.uint64(7)
+                            # bits follow below. In two parts: all of it and a nearly full buffer
+                            # can be 68 bits.
                             length = np.uint64(escape >> np.uint32(16))
-                            value = np.uint64(escape & np.uint32(0xFFFF)) | value << length
+                            value = np.uint64(escape & np.uint32(0xFFFF)) | kind << length
                             buffer |= value << filled
-                            filled += length + np.uint64(7 + symbol_bits)
+                            filled += length + np.uint64(7)
+                            if filled >= np.uint64(32):
+                                out[at] = np.uint32(buffer & LOW32)
+                                at += ONE
+                                buffer >>= np.uint64(32)
+                                filled -= np.uint64(32)
+                            buffer |= (code - ONE) << filled
+                            filled += np.uint64(symbol_bits)
                             if filled >= np.uint64(32):
                                 out[at] = np.uint32(buffer & LOW32)
                                 at += ONE

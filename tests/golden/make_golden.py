@@ -12,6 +12,8 @@ edits.lcc/                     values that grow: edits and single numbers
 steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; merged records, and a base with a wide table
 exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
+moments.lcc/                   an optimizer's moments: batches, small tensors, equal ones
+layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
 bad/*.safetensors              one broken record for each fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
@@ -209,6 +211,61 @@ def write_exact(path: Path) -> None:
             codec.merge(path, 2)
         if n == 2:
             codec.compact(path, base=True)
+
+
+def write_moments(path: Path) -> None:
+    """Either scope, the moments in batches; two deltas in one record."""
+    told = enumerate(adam_states())
+    for n, scope in ((3, "model"), (2, "tensor")):
+        with codec.Checkpointer(path, bits=2, scope=scope, resume=True) as checkpoints:
+            for step, state in itertools.islice(told, n):
+                checkpoints.save(step, state)
+    codec.merge(path, 4)
+
+
+def adam_states() -> list[dict[str, Any]]:
+    """Three layers with the state that Adam keeps of each; the numbers of its steps are equal."""
+    shapes = [(12, 10), (10,), (3, 10)]
+    states = []
+    for step in range(5):
+        model, kept = {}, {}
+        for i, shape in enumerate(shapes):
+            at = np.arange(np.prod(shape)).reshape(shape)
+            gradient = (at * (31 + i) % 17 - 8 + step * (at % 3 - 1)) / 64 / 4**i
+            model[f"{i}.weight"] = (-step * gradient / 8).astype(np.float32)
+            kept[i] = {
+                "step": np.array(step, np.float32),
+                "exp_avg": (gradient * (1 - 0.5**step)).astype(np.float32),
+                "exp_avg_sq": (gradient**2 * (1 - 0.75**step)).astype(np.float32),
+            }
+        states.append({"model": model, "optimizer": {"state": kept, "lr": 0.1 / (step + 1)}})
+    return states
+
+
+def write_layouts(path: Path) -> None:
+    """A delta for each change."""
+    policy = {"model/*": "lossy", "half": "lossy", "new": "lossy?"}
+    with codec.Checkpointer(path, bits=3, policy=policy) as checkpoints:
+        for step, state in enumerate(changing_states()):
+            checkpoints.save(step, state)
+
+
+def changing_states() -> list[dict[str, Any]]:
+    """More rows; a new tensor; one less, and a new value; another dtype."""
+
+    def table(rows: int, moved: int) -> np.ndarray:
+        i = np.arange(8 * rows)
+        return (
+            ((i * 13 % 29 - 14) / 32 + moved * (i % 7 < 2) / 16).astype(np.float32).reshape(rows, 8)
+        )
+
+    half = np.arange(16, dtype=np.float16) / 4
+    start = {"model": {"table": table(40, 0)}, "half": half, "ids": np.arange(9), "seen": 1}
+    rows = start | {"model": {"table": table(43, 1)}}
+    new = rows | {"model": {"table": table(43, 2)}, "new": table(2, 0)}
+    fewer = {name: new[name] for name in ("model", "half", "new", "seen")} | {"note": "no ids"}
+    dtype = fewer | {"half": half.astype(np.float32) + 1, "seen": 2}
+    return [start, rows, new, fewer, dtype, dtype | {"model": {"table": table(43, 3)}}]
 
 
 def exact_states() -> list[dict[str, Any]]:
@@ -462,6 +519,8 @@ WRITERS = {
     "edits": write_edits,
     "steps": write_steps,
     "exact": write_exact,
+    "moments": write_moments,
+    "layouts": write_layouts,
     "gradients": write_gradients,
 }
 

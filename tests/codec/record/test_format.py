@@ -1185,6 +1185,16 @@ def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
     assert last.met["levels"] == 0  # a base holds the step
 
 
+def test_independent_decoder_on_the_golden_moments(golden: Path) -> None:
+    met = agreement_on_disk(golden / "moments.lcc")
+    assert min(met[what] for what in ("batches", "small", "equal", "cached")) > 0
+
+
+def test_independent_decoder_on_the_golden_layouts(golden: Path) -> None:
+    met = agreement_on_disk(golden / "layouts.lcc")
+    assert min(met[what] for what in ("whole", "rows", "gone", "values")) > 0
+
+
 def test_examples_of_edits_and_numbers() -> None:
     shown = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
     assert len(shown) == 1

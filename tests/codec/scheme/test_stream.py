@@ -23,6 +23,7 @@ from codec.scheme.coders import CODERS, coder_of
 from codec.scheme.stream import CHANGE, LOOK
 from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
+from codec.scheme.uniform import MAX_STEPS, levels_of
 
 UNIT = 2**16
 U8, U32, F32 = np.uint8, np.uint32, np.float32
@@ -800,3 +801,15 @@ def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
         assert at + n + 4 <= own.size
         rest = rest[n:]
     assert rest == []
+
+
+def test_escapes_of_symbols_of_many_bits() -> None:
+    """Word, class and symbol have up to 37 bits, behind up to 31 in a buffer of 64."""
+    rng, n, k = np.random.default_rng(0), 3 * 2**16, 2 * MAX_STEPS + 1
+    for _ in range(16):
+        codes = np.minimum(rng.geometric(0.5, n) - 1, 30).astype(np.uint16)
+        codes[rng.choice(n, 2, replace=False)] = k - 1
+        steps = codec.Quantized(codes, levels_of(0.001, k), (n,), None, None, uniform=True)
+        e = codec.encode(steps, "runlength")
+        assert e.table is not None
+        assert (codec.decode(e).codes == codes).all()
