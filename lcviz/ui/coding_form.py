@@ -59,7 +59,7 @@ TARGETS = {
         "Budget, % of float32",
         Limits(100 * LEAST_BUDGET, 50.0, 5.0, 0.5),
         "The size of a whole record, against the same state in float32. A header alone takes about "
-        "250 bytes.",
+        "175 bytes.",
         whole=100.0,
     ),
 }
