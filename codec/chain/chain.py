@@ -216,62 +216,10 @@ class Chain:
 
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The furthest position on the way to a step; if it is not at the step, also why."""
-        bad: set[Entry] = set()
-        bases: list[Entry] = []
-        reason: Exception | None = None
-        furthest: Position | None = None
-        ways, retries = WAYS, RETRIES
-        while True:
-            end = self._last if step is None else step
-            replay, entry, reached, passed = Replay(), None, None, set(bad)
-            try:
-                bases = bases or self._bases(step)
-                entry = bases[-1]
-                self.expect(following(self.entries, entry, step, passed))
-                while entry is not None:
-                    try:
-                        for reached in replay.advance(entry, self.read(entry), step):
-                            if furthest is None or reached.step > furthest.step:
-                                furthest = reached
-                    except (RecordError, ParentError) as exc:
-                        if replay.track is None:
-                            raise
-                        reason = reason or _bare(exc)  # another record may fit this track
-                        passed.add(entry)
-                        if not isinstance(exc, ParentError):
-                            bad.add(entry)
-                    assert replay.step is not None, "a base leads to its step"
-                    entry = next_entry(self.entries, replay.step, step, passed)
-                assert reached is not None, "there was a base"
-                if reached.step != end:
-                    raise ParentError(
-                        f"{reached.entry.name}: no record after it leads to step {end}"
-                    )
-                records.check_whole(reached.entry.name, reached.track)
-            except VanishedError as exc:
-                retries -= 1
-                if not retries:
-                    return None, exc
-                self._list()
-                bad, bases, reason, furthest = set(), [], None, None
-            except (RecordError, ChainError) as exc:
-                reason = reason or _bare(exc)
-                if reached is None and len(bases) > 1:  # a base failed, which costs little time
-                    bases.pop()
-                    continue
-                stuck = reached.entry if reached and isinstance(exc, ParentError) else None
-                left_out = record_to_leave_out(self.entries, entry, stuck, bad)
-                ways -= 1
-                if left_out is None or not ways:
-                    return furthest, reason
-                bad.add(left_out)
-                bases = [e for e in bases if e != left_out]
-                if not bases:
-                    return furthest, reason
-            else:
-                if reason:
-                    self._warn(f"reached step {reached.step} by another way: {reason}")
-                return reached, None
+        try:
+            return self._retried(lambda: _Search(self, step).result())
+        except VanishedError as exc:
+            return None, exc
 
     def restore(self, step: int | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
@@ -361,6 +309,87 @@ class Chain:
 
     def _warn(self, text: str) -> None:
         warn(f"{self.where}: {text}")
+
+
+class _Search:
+    """The search for a way to a step, around damaged records.
+
+    bad: records that failed or lead nowhere. reason: the first error. furthest: the furthest
+    position on any way.
+    """
+
+    def __init__(self, chain: Chain, step: int | None) -> None:
+        self._chain, self._step = chain, step
+        self._bad: set[Entry] = set()
+        self._reason: Exception | None = None
+        self._furthest: Position | None = None
+
+    def result(self) -> tuple[Position | None, Exception | None]:
+        """See `Chain._reach`. Raises VanishedError."""
+        chain = self._chain
+        try:
+            bases = chain._bases(self._step)
+        except VanishedError:
+            raise
+        except (RecordError, ChainError) as exc:
+            return None, _bare(exc)
+        ways = WAYS
+        while bases and ways:
+            reached, entry, error = self._follow(bases[-1])
+            if error is None:
+                assert reached is not None, "there was a base"
+                if self._reason:
+                    chain._warn(f"reached step {reached.step} by another way: {self._reason}")
+                return reached, None
+            self._reason = self._reason or _bare(error)
+            if reached is None and len(bases) > 1:  # a base failed, which costs little time
+                bases.pop()
+                continue
+            stuck = reached.entry if reached and isinstance(error, ParentError) else None
+            left_out = record_to_leave_out(chain.entries, entry, stuck, self._bad)
+            ways -= 1
+            if left_out is None:
+                break
+            self._bad.add(left_out)
+            bases = [e for e in bases if e != left_out]
+        return self._furthest, self._reason
+
+    def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
+        """Go from a base towards the step.
+
+        Returns:
+            The last position; the record at which the way ends, None behind the last one; and why
+            it is no way to the step, None if it is one.
+        """
+        chain, step = self._chain, self._step
+        replay, passed, reached = Replay(), set(self._bad), None
+        entry: Entry | None = base
+        try:
+            chain.expect(following(chain.entries, base, step, passed))
+            while entry is not None:
+                try:
+                    for reached in replay.advance(entry, chain.read(entry), step):
+                        if self._furthest is None or reached.step > self._furthest.step:
+                            self._furthest = reached
+                except (RecordError, ParentError) as exc:
+                    if replay.track is None:
+                        raise
+                    self._reason = self._reason or _bare(exc)  # another record may fit this track
+                    passed.add(entry)
+                    if not isinstance(exc, ParentError):
+                        self._bad.add(entry)
+                assert replay.step is not None, "a base leads to its step"
+                entry = next_entry(chain.entries, replay.step, step, passed)
+            assert reached is not None, "there was a base"
+            end = chain._last if step is None else step
+            if reached.step != end:
+                raise ParentError(f"{reached.entry.name}: no record after it leads to step {end}")
+            records.check_whole(reached.entry.name, reached.track)
+        except VanishedError:
+            raise
+        except (RecordError, ChainError) as exc:
+            return reached, entry, exc
+        return reached, entry, None
 
 
 def _bare(exc: Exception) -> Exception:

@@ -125,7 +125,7 @@ def _moments(chain: Chain) -> tuple[dict[str, Any], str]:
     sentence = describe_moments(moments)
     return {
         "step": entry.step,
-        "tensors": {t.name: t.target for t in moments},
+        "tensors": {t.name: str(t.family.target) for t in moments},
         "float32_bytes": sum(t.track_nbytes for t in moments),
     }, sentence[:1].upper() + sentence[1:]
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from codec.chain.chain import Chain
 from codec.chain.replay import Position
 from codec.errors import SettingsError, StepOrderError
-from codec.saving.recorder import describe_difference
 from codec.state.file_steps import Series
 from codec.state.policy import Policy
 from codec.state.tensor_files import naming, read_state
 from codec.state.tensors import Layout, same_bits, spec_of, to_arrays
-from codec.state.tree import Parts, flatten, value_names
+from codec.state.tree import Parts, describe_difference, flatten, value_names
 
 
 @dataclass(frozen=True)

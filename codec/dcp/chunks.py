@@ -18,15 +18,16 @@ from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
 from codec.scheme.coding import check_targets
+from codec.state.family import MODEL, Family, Target
 from codec.state.policy import (
     EXACT,
-    KINDS,
     LOSSY,
     MODELS,
     MOMENT,
     MOMENTS,
     SKIP,
     STATISTICS,
+    Kind,
     Policy,
     describe_moments,
     is_of_optimizer,
@@ -100,7 +101,7 @@ class Rules:
         """Whether a pattern makes this tensor exact."""
         return self._policy.kind_by_pattern(fqn) == EXACT
 
-    def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> str:
+    def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> Kind:
         """How a tensor is stored: a kind or a target, see `Policy.kind`.
 
         Args:
@@ -112,7 +113,8 @@ class Rules:
             return kind
         if is_moment:
             return MOMENT
-        return EXACT if family(fqn, path) or fqn.endswith(STATISTICS) else LOSSY
+        is_model = family(fqn, path).is_model
+        return LOSSY if is_model and not fqn.endswith(STATISTICS) else EXACT
 
     def chunk(
         self, item: WriteItem, keys: Sequence[Any], moments: Collection[str], planner: SavePlanner
@@ -136,8 +138,8 @@ class Rules:
         like = torch.empty((), dtype=plan.properties.dtype).expand(plan.chunk.sizes)
         alphabet, path_name = family(fqn, keys), tree_name(fqn, keys)
         kind = self.kind(fqn, keys, is_moment=path_name in moments)
-        if kind not in KINDS:
-            of_optimizer = alphabet != "" and is_of_optimizer(path_name)
+        if isinstance(kind, Target):
+            of_optimizer = not alphabet.is_model and is_of_optimizer(path_name)
             alphabet = targeted(kind, name, like.numel(), of_optimizer=of_optimizer)
         return Chunk(item, name, spec_of(name, like, kind != EXACT, alphabet))
 
@@ -157,15 +159,17 @@ def tree_name(fqn: str, path: Sequence[Any]) -> str:
     return f"optimizer/{name}" if len(path) == 1 and _is_flat_state(fqn) else name
 
 
-def family(fqn: str, path: Sequence[Any]) -> str:
-    """Tensors of one family share alphabets: "" for the model, otherwise the name's last word."""
+def family(fqn: str, path: Sequence[Any]) -> Family:
+    """The family of a tensor without a target: the model, else named by its name's last word."""
     keys = [str(key) for key in path]
     if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:  # {"app": {"model": …}}
         keys = keys[1:]
     words = fqn.split(".")
     if len(keys) > 1:
-        return "" if keys[0] in MODELS else words[-1]
-    return words[-1] if _is_flat_state(fqn) or words[-1] in MOMENTS else ""
+        is_model = keys[0] in MODELS
+    else:
+        is_model = not _is_flat_state(fqn) and words[-1] not in MOMENTS
+    return Family.of("" if is_model else words[-1])
 
 
 def _is_flat_state(fqn: str) -> bool:
@@ -218,7 +222,7 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     exact_memory = set(map(memory, exact)) - {None}
     tied = {c.name for c in alike if memory(c) in exact_memory}
     return [
-        replace(c, spec=replace(c.spec, lossy=False, family="")) if c.name in tied else c
+        replace(c, spec=replace(c.spec, lossy=False, family=MODEL)) if c.name in tied else c
         for c in chunks
     ]
 

@@ -116,13 +116,7 @@ class RankWriter:
 
         Returns the chunks to be stored whole: those without a track, and those that left a bundle.
         """
-        whole = {chunk.name: chunk for chunk in chunks}
-        tracked: list[tuple[Bundle, list[Chunk]]] = []
-        for bundle in self._before.bundles:
-            members = [c for c in whole.values() if bundle.holds(c.spec)]
-            if members:  # other bundles are dropped: another rank has their chunks now
-                tracked.append((bundle, members))
-                whole = {name: c for name, c in whole.items() if not bundle.holds(c.spec)}
+        tracked, whole = self._by_bundle(chunks)
         sizes = [Layout(tuple(c.spec for c in members)).lossy_nbytes for _, members in tracked]
         shared = None
         if self._coding.budget is not None:
@@ -146,6 +140,22 @@ class RankWriter:
             whole |= {c.name: c for c in members if c.name in leaving}
             self._note(written[i], [c for c in members if c.name not in leaving])
         return whole.values()
+
+    def _by_bundle(
+        self, chunks: Sequence[Chunk]
+    ) -> tuple[list[tuple[Bundle, list[Chunk]]], dict[str, Chunk]]:
+        """The bundles of the step before with their chunks, and the other chunks by name.
+
+        Bundles without chunks are dropped: another rank has their chunks now.
+        """
+        others = {chunk.name: chunk for chunk in chunks}
+        tracked: list[tuple[Bundle, list[Chunk]]] = []
+        for bundle in self._before.bundles:
+            members = [c for c in others.values() if bundle.holds(c.spec)]
+            if members:
+                tracked.append((bundle, members))
+                others = {name: c for name, c in others.items() if not bundle.holds(c.spec)}
+        return tracked, others
 
     def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
         """Write bases of these chunks: either all lossy or all exact."""

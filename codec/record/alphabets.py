@@ -205,7 +205,7 @@ def _take_head(
 ) -> Head:
     """Take the head of the alphabet that these tensors share. See `heads_of`."""
     name = alphabet_name(coding.scope, tensors)
-    bits = None if tensors[0].family else coding.bits
+    bits = coding.bits if tensors[0].family.is_model else None
     n = sum(t.size for t in tensors)
     row = _Row.take(data, len(tensors) > 1 and tensors[0].alone, bits, columns)
     table = row.take_table(data, tables.get(name), name)

@@ -16,6 +16,7 @@ from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.track import MAX_TEXT
 from codec.scheme.transition import Transition, has_more_rows, has_same_array
 from codec.state import edits, tree
+from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
 from .values import text_array, text_of
@@ -28,7 +29,9 @@ _FITS = "a change of the layout before it"
 
 def entries_of(layout: Layout) -> list[list[Any]]:
     """The tensors of a layout as lists, for JSON."""
-    return [[t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors]
+    return [
+        [t.name, t.dtype, list(t.shape), t.lossy, t.library, str(t.family)] for t in layout.tensors
+    ]
 
 
 def specs_of(entries: Any) -> tuple[TensorSpec, ...]:
@@ -40,7 +43,7 @@ def specs_of(entries: Any) -> tuple[TensorSpec, ...]:
             tuple(typed(d, int) for d in shape),
             typed(lossy, bool),
             typed(library, str),
-            typed(family, str),
+            Family.of(typed(family, str)),
         )
         for name, dtype, shape, lossy, library, family in entries
     )
@@ -50,7 +53,7 @@ def check_storable(tensors: Iterable[TensorSpec], where: str) -> None:
     """Raise MalformedRecordError unless a state can hold tensors of these descriptions."""
     for t in tensors:
         if not is_storable(t):
-            actual = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
+            actual = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {str(t.family)!r}"
             raise MalformedRecordError(where, "a tensor that a state can hold", actual[:200])
 
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
-from dataclasses import asdict
 from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainError, ChainNotFoundError, LccError, SkippedRecordWarning, WriteError
+from codec.record.layouts import entries_of
 from codec.scheme.workers import threads
 from codec.state import edits
 from codec.state.tensors import Layout
@@ -91,8 +91,7 @@ class Background:
                 self._memory.close()
                 self._memory = None
             self._memory = Memory(layout)
-            tensors = [list(asdict(t).values()) for t in layout.tensors]
-            message["layout"] = [tensors, layout.structure]
+            message["layout"] = [entries_of(layout), layout.structure]
         if self._values is None or len(self._values) != len(parts.values):
             message["values"] = parts.values
         elif changes := edits.changes(self._values, parts.values):

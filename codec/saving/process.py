@@ -18,11 +18,12 @@ import warnings
 
 from codec import child, errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
+from codec.record.layouts import specs_of
 from codec.scheme.coding import Coding
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 from codec.state import edits
-from codec.state.tensors import Layout, TensorSpec
+from codec.state.tensors import Layout
 from codec.storage.location import Location
 
 from .channel import Line, Memory, Message
@@ -175,8 +176,7 @@ def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
         last = number
         if "layout" in message:
             tensors, structure = message["layout"]
-            specs = (TensorSpec(n, d, tuple(shape), *more) for n, d, shape, *more in tensors)
-            layout = Layout(tuple(specs), structure)
+            layout = Layout(specs_of(tensors), structure)
             *unused, descriptor = line.received
             for old_descriptor in unused:
                 os.close(old_descriptor)

@@ -50,7 +50,7 @@ from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
 from codec.state import tree
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
+from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.location import Location
 from codec.storage.source import record_name
 
@@ -113,6 +113,23 @@ class _SinceBase:
         return self.n >= base_every or (outgrown and self.n >= AT_LEAST)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A record that is encoded and not yet written.
+
+    tracker: at the track before a delta, or at a base's. arrays: the state's.
+    """
+
+    draft: Draft
+    tracker: Tracker
+    arrays: Arrays
+
+    @property
+    def delta(self) -> Delta | None:
+        """The record's delta; None for a base."""
+        return self.draft.delta
+
+
 class Recorder:
     """Writes a chain. It raises the errors that `Checkpointer` lists.
 
@@ -166,46 +183,26 @@ class Recorder:
         started = time.perf_counter()
         _check_length(step, layout, values)
         self._remove_unconfirmed()
-        before, newest = self.tracker, self._newest
-        tracker = before
+        newest = self._newest
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
-        delta = transition = None
         if is_base or self._directory.may_gain_records or self._written.is_long(self._base_every):
-            tracker = None
-        if tracker is not None and tracker.track.layout != layout:
-            transition = self._transition(step, tracker.track, layout, arrays)
-            tracker = tracker if transition else None
-        if tracker is None:
-            tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
-            name = record_name(step, "base")
-            draft = Draft.of_base(name, place, tracker.track)
+            prepared = None
         else:
-            new = transition.arrays if transition else {}
-            from_track = {n: tracker.track.arrays[n] for n in unchanged if n not in new}
-            state_arrays, arrays = arrays, arrays | from_track
-            delta = self._encode(tracker, place, arrays, values, transition)
-            name = record_name(step, "delta")
-            draft = Draft.of_delta(name, place, tracker.track, delta)
+            prepared = self._prepare_delta(place, layout, arrays, values, unchanged)
+        prepared = prepared or self._prepare_base(place, layout, arrays, values)
         encoded = time.perf_counter()
-        record = self._check(draft, tracker, place, arrays, values)
+        record = self._check(prepared, place, values)
         checked = time.perf_counter()
-        self.tracker = None  # if the rest is interrupted, the next save is a base
-        self._unconfirmed = name
-        try:
-            synced = self._directory.publish(name, draft.data)
-        except Exception:
-            self.tracker = before
-            if not self._directory.last_save_uncertain:
-                self._unconfirmed = None
-            raise
+        synced = self._publish(prepared.draft)
+        delta, name = prepared.delta, prepared.draft.name
         if delta is not None and (missing := self._directory.missing(self._needed)):
             _log_missing(step, missing)  # this delta is useless: the base's save removes it
-            return self.save(step, layout, state_arrays, values, is_base=True)
+            return self.save(step, layout, arrays, values, is_base=True)
         written = time.perf_counter()
         self._needed = [] if delta is None else self._needed
         self._needed.append(name)
         self._newest = _Newest(step, record.digest, record.in_run(place.run).run, name)
-        self.tracker = _committed(tracker, delta)
+        self.tracker = _committed(prepared.tracker, delta)
         self._written = self._written.and_then(record.kind, record.nbytes)
         if delta is None:
             self._remove_history()
@@ -213,6 +210,48 @@ class Recorder:
         saved = _summary(record, layout, ends, delta, written - synced)
         self._log_behind(saved)
         return saved
+
+    def _prepare_base(
+        self, place: Place, layout: Layout, arrays: Arrays, values: tuple[str, ...]
+    ) -> _Prepared:
+        tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
+        draft = Draft.of_base(record_name(place.step, "base"), place, tracker.track)
+        return _Prepared(draft, tracker, arrays)
+
+    def _prepare_delta(
+        self,
+        place: Place,
+        layout: Layout,
+        arrays: Arrays,
+        values: tuple[str, ...],
+        unchanged: Iterable[str],
+    ) -> _Prepared | None:
+        """None if there is no track, or if a base is better."""
+        tracker, transition = self.tracker, None
+        if tracker is None:
+            return None
+        if tracker.track.layout != layout:
+            transition = self._transition(place.step, tracker.track, layout, arrays)
+            if transition is None:
+                return None
+        new = transition.arrays if transition else {}
+        arrays = arrays | {n: tracker.track.arrays[n] for n in unchanged if n not in new}
+        delta = self._encode(tracker, place, arrays, values, transition)
+        draft = Draft.of_delta(record_name(place.step, "delta"), place, tracker.track, delta)
+        return _Prepared(draft, tracker, arrays)
+
+    def _publish(self, draft: Draft) -> float:
+        """Write a record. Returns when its bytes became durable, by `time.perf_counter`."""
+        before = self.tracker
+        self.tracker = None  # if the rest of the save is interrupted, the next save is a base
+        self._unconfirmed = draft.name
+        try:
+            return self._directory.publish(draft.name, draft.data)
+        except Exception:
+            self.tracker = before
+            if not self._directory.last_save_uncertain:
+                self._unconfirmed = None
+            raise
 
     def _log_behind(self, saved: Saved) -> None:
         """Log once that a restart would be far behind, and the setting that changes it."""
@@ -235,7 +274,7 @@ class Recorder:
         if transition.nbytes <= MOST_NEW * layout.nbytes:
             return transition
         sizes = f"{transition.nbytes:,} of {layout.nbytes:,} bytes are new"
-        self._log_reason(step, f"{describe_difference(track.layout, layout)}: {sizes}")
+        self._log_reason(step, f"{tree.describe_difference(track.layout, layout)}: {sizes}")
         return None
 
     def _log_reason(self, step: int, reason: str) -> None:
@@ -334,10 +373,9 @@ class Recorder:
         except BudgetError as exc:
             raise BudgetError(f"step {place.step}: {exc}") from exc
 
-    def _check(
-        self, draft: Draft, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
-    ) -> Record:
+    def _check(self, prepared: _Prepared, place: Place, values: tuple[str, ...]) -> Record:
         """Check a record. If a delta fails, raise the error that a diagnosis gives."""
+        draft, tracker = prepared.draft, prepared.tracker
         track, delta = tracker.track, draft.delta
         try:
             return draft.check(track)
@@ -350,7 +388,7 @@ class Recorder:
                 track,
                 delta,
                 decoded,
-                lambda: self._encode(tracker, place, arrays, values, delta.transition),
+                lambda: self._encode(tracker, place, prepared.arrays, values, delta.transition),
             )
             if changed(track):
                 self.tracker = None  # the next save is a base
@@ -377,34 +415,6 @@ def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
         _log.error("the saved record is intact, but %s; the next save writes a base", exc)
         return None
     return tracker
-
-
-def describe_difference(before: Layout, now: Layout) -> str:
-    """The first difference between two layouts, by name."""
-    old, new = ({t.name: t for t in layout.tensors} for layout in (before, now))
-    for t in now.tensors:
-        if t.name not in old:
-            return f"tensor {t.name!r} appeared"
-    for t in before.tensors:
-        if t.name not in new:
-            return f"tensor {t.name!r} disappeared"
-        if new[t.name] != t:
-            return f"tensor {t.name!r} is {_described(new[t.name])} and was {_described(t)}"
-    old_names, new_names = (
-        dict.fromkeys(tree.value_names(layout.structure)) for layout in (before, now)
-    )
-    for name in new_names:
-        if name not in old_names:
-            return f"value {name!r} appeared"
-    for name in old_names:
-        if name not in new_names:
-            return f"value {name!r} disappeared"
-    return "containers or tensors have another order or type, or share memory in another way"
-
-
-def _described(t: TensorSpec) -> str:
-    kind = "lossy" if t.lossy else "exact"
-    return f"{t.dtype} {list(t.shape)} of {t.library}, {kind}{t.family and f' as {t.family!r}'}"
 
 
 def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:

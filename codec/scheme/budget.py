@@ -160,12 +160,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._spent = self.header
-        self._elements = sum(t.size for t in self.layout.tensors if t.lossy and not t.family)
+        self._elements = sum(t.size for t in self.layout.tensors if t.lossy and t.family.is_model)
 
     @staticmethod
     def order(tensors: Sequence[TensorSpec]) -> tuple[bool, int]:
         """Sort key: alphabets outside the model, whose size is fixed, then the model's by size."""
-        return not tensors[0].family, sum(t.size for t in tensors)
+        return tensors[0].family.is_model, sum(t.size for t in tensors)
 
     def limits(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
         """Bytes of an alphabet's share, and all unspent bytes."""
@@ -180,10 +180,10 @@ class Budget:
         if tensors[0].alone:
             return
         self._spent += nbytes
-        if tensors[0].family:
-            self._outside[tensors[0].name] = nbytes
-        else:
+        if tensors[0].family.is_model:
             self._elements -= sum(t.size for t in tensors)
+        else:
+            self._outside[tensors[0].name] = nbytes
 
     def lacks(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """Note changed tensors whose smallest change, of ``nbytes``, does not fit."""
@@ -319,99 +319,151 @@ def fit_steps(
     Raises:
         BeyondError: A change is larger than the magnitudes say, or not finite.
     """
-    largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
-    tries_arithmetic = arithmetic_may_serve(coder, n)
-    least_size = quantize.finest(largest) if largest else np.float32(SMALLEST_SIZE)
+    largest = magnitudes.largest
+    fitter = _StepFitter(quantize, largest, coder, previous, matrices)
+    if not largest:
+        return fitter.fit(1.0)
+    if not largest <= LARGEST_CHANGE:
+        raise BeyondError
+    search = _search(fitter, magnitudes, limit)
+    best = search.best
+    if best is None or best.levels.size == 1:
+        # Even the largest values are too many: keep the first of them.
+        smallest_nbytes = fitter.fit(largest, 1).nbytes
+        if smallest_nbytes > hard_limit:
+            return replace(fitter.fit(min(4 * largest, LARGEST_SIZE)), nbytes=smallest_nbytes)
+        return fitter.fit_first(largest, max(limit, smallest_nbytes))
+    newest = search.newest
+    if best.nbytes < USED * limit and search.n_kept_too_fine > best.n_kept:
+        # No single size keeps only a part of many values of nearly equal magnitude.
+        part = fitter.fit_blend(search.too_fine, search.fitting, limit)
+        if best.nbytes < part.nbytes <= limit:
+            return part
+        newest = part  # it now has the survivors' memory
+    return best if best is newest else fitter.fit(search.fitting)
 
-    def fit_size(
-        size: float, first: int | None = None, end: int | None = None, other: float = 0
+
+@dataclass(frozen=True)
+class _StepFitter:
+    """Quantizes a delta in uniform steps and counts the bytes. largest: its largest change."""
+
+    quantize: UniformQuantizer
+    largest: float
+    coder: str
+    previous: CodeTable | None
+    matrices: Matrices
+
+    def fit(
+        self, size: float, first: int | None = None, end: int | None = None, other: float = 0
     ) -> Fitted:
         """Quantize in steps of one size.
 
         first: how many survivors to keep; None for all. end, other: see `UniformQuantizer`.
         """
+        largest = self.largest
+        least_size = self.quantize.finest(largest) if largest else np.float32(SMALLEST_SIZE)
         fine = max(np.float32(size), least_size)
-        steps = quantize(fine, largest, end, float(np.float32(other)))
+        steps = self.quantize(fine, largest, end, float(np.float32(other)))
         if steps.beyond:
             raise BeyondError
         if first is not None:
             steps = steps.first(first)
-        units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
+        units, tokens = coder_of(self.coder).settle(steps.survivors, None, steps.counts)
         counts = Counts(steps.counts, tokens, uniform=True)
         levels_nbytes = 4 * (counts.codes.size > 1)
-        nbytes = _nbytes(steps.survivors, units, counts, levels_nbytes, previous)
+        nbytes = _nbytes(steps.survivors, units, counts, levels_nbytes, self.previous)
         arithmetic = None
-        if tries_arithmetic and not needs_no_bits(counts.codes):
-            arithmetic = arithmetic_code(steps.survivors, matrices)
+        may_serve = arithmetic_may_serve(self.coder, self.quantize.segments.n)
+        if may_serve and not needs_no_bits(counts.codes):
+            arithmetic = arithmetic_code(steps.survivors, self.matrices)
             nbytes = min(nbytes, arithmetic.payload.size + levels_nbytes) if arithmetic else nbytes
         quantized = steps.survivors, units, counts, steps.levels
         return Fitted(*quantized, None, nbytes, steps.remainder, arithmetic)
 
-    def fit_first(size: float, limit: float) -> Fitted:
+    def fit_first(self, size: float, limit: float) -> Fitted:
         """As many of the first survivors as fit, at least one."""
-        n, end = 1, int(fit_size(size).counts.codes[1:].sum())
+        n, end = 1, int(self.fit(size).counts.codes[1:].sum())
         while n < end:
             middle = (n + end + 1) // 2
-            fits = fit_size(size, middle).nbytes <= limit
+            fits = self.fit(size, middle).nbytes <= limit
             n, end = (middle, end) if fits else (n, middle - 1)
-        return fit_size(size, n)
+        return self.fit(size, n)
 
-    def fit_blend(size: float, other: float, limit: float) -> Fitted:
+    def fit_blend(self, size: float, other: float, limit: float) -> Fitted:
         """Steps of this size in as many of the first blocks as fit.
 
         In the blocks after them, only changes that would be a step of size ``other``.
         """
-        n_fine, n_too_many = 0, -(-n // BLOCK)
+        n_fine, n_too_many = 0, -(-self.quantize.segments.n // BLOCK)
         while n_fine + 1 < n_too_many:
             middle = (n_fine + n_too_many) // 2
-            fits = fit_size(size, end=BLOCK * middle, other=other).nbytes <= limit
+            fits = self.fit(size, end=BLOCK * middle, other=other).nbytes <= limit
             n_fine, n_too_many = (middle, n_too_many) if fits else (n_fine, middle)
-        return fit_size(size, end=BLOCK * n_fine, other=other)
+        return self.fit(size, end=BLOCK * n_fine, other=other)
 
-    if not largest:
-        return fit_size(1.0)
-    if not largest <= LARGEST_CHANGE:
-        raise BeyondError
-    # Between these sizes, q of the largest change goes from its limit down to 1.
-    finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
-    coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
-    too_fine, fitting, best, newest, ratio, n_kept_then = 0.0, 0.0, None, None, EXCESS, 0
-    for _ in range(PASSES):
-        low, high = too_fine or finest, fitting or coarsest
-        size = magnitudes.size_for(8 * AIM * limit / ratio / n, offset, low, high)
+
+@dataclass
+class _Search:
+    """Step sizes between which the smallest that fits lies.
+
+    finest, coarsest: the limits of any search. too_fine, fitting: the sizes nearest to each other
+    that were tried; 0 if there is none yet. n_kept_too_fine: the values that ``too_fine`` keeps.
+    best: the steps of the size ``fitting``. newest: the steps that were tried last.
+    """
+
+    finest: float
+    coarsest: float
+    too_fine: float = 0.0
+    fitting: float = 0.0
+    n_kept_too_fine: int = 0
+    best: Fitted | None = None
+    newest: Fitted | None = None
+
+    def next_size(self, estimate: float) -> float:
+        """The estimate, or a size further away from those tried where it would hardly move."""
+        too_fine, fitting = self.too_fine, self.fitting
         if too_fine and fitting:
             margin = min((fitting / too_fine) ** NEAR, NEAREST)
-            if not too_fine * margin < size < fitting / margin:
-                size = math.sqrt(too_fine) * math.sqrt(fitting)
-        elif fitting and size > fitting / NEAREST:  # it hardly moves: the estimate is far off
-            size = max(fitting / 2, finest)
-        elif too_fine and size < too_fine * NEAREST:
-            size = min(too_fine * 2, coarsest)
-        newest = fit_size(size)
+            if not too_fine * margin < estimate < fitting / margin:
+                return math.sqrt(too_fine) * math.sqrt(fitting)
+        elif fitting and estimate > fitting / NEAREST:
+            return max(fitting / 2, self.finest)
+        elif too_fine and estimate < too_fine * NEAREST:
+            return min(too_fine * 2, self.coarsest)
+        return estimate
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no size between those tried is worth another pass."""
+        too_coarse = self.too_fine >= self.coarsest / CLOSE**2
+        return too_coarse or 0 < self.fitting <= self.too_fine * CLOSE
+
+
+def _search(fitter: _StepFitter, magnitudes: Magnitudes, limit: float) -> _Search:
+    """Try step sizes until one nearly fills the limit, or PASSES are over."""
+    largest, offset, n = magnitudes.largest, fitter.quantize.offset, fitter.quantize.segments.n
+    # Between these sizes, q of the largest change goes from its limit down to 1.
+    finest = max(largest / (fitter.quantize.most + 1 - offset), SMALLEST_SIZE)
+    search = _Search(finest, max(largest / (1 - offset), SMALLEST_SIZE))
+    ratio = EXCESS
+    for _ in range(PASSES):
+        low, high = search.too_fine or finest, search.fitting or search.coarsest
+        bits = 8 * AIM * limit / ratio / n
+        size = search.next_size(magnitudes.size_for(bits, offset, low, high))
+        newest = search.newest = fitter.fit(size)
         if newest.nbytes <= limit:
-            fitting, best = size, newest
+            search.fitting, search.best = size, newest
             enough = newest.n_kept and newest.nbytes >= USED * limit  # nothing is never enough
             if enough or size <= finest * CLOSE**2:
-                return newest
+                search.n_kept_too_fine = 0
+                break
         else:
-            too_fine, n_kept_then = size, newest.n_kept
-        if too_fine >= coarsest / CLOSE**2 or 0 < fitting <= too_fine * CLOSE:
+            search.too_fine, search.n_kept_too_fine = size, newest.n_kept
+        if search.is_closed:
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
         ratio = max(newest.nbytes / estimate, 1e-3)
-    if best is None or best.levels.size == 1:
-        # Even the largest values are too many: keep the first of them.
-        smallest_nbytes = fit_size(largest, 1).nbytes
-        if smallest_nbytes > hard_limit:
-            return replace(fit_size(min(4 * largest, LARGEST_SIZE)), nbytes=smallest_nbytes)
-        return fit_first(largest, max(limit, smallest_nbytes))
-    if best.nbytes < USED * limit and n_kept_then > best.n_kept:
-        # No single size keeps only a part of many values of nearly equal magnitude.
-        part = fit_blend(too_fine, fitting, limit)
-        if best.nbytes < part.nbytes <= limit:
-            return part
-        newest = part  # it now has the survivors' memory
-    return best if best is newest else fit_size(fitting)
+    return search
 
 
 def _fit_whole(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codec.errors import SettingsError
+from codec.state.family import Family, Target
 
 from .budget import check_budget
 from .coders import RUNLENGTH, coder_of
@@ -157,27 +158,17 @@ class Coding:
         """The same scope and coder with another target. Raises SettingsError."""
         return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer, distance)
 
-    def of(self, family: str) -> Coding:
+    def of(self, family: Family) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
 
-        The model has the family "". Others without a target keep all buckets: an optimizer divides
-        by the root of its second moments, so a small moment that kept its old value would make
-        the next update far too large. A tensor's name may follow the target.
+        Families outside the model that have no target keep all buckets: an optimizer divides by the
+        root of its second moments, so a small moment that kept its old value would make the next
+        update far too large.
         """
-        return self if not family else self._targeted(family) or self.keeping()
-
-    def _targeted(self, family: str) -> Coding | None:
-        """The settings of a family that names a target; None for any other family."""
-        name, _, number = family.partition(" ")[0].partition("=")
-        target: dict[str, Any] = {}
-        try:
-            if name in ("tolerance", "distance"):
-                target = {name: float(number)}
-            elif name == "bits":
-                target = {name: None if number == "all" else int(number)}
-        except ValueError:  # a family whose name only looks like a target
-            pass
-        return self.keeping(**target) if target else None
+        if family.is_model:
+            return self
+        target: dict[str, Any] = {family.target.name: family.target.number} if family.target else {}
+        return self.keeping(**target)
 
     def describe(self) -> str:
         """In words: "2 bits, buckets over the whole model, run-length"."""
@@ -196,7 +187,7 @@ class Coding:
         return f"{target} {levels} over {alphabets}, {coder_of(self.coder).short}"
 
 
-def check_targets(targets: Iterable[str]) -> None:
+def check_targets(targets: Iterable[Target]) -> None:
     """Raise SettingsError if a target of a policy is out of range."""
     for target in targets:
-        Coding().of(target)
+        Coding().of(Family(target=target))

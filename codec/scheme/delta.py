@@ -229,7 +229,7 @@ def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
 
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
     """The name of the alphabet that these tensors share; code tables are reused by this name."""
-    return tensors[0].name if scope == "tensor" and len(tensors) == 1 else tensors[0].family
+    return tensors[0].name if scope == "tensor" and len(tensors) == 1 else str(tensors[0].family)
 
 
 def alphabets(

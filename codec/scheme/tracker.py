@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from codec.state.tensors import (
     same_bits,
     to_arrays,
 )
+from codec.state.tree import describe_difference
 
 from . import batch, uniform
 from .arithmetic import matrices_of
@@ -223,26 +224,27 @@ class Tracker:
         quantize = self._in_steps if coding.uniform else self._in_buckets
         if tensors[0].alone and len(tensors) > 1:
             quantize = self._in_batch
-        with (
-            np.errstate(all="ignore"),
-            quantize(coding, tensors, arrays, segments, budget, previous) as quantized,
-        ):
-            if isinstance(quantized, Quantization):
+        try:
+            with (
+                np.errstate(all="ignore"),
+                quantize(coding, tensors, arrays, segments, budget, previous) as quantized,
+            ):
                 self._moving = mode == CHANGE
                 encoded, changes = code(
                     quantized.message, self.coding.coder, previous, segments, mode
                 )
-                if budget:
-                    budget.spend(tensors, encoded.nbytes)
-                for t, change in zip(tensors, changes.tolist()):
-                    sums[t.name] = (sums[t.name] + change) % 2**64
-                buckets = quantized.buckets and quantized.buckets.first(encoded.levels.size - 1)
-                return Group(tensors, encoded, buckets, quantized.remainder), set()
-        remaining = tuple(t for t in tensors if t.name not in quantized)
-        if not remaining:
-            return None, quantized
-        group, more_names = self._encode_group(remaining, arrays, mode, budget, sums)
-        return group, quantized | more_names
+        except UnquantizableError as exc:
+            remaining = tuple(t for t in tensors if t.name not in exc.names)
+            if not remaining:
+                return None, exc.names
+            group, more_names = self._encode_group(remaining, arrays, mode, budget, sums)
+            return group, exc.names | more_names
+        if budget:
+            budget.spend(tensors, encoded.nbytes)
+        for t, change in zip(tensors, changes.tolist()):
+            sums[t.name] = (sums[t.name] + change) % 2**64
+        buckets = quantized.buckets and quantized.buckets.first(encoded.levels.size - 1)
+        return Group(tensors, encoded, buckets, quantized.remainder), set()
 
     @contextmanager
     def _in_buckets(
@@ -253,14 +255,14 @@ class Tracker:
         segments: Segments,
         budget: Budget | None,
         previous: CodeTable | None,
-    ) -> Iterator[Quantization | set[str]]:
-        """Quantize in exponent buckets, or give the names of tensors whose track might overflow."""
+    ) -> Iterator[Quantization]:
+        """Quantize in exponent buckets. Raises UnquantizableError if a track might overflow."""
         coder, bits = coding.coder, coding.bits
         with collected(segments, n_promoted(bits)) as delta:
             survivors, histogram = delta.survivors, delta.histogram
-            if histogram.n_huge and (beyond := self._overflowing(tensors, arrays)):
-                yield beyond
-            elif budget and coding.budget is not None:
+            if histogram.n_huge:
+                self._check_overflow(tensors, arrays)
+            if budget and coding.budget is not None:
                 fitted = fit_buckets(delta, coder, previous, *budget.limits(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
@@ -273,7 +275,7 @@ class Tracker:
                 final = histogram.final(buckets)
                 units, tokens = coder_of(coder).settle(survivors, final, counts)
                 # outside the model, values that are never negative stay so on the track
-                cautious = tensors[0].family != "" and all(
+                cautious = not tensors[0].family.is_model and all(
                     arrays[t.name].min() >= 0 for t in tensors
                 )
                 levels = buckets.cautious_levels if cautious else buckets.levels
@@ -281,10 +283,12 @@ class Tracker:
                 message = Message(survivors, units, all_counts, levels, _shape(tensors), bits)
                 yield Quantization(message, delta.remainder(buckets, levels), buckets)
 
-    def _overflowing(self, tensors: tuple[TensorSpec, ...], arrays: Arrays) -> set[str]:
-        """The names of tensors whose track is not finite or might become infinite."""
-        state = self.track.arrays
-        return {t.name for t in tensors if not _stays_finite(arrays[t.name], state[t.name])}
+    def _check_overflow(self, tensors: Iterable[TensorSpec], arrays: Arrays) -> None:
+        """Raise UnquantizableError if a track is not finite or might become infinite."""
+        track = self.track.arrays
+        beyond = {t.name for t in tensors if not _stays_finite(arrays[t.name], track[t.name])}
+        if beyond:
+            raise UnquantizableError(beyond)
 
     @contextmanager
     def _in_batch(
@@ -295,18 +299,14 @@ class Tracker:
         segments: Segments,
         budget: Budget | None,
         previous: CodeTable | None,
-    ) -> Iterator[Quantization | set[str]]:
+    ) -> Iterator[Quantization]:
         """Quantize each tensor in exponent buckets of its own; otherwise like `_in_buckets`.
 
         budget and previous are not used: a batch is outside the budget, and `code` chooses its
         table.
         """
         quantized = batch.quantized(segments, n_promoted(coding.bits))
-        state = self.track.arrays
-        huge_names = [tensors[i].name for i in np.flatnonzero(quantized.is_huge)]
-        if beyond := {name for name in huge_names if not _stays_finite(arrays[name], state[name])}:
-            yield beyond
-            return
+        self._check_overflow([tensors[i] for i in np.flatnonzero(quantized.is_huge)], arrays)
         with quantized.message(coding.coder, coding.bits) as message:
             yield Quantization(message, NOTHING)
 
@@ -319,8 +319,8 @@ class Tracker:
         segments: Segments,
         budget: Budget | None,
         previous: CodeTable | None,
-    ) -> Iterator[Quantization | set[str]]:
-        """Quantize in uniform steps, or give the names of tensors that steps cannot express."""
+    ) -> Iterator[Quantization]:
+        """Quantize in uniform steps. Raises UnquantizableError for what steps cannot express."""
         limit = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
         offset = uniform.NEAREST if coding.budget is None else uniform.OFFSET
         with uniform.quantizer(segments, offset, limit) as quantize:
@@ -331,10 +331,8 @@ class Tracker:
             else:
                 assert budget is not None, "steps have a target"
                 quantized = self._fitting(coding, quantize, tensors, budget, previous)
-            if isinstance(quantized, Quantization) and uniform.may_overflow(
-                quantized.message.levels
-            ):
-                quantized = self._overflowing(tensors, arrays) or quantized
+            if uniform.may_overflow(quantized.message.levels):
+                self._check_overflow(tensors, arrays)
             yield quantized
 
     def _within(
@@ -343,13 +341,13 @@ class Tracker:
         quantize: UniformQuantizer,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
-    ) -> Quantization | set[str]:
-        """The largest steps within the tolerance, or names as in `_in_steps`."""
+    ) -> Quantization:
+        """The largest steps within the tolerance. Raises UnquantizableError."""
         assert coding.tolerance is not None
         largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
         largest_allowed = uniform.LARGEST_SIZE - coding.tolerance
         if names := {name for name, value in largest.items() if value > largest_allowed}:
-            return names  # the track could become infinite
+            raise UnquantizableError(names)  # the track could become infinite
         size = uniform.size_within(coding.tolerance, max(largest.values()))
         segments = quantize.segments
         steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
@@ -357,12 +355,12 @@ class Tracker:
             return _quantization(steps, tensors, coding.coder)
         limit = min(float(size) * quantize.most, uniform.LARGEST_SIZE - float(size))
         beyond = uniform.magnitudes_of(segments).beyond(limit)
-        return {tensors[i].name for i in beyond}
+        raise UnquantizableError({tensors[i].name for i in beyond})
 
     def _leaving(
         self, coding: Coding, quantize: UniformQuantizer, tensors: tuple[TensorSpec, ...]
-    ) -> Quantization | set[str]:
-        """The largest steps that leave at most the distance, or names as in `_in_steps`."""
+    ) -> Quantization:
+        """The largest steps that leave at most the distance. Raises UnquantizableError."""
         assert coding.distance is not None
         distance, segments = coding.distance, quantize.segments
         magnitudes = uniform.magnitudes_of(segments, sampled=True)
@@ -371,10 +369,11 @@ class Tracker:
         except BeyondError:
             magnitudes = uniform.magnitudes_of(segments)
             if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
-                return {tensors[i].name for i in beyond}
+                raise UnquantizableError({tensors[i].name for i in beyond}) from None
             steps = fit_distance(quantize, magnitudes, distance)
         if steps is None:  # steps for the largest change are too coarse for the other changes
-            return {tensors[i].name for i in magnitudes.beyond(magnitudes.largest / 2)}
+            beyond = magnitudes.beyond(magnitudes.largest / 2)
+            raise UnquantizableError({tensors[i].name for i in beyond})
         return _quantization(steps, tensors, coding.coder)
 
     def _fitting(
@@ -384,8 +383,8 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         budget: Budget,
         previous: CodeTable | None,
-    ) -> Quantization | set[str]:
-        """The smallest steps that fit into the budget, or names as in `_in_steps`."""
+    ) -> Quantization:
+        """The smallest steps that fit into the budget. Raises UnquantizableError."""
         magnitudes = uniform.magnitudes_of(quantize.segments, sampled=True)
         limits, matrices = budget.limits(tensors), matrices_of(tensors)
         try:
@@ -393,11 +392,22 @@ class Tracker:
         except BeyondError:
             magnitudes = uniform.magnitudes_of(quantize.segments)
             if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
-                return {tensors[i].name for i in beyond}
+                raise UnquantizableError({tensors[i].name for i in beyond}) from None
             fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *limits, matrices)
         if fitted.levels.size == 1 and magnitudes.largest:
             budget.lacks(tensors, fitted.nbytes)
         return Quantization(fitted.message(_shape(tensors)), fitted.remainder)
+
+
+class UnquantizableError(Exception):
+    """These tensors of an alphabet must be stored exactly in this step.
+
+    names: not all tensors are named at once; the rest may fail in its turn.
+    """
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__(names)
+        self.names = names
 
 
 @dataclass(frozen=True)
@@ -428,26 +438,9 @@ def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:
 
 def check_same_layout(expected: Layout, actual: Layout) -> None:
     """Raise StateMismatchError, naming the first difference, unless the layouts are equal."""
-    if expected == actual:
-        return
-    old, new = ({t.name: t for t in layout.tensors} for layout in (expected, actual))
-    for name in old:
-        if name not in new:
-            raise StateMismatchError(f"tensor {name!r} of the track is missing from the state")
-    for name in new:
-        if name not in old:
-            raise StateMismatchError(f"tensor {name!r} is not part of the track")
-    for name, spec in old.items():
-        if spec != new[name]:
-            raise StateMismatchError(
-                f"tensor {name!r} is {_described(new[name])}, but the track has {_described(spec)}"
-            )
-    raise StateMismatchError("the state's tensors are in another order or structure")
-
-
-def _described(spec: TensorSpec) -> str:
-    how = (f"of {spec.family}" if spec.family else "lossy") if spec.lossy else "exact"
-    return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
+    if expected != actual:
+        first = describe_difference(expected, actual)
+        raise StateMismatchError(f"the state is not laid out like the track: {first}")
 
 
 def _stays_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:

@@ -1,6 +1,7 @@
 """A nested state to arrays and texts, and back.
 
 Read in this order:
+    family        which lossy tensors belong together, and their target
     tensors       names, dtypes and shapes; torch tensors to numpy arrays and back
     tree          a nested state to a structure, tensors and other values
     long_lists    the texts of long lists, of which only new elements are converted

@@ -20,14 +20,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from typing import TypeAlias
 
 from codec.errors import SettingsError
 
+from .family import Family, Target
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 
 _log = logging.getLogger(__name__)
 
 LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
+Kind: TypeAlias = str | Target  # one of KINDS, or a target, which means lossy
 OPTIONAL = "?"  # after a kind or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance")
 # Outermost keys that training loops use for the weights.
@@ -43,7 +46,7 @@ MOMENTS = (
 LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
 PARAMETER_STATE = LOSSY_MOMENTS | {"step", "mu_product"}  # all that these keep of a parameter
 AVERAGES = {"ema", "swa", "average", "averaged", "shadow"}  # words in keys of averaged weights
-MOMENT = "bits=3"  # the target of LOSSY_MOMENTS: see docs/explanation/results.md
+MOMENT = Target("bits", 3)  # the target of LOSSY_MOMENTS: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers; smaller models are not reported
 MOST_NEAREST = 3  # names in the message about a pattern without a match
 MOST_COMPARED = 10_000  # names compared with such a pattern, in about a second
@@ -76,12 +79,12 @@ class Policy:
         rule = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{rule}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
-        self._patterns: dict[str, str] = {}
+        self._patterns: dict[str, Kind] = {}
         self._optional: set[str] = set()  # the patterns that may match nothing
         for pattern, text in (patterns or {}).items():
             are_texts = isinstance(pattern, str) and isinstance(text, str)
             bare = text.removesuffix(OPTIONAL) if are_texts else ""
-            kind = bare if bare in KINDS else _target(bare)
+            kind = bare if bare in KINDS else Target.of(bare)
             if kind is None:
                 raise SettingsError(f"{rule}; got {pattern!r}: {text!r}"[:300])
             self._patterns[pattern] = kind
@@ -89,14 +92,14 @@ class Policy:
                 self._optional.add(pattern)
 
     @property
-    def kinds(self) -> list[str]:
+    def kinds(self) -> list[Kind]:
         """The kind or target of every pattern."""
         return list(self._patterns.values())
 
     @property
-    def targets(self) -> list[str]:
-        """The targets of all patterns, in the form that names of families use."""
-        return [kind for kind in self._patterns.values() if kind not in KINDS]
+    def targets(self) -> list[Target]:
+        """The targets of all patterns."""
+        return [kind for kind in self._patterns.values() if isinstance(kind, Target)]
 
     def check_matches(self, names: Iterable[str]) -> None:
         """Check that every pattern without a mark matches a name.
@@ -144,7 +147,7 @@ class Policy:
                 return False
         return False
 
-    def kind(self, name: str, ties: Iterable[str] = (), *, is_moment: bool = False) -> str:
+    def kind(self, name: str, ties: Iterable[str] = (), *, is_moment: bool = False) -> Kind:
         """How a tensor is stored if its dtype and size allow it: a kind or a target.
 
         Args:
@@ -158,10 +161,10 @@ class Policy:
             return kind
         if is_moment:
             return MOMENT
-        is_model = not family(name) or (self._ema == LOSSY and is_average(name))
+        is_model = family(name).is_model or (self._ema == LOSSY and is_average(name))
         return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
 
-    def kind_by_pattern(self, name: str) -> str | None:
+    def kind_by_pattern(self, name: str) -> Kind | None:
         """The kind or target of the first pattern that matches; None if no pattern matches."""
         kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
         return next(kinds, None)
@@ -179,7 +182,7 @@ class Policy:
         for t in outside:
             if self._ema and is_average(t.name):
                 continue
-            if family(t.name) and self.kind_by_pattern(t.name) is None:
+            if not family(t.name).is_model and self.kind_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
                 keys = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
                 sizes[next(keys, _escaped(t.name))] += t.size
@@ -234,13 +237,14 @@ def _escaped(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
-def family(name: str) -> str:
-    """The family whose tensors share an alphabet: "" for the model, else the last part of the name.
+def family(name: str) -> Family:
+    """The family of a tensor without a target: the model, else named by the last part of its name.
 
     An optimizer's moments have other magnitudes than the weights: in one alphabet with them, only
     the weights would ever be promoted.
     """
-    return name.rpartition("/")[2] if "/" in name and not is_of_model(name) else ""
+    is_model = "/" not in name or is_of_model(name)
+    return Family.of("" if is_model else name.rpartition("/")[2])
 
 
 def is_average(name: str) -> bool:
@@ -258,18 +262,18 @@ def is_of_model(name: str) -> bool:
     return name.partition("/")[0] in MODELS
 
 
-def family_of(kind: str, name: str, size: int) -> str:
+def family_of(kind: Kind, name: str, size: int) -> Family:
     """The family of a lossy tensor of a kind or target. Raises what `targeted` raises."""
-    if kind in KINDS:
+    if not isinstance(kind, Target):
         return family(name)
     return targeted(kind, name, size, of_optimizer=is_of_optimizer(name))
 
 
-def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
+def targeted(target: Target, name: str, size: int, *, of_optimizer: bool) -> Family:
     """The family of a tensor with a target.
 
     Args:
-        target: As "bits=3".
+        target: The target.
         name: Of the tensor, in a state's tree or in DCP.
         size: Its number of elements.
         of_optimizer: Whether an optimizer keeps it for a parameter.
@@ -278,11 +282,11 @@ def targeted(target: str, name: str, size: int, *, of_optimizer: bool) -> str:
     an error of either sign could become negative.
     """
     if not of_optimizer:
-        return target
-    if not target.startswith("bits="):
+        return Family(target=target)
+    if target.name != "bits":
         possible = f"{', '.join(KINDS)} or bits=X"
         raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {possible}")
-    return f"{target} {name if size >= LARGE else _kind_of(_key(name))}"
+    return Family(name if size >= LARGE else _kind_of(_key(name)), target)
 
 
 def _key(name: str) -> str:
@@ -307,11 +311,11 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     kinds = sorted({_kind_of(key) for key in keys})
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
-    targets = ", ".join(sorted({t.target.replace("bits=", "") for t in alone}))
+    bits = ", ".join(sorted({str(t.family.target).removeprefix("bits=") for t in alone}))
     n, nbytes = len(alone), sum(t.track_nbytes for t in alone)
     size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"
     return (
-        f"the optimizer's moments are lossy, at {targets} bits: {n} tensor{'' if n == 1 else 's'} "
+        f"the optimizer's moments are lossy, at {bits} bits: {n} tensor{'' if n == 1 else 's'} "
         f"({', '.join(kinds)}), {size} in float32. policy={{{exact}}} keeps them exact"
     )
 
@@ -333,25 +337,12 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
     return patterns
 
 
-def _without_match(pattern: str, kind: str, names: Sequence[str]) -> str:
+def _without_match(pattern: str, kind: Kind, names: Sequence[str]) -> str:
     """The message about a pattern that matches none of the names."""
     literal = re.sub(r"[*?]|\[|\]", "", pattern)
     nearest = get_close_matches(literal, names, MOST_NEAREST, cutoff=0.0)
     return (
         f"the policy's pattern {pattern!r} matches nothing in the first state; the nearest names "
         f"are {', '.join(map(repr, nearest))}. If it may match nothing, say so with a mark: "
-        f"{pattern!r}: {kind + OPTIONAL!r}"
+        f"{pattern!r}: {f'{kind}{OPTIONAL}'!r}"
     )
-
-
-def _target(text: str) -> str | None:
-    """The target in a text, written in one way for each number; None for other texts."""
-    name, _, number = text.partition("=")
-    try:
-        if name in ("tolerance", "distance"):
-            return f"{name}={float(number)!r}"
-        if name == "bits":
-            return f"{name}={number if number == 'all' else int(number)}"
-    except ValueError:
-        pass
-    return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import DTypeError, StateMismatchError
+
+from .family import MODEL, Family
 
 TINY_ELEMENTS = 8  # below it, levels and table cost more than the raw values
 
@@ -68,7 +69,6 @@ NUMBERS = frozenset(_SCALARS)  # numpy's scalars of a dtype that a tensor can ha
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
 COPIED = 256  # bytes; up to here copying an array to bytes takes less time than a view of bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
-_ALONE = re.compile("bits=[^ ]+ .")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ class TensorSpec:
     """One tensor of a state.
 
     dtype: safetensors' name of it. lossy: delta-coded. library: where it came from, "numpy" or
-    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family. See
-    `policy.targeted`.
+    "torch". family: lossy tensors of one family share an alphabet; see `policy.targeted`.
     """
 
     name: str
@@ -85,20 +84,12 @@ class TensorSpec:
     shape: tuple[int, ...]
     lossy: bool
     library: str = "numpy"
-    family: str = ""
+    family: Family = MODEL
 
     @cached_property
     def alone(self) -> bool:
-        """Whether the tensor has a target and levels of its own, as an optimizer's moments have.
-
-        The name of its family is then its target, a space and a name.
-        """
-        return bool(_ALONE.match(self.family))
-
-    @property
-    def target(self) -> str:
-        """The target of a tensor that is alone, as "bits=3"; "" of others."""
-        return self.family.partition(" ")[0] if self.alone else ""
+        """Whether the tensor has a target and levels of its own, as an optimizer's moments have."""
+        return self.family.alone
 
     @cached_property
     def size(self) -> int:
@@ -225,7 +216,7 @@ def signature(value: Any, mark: tuple[Any, ...]) -> Hashable:
 
 
 def spec_of(
-    name: str, value: Any, lossy: bool = True, family: str = "", *, swapped: bool = False
+    name: str, value: Any, lossy: bool = True, family: Family = MODEL, *, swapped: bool = False
 ) -> TensorSpec:
     """Describe a tensor.
 
@@ -254,7 +245,7 @@ def spec_of(
         )
     shape = tuple(int(d) for d in value.shape)
     lossy = lossy and dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
-    return TensorSpec(name, dtype, shape, lossy, library, family if lossy else "")
+    return TensorSpec(name, dtype, shape, lossy, library, family if lossy else MODEL)
 
 
 def layout_of(state: Mapping[str, Any]) -> Layout:
@@ -369,7 +360,7 @@ def check_number(library: str, dtype: str, data: bytes) -> TensorSpec:
 def is_storable(spec: TensorSpec) -> bool:
     """Whether a state can hold a tensor of this description."""
     return spec.dtype in _NAMES.get(spec.library, {}).values() and (
-        spec.dtype in LOSSY_DTYPES if spec.lossy else spec.family == ""
+        spec.dtype in LOSSY_DTYPES if spec.lossy else spec.family.is_model
     )
 
 

@@ -30,6 +30,8 @@ from codec.errors import DTypeError, StateMismatchError
 
 from .long_lists import LONG, LongList, dumped
 from .tensors import (
+    Layout,
+    TensorSpec,
     can_share,
     check_number,
     fingerprint,
@@ -256,6 +258,35 @@ def value_names(structure: str) -> list[str]:
     if structure:
         visit(_loaded(structure), None)
     return names
+
+
+def describe_difference(before: Layout, now: Layout) -> str:
+    """The first difference between two layouts, by name."""
+    old, new = ({t.name: t for t in layout.tensors} for layout in (before, now))
+    for t in now.tensors:
+        if t.name not in old:
+            return f"tensor {t.name!r} appeared"
+    for t in before.tensors:
+        if t.name not in new:
+            return f"tensor {t.name!r} disappeared"
+        if new[t.name] != t:
+            return f"tensor {t.name!r} is {_described(new[t.name])} and was {_described(t)}"
+    old_names, new_names = (
+        dict.fromkeys(value_names(layout.structure)) for layout in (before, now)
+    )
+    for name in new_names:
+        if name not in old_names:
+            return f"value {name!r} appeared"
+    for name in old_names:
+        if name not in new_names:
+            return f"value {name!r} disappeared"
+    return "containers or tensors have another order or type, or share memory in another way"
+
+
+def _described(t: TensorSpec) -> str:
+    kind = "lossy" if t.lossy else "exact"
+    family = "" if t.family.is_model else f" as {str(t.family)!r}"
+    return f"{t.dtype} {list(t.shape)} of {t.library}, {kind}{family}"
 
 
 def value_origins(before: str, now: str) -> tuple[int | None, ...]:

@@ -92,7 +92,8 @@ def errors(
         if not tensor.lossy:
             return TensorError(name, n, 0.0, 0.0, EXACTLY)
         largest = float(np.max(np.abs(track[name] - live[name]), initial=0.0))
-        return TensorError(name, n, relative([name]), largest, tensor.target or LOSSY)
+        stored = str(tensor.family.target) if tensor.alone else LOSSY
+        return TensorError(name, n, relative([name]), largest, stored)
 
     with np.errstate(invalid="ignore", over="ignore"):
         tensor_errors = tuple(map(error, layout.tensors))

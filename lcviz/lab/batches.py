@@ -60,5 +60,5 @@ def alphabet_text(group: Group) -> str:
     first, *more = group.tensors
     if not more:
         return first.name
-    kind = f" of {first.family.partition(' ')[2]}" if group.encoded.is_batch else ""
+    kind = f" of {first.family.name}" if group.encoded.is_batch else ""
     return f"{len(group.tensors):,} tensors{kind}"

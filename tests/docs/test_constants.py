@@ -82,7 +82,7 @@ SENTENCES = {
         "tensors of fewer than {codec.state.tensors:TINY_ELEMENTS} elements",
         "those below {codec.state.policy:MODELS!or}.",
         "the tensors {codec.state.policy:sorted(LOSSY_MOMENTS)!and} are lossy",
-        "the largest {codec.state.policy:2 ** int(MOMENT[-1]) - 1!w}, as with "
+        "the largest {codec.state.policy:2 ** MOMENT.number - 1!w}, as with "
         "`{codec.state.policy:MOMENT}`",
         "States of {codec.saving.process:LARGE >> 20} MiB or more are saved with the lowest "
         "priority (niceness {codec.saving.process:LOWEST})",

@@ -43,7 +43,7 @@ EXACT = "exact moments"  # the other ways are compared with it
 WAYS = {
     "whole state, exact": Method("full"),
     EXACT: lc(Coding(), "exact"),
-    "moments at 3 bits": lc(Coding(), MOMENT),  # the codec's default
+    "moments at 3 bits": lc(Coding(), str(MOMENT)),  # the codec's default
     "moments at 2 bits": lc(Coding(), "bits=2"),
     "moments in 8-bit blocks": lc(Coding(), BLOCKS),
     "new optimizer": lc(Coding(), NONE),

@@ -120,7 +120,7 @@ def test_golden_chain_of_steps(golden: Path) -> None:
         merged.merged_of(chain.read(e), layout).layers for e in chain.entries if e.kind == "merged"
     )
     groups = first[0].groups
-    names = [[(t.name, t.family) for t in g.tensors] for g in groups]
+    names = [[(t.name, str(t.family)) for t in g.tensors] for g in groups]
     targets = [("model/far", "tolerance=0.002"), ("model/head", "bits=all")]
     assert names == [[("model/w", "")], *([target] for target in targets)]
     assert [g.encoded.uniform for g in groups] == [False, True, False]

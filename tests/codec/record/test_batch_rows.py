@@ -15,6 +15,7 @@ from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
+from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
 F32 = np.float32
@@ -23,7 +24,9 @@ CODING = Coding(2)
 
 def layout(n: int, family: str = "bits=3 m") -> Layout:
     return Layout(
-        tuple(TensorSpec(f"o/{i}/m", "F32", (30,), True, "numpy", family) for i in range(n))
+        tuple(
+            TensorSpec(f"o/{i}/m", "F32", (30,), True, "numpy", Family.of(family)) for i in range(n)
+        )
     )
 
 

@@ -43,6 +43,8 @@ from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
 from codec.state.tensors import CARRIER, TensorSpec
 
+BATCH = "bits=([1-8]|all) ."  # the families that may be a batch
+
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 
@@ -572,7 +574,7 @@ class Reader:
         self.met["families"] += len(families)
         found: dict[Any, list[Any]] = {}
         for t in mine:
-            alone = scope == "tensor" and not re.match("bits=[^ ]+ .", t[2])
+            alone = scope == "tensor" and not re.match(BATCH, t[2])
             found.setdefault((alone, t[0] if alone else t[2]), []).append(t)
         return list(found.values())
 
@@ -586,7 +588,7 @@ class Reader:
             assert m == 1
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
-        batch = 16384 <= k < 32768 and len(group) > 1 and re.match("bits=[^ ]+ .", group[0][2])
+        batch = 16384 <= k < 32768 and len(group) > 1 and re.match(BATCH, group[0][2])
         if batch:
             k -= 16384
             self.met["batches"] += 1

@@ -24,12 +24,12 @@ from codec.record import record as records
 from codec.record.header import digest_word
 from codec.record.merged import Layer, MergedStep
 from codec.saving.checkpointer import Front
-from codec.saving.recorder import describe_difference
 from codec.scheme.coding import Coding
 from codec.scheme.track import Track, after_changes
 from codec.state import tree
 from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, Layout, layout_of
+from codec.state.tree import describe_difference
 
 Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]

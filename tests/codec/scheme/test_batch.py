@@ -20,6 +20,7 @@ from codec.scheme.stream import CHANGE, LOOK
 from codec.scheme.survivors import Segments
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import Tracker
+from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
 F32 = np.float32
@@ -78,7 +79,7 @@ def layout_of(arrays: Arrays, *, shared: bool) -> Layout:
     family = "bits=3 {}" if not shared else "bits=3 m"
     return Layout(
         tuple(
-            TensorSpec(name, "F32", a.shape, True, "numpy", family.format(name))
+            TensorSpec(name, "F32", a.shape, True, "numpy", Family.of(family.format(name)))
             for name, a in arrays.items()
         )
     )

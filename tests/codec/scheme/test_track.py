@@ -419,21 +419,21 @@ def test_all_tensors_non_finite(scope: str) -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({}, "tensor 'a' of the track is missing from the state"),
-        ({"a": np.zeros(8, np.float32)}, "tensor 'b' of the track is missing"),
-        (dict.fromkeys("cbad", np.zeros(8, np.float32)), "tensor 'c' is not part of the track"),
+        ({}, "not laid out like the track: tensor 'a' disappeared"),
+        ({"a": np.zeros(8, np.float32)}, "tensor 'b' disappeared"),
+        (dict.fromkeys("cbad", np.zeros(8, np.float32)), "tensor 'c' appeared"),
         (
             {"a": np.zeros(9, np.float32), "b": np.zeros(8, np.float32)},
-            r"tensor 'a' is F32 \(9,\) from numpy, lossy, but the track has F32 \(8,\) from",
+            r"tensor 'a' is F32 \[9\] of numpy, lossy and was F32 \[8\] of numpy, lossy",
         ),
         (
             {"a": np.zeros(8, np.float32), "b": np.zeros(8)},
-            r"tensor 'b' is F64 \(8,\) from numpy, exact, but the track has F32 \(8,\) from",
+            r"tensor 'b' is F64 \[8\] of numpy, exact and was F32 \[8\] of numpy",
         ),
-        (dict.fromkeys("ba", np.zeros(8, np.float32)), "in another order or structure"),
+        (dict.fromkeys("ba", np.zeros(8, np.float32)), "another order or type"),
         (
             dict.fromkeys("ab", torch.zeros(8)),
-            r"F32 \(8,\) from torch, lossy, but the track has F32 \(8,\) from numpy",
+            r"F32 \[8\] of torch, lossy and was F32 \[8\] of numpy",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 import codec
 from codec.saving.checkpointer import Front
 from codec.scheme.track import Track
+from codec.state.family import Family
 from codec.state.moments import bounded
 from codec.state.policy import Policy
 from codec.state.tensors import Layout, copy_arrays, layout_of, to_arrays
@@ -48,7 +49,9 @@ def adam(n_steps: int) -> list[dict[str, object]]:
 @given(st.lists(arrays(F32, 24, elements=VALUES), min_size=2, max_size=5))
 def test_second_moments_are_never_negative(moments: list[np.ndarray]) -> None:
     first, *later = moments
-    spec = replace(layout_of({"exp_avg_sq": first}).tensors[0], family="bits=3 exp_avg_sq")
+    spec = replace(
+        layout_of({"exp_avg_sq": first}).tensors[0], family=Family.of("bits=3 exp_avg_sq")
+    )
     assert spec.alone
     track = Track.of(Layout((spec,)), {"exp_avg_sq": first.copy()})
     tracker = codec.Tracker.resume(track, codec.Coding())

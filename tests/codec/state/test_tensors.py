@@ -14,6 +14,7 @@ import torch
 import codec
 from codec.errors import DTypeError, StateMismatchError
 from codec.state import tensors as states
+from codec.state.family import Family
 
 NUMPY = "float64 float32 float16 complex128 complex64 bool "
 NUMPY += "int64 int32 int16 int8 uint64 uint32 uint16 uint8"
@@ -144,7 +145,9 @@ def test_layout() -> None:
 
 def test_is_storable() -> None:
     def storable(dtype: str, lossy: bool, library: str, family: str = "") -> bool:
-        return states.is_storable(states.TensorSpec("x", dtype, (8,), lossy, library, family))
+        return states.is_storable(
+            states.TensorSpec("x", dtype, (8,), lossy, library, Family.of(family))
+        )
 
     assert storable("BF16", True, "torch")
     assert not storable("BF16", True, "numpy")

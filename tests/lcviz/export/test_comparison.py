@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codec.state.family import Family
 from codec.state.tensors import Layout, layout_of, spec_of
 from lcviz.export.comparison import (
     EXACTLY,
@@ -168,7 +169,7 @@ def test_moments_do_not_count_as_weights() -> None:
 
     first, live, track = state(), state(), state()
     model, moment = (
-        spec_of(name, live[name], family=family)
+        spec_of(name, live[name], family=Family.of(family))
         for name, family in zip(live, ("", "bits=3 optimizer/state/0/exp_avg"))
     )
     whole, _, each = errors(Layout((model, moment)), track, live, first)
