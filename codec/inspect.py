@@ -47,7 +47,9 @@ The scheme
     huffman            code lengths, words and the tree of a Huffman code
     Node               a node of that tree
     runlength          tokens: runs of zeros with the symbols that end them
-    element_bits       the bits that an arithmetic code takes for each element
+    PrefixCode         a payload of code words
+    DirectPayload      a payload without code words, such as an arithmetic code
+    element_bits       the bits that such a payload takes for each element
     Track              the state that a restart would load
     DryRun             a chain that is encoded and counted, but not written
     record_nbytes      bytes that a delta of a dry run would take on disk
@@ -112,6 +114,8 @@ from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
+from codec.scheme.payload import DirectPayload
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
@@ -173,6 +177,7 @@ __all__ = [
     "Buckets",
     "CodeTable",
     "Codes",
+    "DirectPayload",
     "DryRun",
     "Entry",
     "Front",
@@ -183,6 +188,7 @@ __all__ = [
     "Parts",
     "Policy",
     "Position",
+    "PrefixCode",
     "Record",
     "TensorSpec",
     "Track",

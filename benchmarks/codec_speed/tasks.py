@@ -20,7 +20,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from codec.scheme.delta import Delta, apply
-from codec.scheme.stream import digest
+from codec.scheme.digest import digest
 from codec.scheme.tracker import Tracker
 from codec.scheme.workers import threads
 

@@ -42,7 +42,7 @@ def examined(
         names = [
             group.tensors[0].name
             for group, before in zip(again.groups, original.groups)
-            if group.encoded.payload.tobytes() != before.encoded.payload.tobytes()
+            if group.encoded.payload.data.tobytes() != before.encoded.payload.data.tobytes()
             or group.encoded.levels.tobytes() != before.encoded.levels.tobytes()
         ]
         return [*names, *differing(again.sums or {}, original.sums or {})]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from codec.scheme.arithmetic import matrices_of
 from codec.scheme.coders import coder_of
 from codec.scheme.delta import Delta, Group, alphabet_name
+from codec.scheme.payload import ROW_NBYTES
 from codec.scheme.quantize import Codes, empty_codes
 from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, Message, code, decode
 from codec.scheme.survivors import packed
@@ -25,7 +26,7 @@ from .merged import Layer, MergedStep
 BLOCK = 2**20  # elements in one pass
 MAX_PAIRS = 2**22  # of levels: with more, a layer could hardly hold the pairs that occur
 # Bytes that another layer takes: `]},{"steps":[` instead of a comma, and a row for each alphabet.
-LAYER_NBYTES, ROW_NBYTES = 12, 6
+LAYER_NBYTES = 12
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,6 @@ def _coded(
         uniform = e.uniform and levels.shape[1] == 1
         message_counts = Counts(counts, tokens, uniform)
         message = Message(survivors, units, message_counts, levels, e.shape, e.bits, uniform)
-        if uniform:
-            message = message.with_arithmetic(matrices_of(group.tensors), e.coder)
+        if levels.size == len(levels):  # of one step, and no batch
+            message = message.with_direct(matrices_of(group.tensors), e.coder)
         return code(message, e.coder, previous)[0]

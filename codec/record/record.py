@@ -19,6 +19,8 @@ from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, alphabets
+from codec.scheme.payload import ROW_NBYTES
+from codec.scheme.pieces import Pieces, checked
 from codec.scheme.remainder import Rest
 from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.tables import CodeTable
@@ -27,7 +29,7 @@ from codec.scheme.transition import Transition
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
-from .alphabets import ARRAY, ROW, Pieces, alphabet_bytes, checked, coded, groups_of, heads_of
+from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of
 from .container import Content, seal, unseal
 from .diagnosis import differing
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
@@ -223,7 +225,7 @@ def header_nbytes(
     most_nbytes = max(payload.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
     most_nbytes += sum(t.track_nbytes for t in layout.tensors if t.alone)
     more_digits = len(str(most_nbytes)) - len(str(payload.nbytes))
-    return lossy + ROW.size * n_alphabets + OFFSETS * more_digits
+    return lossy + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
 
 
 def _entry_nbytes(name: str, entry: Mapping[str, Any]) -> int:

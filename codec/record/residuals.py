@@ -13,12 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from codec.errors import PayloadError
-from codec.scheme.kernels import MAX_CONTEXTS, UNIT
+from codec.scheme.kernels import MAX_CONTEXTS
+from codec.scheme.payload import Alphabet, Constant, Row
+from codec.scheme.payloads import take_head
+from codec.scheme.pieces import Bytes, Pieces, checked
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.residual import Context, Elements, Residual, check_residual
-from codec.scheme.tables import CodeTable
 from codec.state.tensors import TensorSpec
-
-from .alphabets import MAX_UNITS, Bytes, Pieces, aligned, checked, row_of, streams_nbytes, take_row
 
 RESIDUALS = "d/"  # before the name of a tensor
 
@@ -49,13 +50,13 @@ def read_residual(array: Bytes, spec: TensorSpec, name: str) -> Residual:
         raise PayloadError(f"{n_contexts} contexts, at most {MAX_CONTEXTS} are allowed")
     bounds = struct.unpack(f"<{n_contexts - 1}H", data.take(2 * (n_contexts - 1)).tobytes())
     n = Elements.of(spec).number(spec)
-    heads = [_head_of(data, n) for _ in range(n_contexts)]
+    heads = [_head_of(data, spec, n, name) for _ in range(n_contexts)]
     contexts = tuple(
-        replace(context, payload=data.take(streams_nbytes(context.streams)).view(np.uint32))
-        for _, context in heads
+        replace(c, code=c.code.with_data(data.take(c.code.data_nbytes))) if c.code else c
+        for _, c in heads
     )
     data.finish()
-    units = {units for units, context in heads if context.table}
+    units = {units for units, context in heads if context.code}
     if len(units) > 1:
         raise PayloadError(f"streams of {len(units)} sizes in one residual")
     residual = Residual(spec, bounds, units.pop() if units else heads[0][0], contexts)
@@ -63,24 +64,22 @@ def read_residual(array: Bytes, spec: TensorSpec, name: str) -> Residual:
     return residual
 
 
-def _head_of(data: Pieces, n: int) -> tuple[int, Context]:
+def _head_of(data: Pieces, spec: TensorSpec, n: int, name: str) -> tuple[int, Context]:
     """Take the next head: the units of a stream, and the context without its payload.
 
-    n: elements of the tensor. Raises PayloadError.
+    n: elements of the tensor. name: of the array. Raises PayloadError.
     """
-    k, classes, units, packed = take_row(data)
-    if bool(classes) != bool(packed.size):
-        raise PayloadError(f"a code table of {packed.size} bytes for {classes} classes")
-    table = CodeTable.unpacked(packed, k - 1, classes, uniform=True) if classes else None
-    if not 1 <= units <= MAX_UNITS:
-        raise PayloadError(f"streams of {units} units")
-    streams = aligned(data.take(4 * -(-n // (units * UNIT)) if table else 0), np.uint32)
-    return units, Context(k, table, streams, np.empty(0, np.uint32))
+    row = Row.take(data)
+    payload = take_head(row, data, Alphabet(name, (spec,), n, row.levels, uniform=True))
+    if not isinstance(payload, PrefixCode | Constant):
+        raise PayloadError(f"a residual of {payload.TITLE}")
+    return row.units, Context(row.levels, payload if isinstance(payload, PrefixCode) else None)
 
 
 def _parts(r: Residual) -> list[Bytes]:
     head = struct.pack(f"<B{len(r.bounds)}H", len(r.contexts), *r.bounds)
     for c in r.contexts:
-        classes, packed = (c.table.classes, c.table.packed.tobytes()) if c.table else (0, b"")
-        head += row_of(c.k, classes, r.units, packed) + c.streams.tobytes()
-    return [np.frombuffer(head, np.uint8), *(c.payload.view(np.uint8) for c in r.contexts)]
+        row = c.code.row if c.code else Row(0, 0, r.units, 0)
+        head += replace(row, levels=c.k).packed + (c.code.head if c.code else b"")
+    codes = (c.code.data for c in r.contexts if c.code)
+    return [np.frombuffer(head, np.uint8), *codes]

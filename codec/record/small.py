@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from codec.caps import short
 from codec.errors import PayloadError
+from codec.scheme.pieces import Pieces, checked
 from codec.state.tensors import Arrays, Layout, TensorSpec
-
-from .alphabets import Pieces, checked
 
 SMALL = "small"
 MOST_NBYTES = 64  # of a tensor: about what its entry in the header would take

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from codec.caps import short
 from codec.errors import MalformedRecordError, PayloadError
+from codec.scheme.pieces import checked
 from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
 from codec.state.tensors import Arrays
-
-from .alphabets import checked
 
 VALUES = "values"
 _LINE = re.compile("[^\n]*\n|[^\n]+")

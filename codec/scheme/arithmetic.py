@@ -16,7 +16,10 @@ use the streams of `stream`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,23 +27,105 @@ from numpy.typing import NDArray
 from codec.errors import StreamError
 from codec.state.tensors import TensorSpec
 
-from . import kernels, workers
-from .kernels import BATCH, UNIT
-from .survivors import Segments, Survivors
+from . import kernels
+from .payload import Alphabet, DirectPayload, Levels, Matrices, Row, is_vector
+from .pieces import Bytes, Pieces
+from .quantize import Codes
 
 MOST = 2**17  # elements: in larger alphabets, time matters more than bytes
 USES = 61  # of a context; after them, its rate of adaptation stays
-
-Matrices = tuple[tuple[int, int], ...]
 
 _RATES = np.array([131_072 // (2 * n + 3) for n in range(USES)], np.int64)
 _NOTHING = np.empty(0)
 
 
+@dataclass(frozen=True, eq=False)
+class ArithmeticCode(DirectPayload):
+    """One arithmetic code of all elements.
+
+    Attributes:
+        code: uint8, without zeros at its end.
+        matrices: Rows and columns of every tensor.
+    """
+
+    TITLE: ClassVar[str] = "arithmetic code"
+    CLASSES: ClassVar[tuple[int, ...]] = (255,)
+
+    code: Bytes
+    matrices: Matrices
+
+    @classmethod
+    def may_serve(cls, n: int, uniform: bool) -> bool:
+        """Whether there are few elements, in uniform steps."""
+        return uniform and 0 < n <= MOST
+
+    @classmethod
+    def of(
+        cls, codes: NDArray[np.uint16], matrices: Matrices, levels: Levels, uniform: bool
+    ) -> Self | None:
+        """The arithmetic code of codes, (n,); None if it is longer than the elements in float32."""
+        step_code_of = None if uniform else step_codes(levels.reshape(-1))
+        code = write(codes if step_code_of is None else step_code_of[codes], matrices)
+        return None if code is None else cls(code, matrices)
+
+    @property
+    def bits(self) -> int:
+        """Bits of all bytes."""
+        return 8 * self.code.size
+
+    @property
+    def data(self) -> Bytes:
+        """The code."""
+        return self.code
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes of the code."""
+        return self.code.size
+
+    @property
+    def row(self) -> Row:
+        """The bytes of the code, in the place of units and size."""
+        (classes,) = self.CLASSES
+        return Row(0, classes, self.code.size & 255, self.code.size >> 8)
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Nothing follows the row."""
+        nbytes = row.units | row.size << 8
+        return cls(np.broadcast_to(np.uint8(0), nbytes), matrices_of(alphabet.tensors))
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same matrices with their code."""
+        return replace(self, code=data)
+
+    def check(self, n: int, k: int) -> None:
+        """Raise StreamError if this cannot be an arithmetic code of n elements."""
+        if not is_vector(self.code, np.uint8):
+            raise StreamError("an arithmetic code is a uint8 vector")
+        if k < 2:
+            raise StreamError("an arithmetic code, but no level other than zero")
+        if not are_matrices(self.matrices) or n_elements(self.matrices) != n:
+            raise StreamError(f"matrices that do not have {n} elements together")
+        if self.code.size and not self.code[-1]:
+            raise StreamError("an arithmetic code that ends with a byte of zeros")
+
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The code of each element: (n,). Raises StreamError."""
+        if uniform:
+            return read(self.code, self.matrices, len(levels))
+        return read_ranks(self.code, self.matrices, levels.reshape(-1))
+
+    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
+        """The bits of each element: (n,). Raises StreamError."""
+        k = len(levels) if uniform else int(step_codes(levels.reshape(-1)).max()) + 1
+        return bits(self.code, self.matrices, k)
+
+
 def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of a tensor: its first dimension, and all others."""
     rows = shape[0] if shape else 1
-    return rows, int(np.prod(shape[1:], dtype=np.int64))
+    return rows, math.prod(shape[1:])
 
 
 def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
@@ -77,13 +162,6 @@ def step_codes(levels: NDArray[np.float32]) -> NDArray[np.uint16]:
         rising = same_sign[np.argsort(np.abs(levels[same_sign]), kind="stable")]
         codes[rising] = 2 * np.arange(1, rising.size + 1) - (not is_negative)
     return codes
-
-
-def dense(survivors: Survivors) -> NDArray[np.uint16]:
-    """The code of each element: uint16 (n,)."""
-    codes = np.zeros(survivors.units * UNIT, np.uint16)
-    kernels.unpack_codes(survivors.marks, survivors.codes, 0, survivors.units, codes)
-    return codes[: survivors.n]
 
 
 def write(codes: NDArray[np.uint16], matrices: Matrices) -> NDArray[np.uint8] | None:
@@ -126,26 +204,6 @@ def bits(payload: NDArray[np.uint8], matrices: Matrices, k: int) -> NDArray[np.f
     """The bits of each element, float64 (n,). Raises what `read` raises."""
     _, costs = _read(payload, matrices, k, np.zeros(n_elements(matrices)))
     return costs
-
-
-def advance(
-    codes: NDArray[np.uint16],
-    segments: Segments,
-    levels: NDArray[np.float32],
-    columns: int,
-    mode: int,
-) -> NDArray[np.uint64]:
-    """Move the track by levels[codes]; arguments and return value are as in `stream.advance`."""
-    pieces = workers.pieces(codes.size, least=BATCH)
-    sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
-    arrays = segments.sources, segments.tracks, segments.starts
-
-    def work(i: int, scratch: workers.Scratch) -> None:
-        buffers = scratch.positions, scratch.codes, sums[i], scratch.moved
-        kernels.advance_codes(codes, *pieces[i], *arrays, levels, columns, mode, *buffers)
-
-    workers.spread(work, len(pieces))
-    return sums.sum(axis=0, dtype=np.uint64)
 
 
 def _read(

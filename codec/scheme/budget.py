@@ -28,18 +28,12 @@ from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
 from . import huffman, tables
-from .arithmetic import Matrices
 from .coders import coder_of
 from .kernels import BLOCK
+from .payload import Matrices
 from .quantize import Buckets
 from .remainder import Remainder
-from .stream import (
-    ArithmeticCode,
-    Message,
-    arithmetic_code,
-    arithmetic_may_serve,
-    needs_no_bits,
-)
+from .stream import Direct, Message, direct_of, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
 from .uniform import LARGEST_CHANGE, LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
@@ -72,7 +66,7 @@ class Fitted:
     buckets: Buckets | None
     nbytes: int
     remainder: Remainder
-    arithmetic: ArithmeticCode | None = None
+    direct: Direct | None = None
 
     @property
     def n_kept(self) -> int:
@@ -82,7 +76,7 @@ class Fitted:
     def message(self, shape: tuple[int, ...]) -> Message:
         """The survivors, ready to be coded."""
         quantized = self.survivors, self.units, self.counts, self.levels, shape, None
-        return Message(*quantized, self.buckets is None, self.arithmetic)
+        return Message(*quantized, self.buckets is None, self.direct)
 
 
 @dataclass(frozen=True)
@@ -372,13 +366,13 @@ class _StepFitter:
         counts = Counts(steps.counts, tokens, uniform=True)
         levels_nbytes = 4 * (counts.codes.size > 1)
         nbytes = _nbytes(steps.survivors, units, counts, levels_nbytes, self.previous)
-        arithmetic = None
-        may_serve = arithmetic_may_serve(self.coder, self.quantize.segments.n)
-        if may_serve and not needs_no_bits(counts.codes):
-            arithmetic = arithmetic_code(steps.survivors, self.matrices)
-            nbytes = min(nbytes, arithmetic.payload.size + levels_nbytes) if arithmetic else nbytes
+        direct = direct_of(
+            self.coder, self.matrices, steps.survivors, counts, steps.levels, uniform=True
+        )
+        if direct:
+            nbytes = min(nbytes, direct.payload.nbytes + levels_nbytes)
         quantized = steps.survivors, units, counts, steps.levels
-        return Fitted(*quantized, None, nbytes, steps.remainder, arithmetic)
+        return Fitted(*quantized, None, nbytes, steps.remainder, direct)
 
     def fit_first(self, size: float, limit: float) -> Fitted:
         """As many of the first survivors as fit, at least one."""

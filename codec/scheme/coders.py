@@ -1,8 +1,7 @@
 """The lossless coders, by name. A new one needs a `Coder`, listed in `CODERS`.
 
 A coder decides what is counted before a code table is chosen: single codes, or also runs of zeros.
-All coders share tables, streams and the decoder. A coder with another kind of payload also needs
-a branch in `stream`.
+It also says which direct payloads are tried. All coders share tables, payloads and the decoder.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from numpy.typing import NDArray
 from codec.errors import SettingsError
 
 from . import kernels, runlength, workers
+from .arithmetic import ArithmeticCode
 from .kernels import MAX_STREAM, UNIT
+from .payload import DirectPayload
 from .survivors import Survivors
 
 SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of each stream then hardly matter
@@ -40,6 +41,8 @@ class Coder:
         short: Its name within a sentence.
         summary: What it does, in one sentence.
         counts_runs: Whether it also codes runs of zeros.
+        direct_kinds: Kinds of payloads without code words, of which the shortest takes the place of
+            a longer prefix code.
         settle: Gives survivors their final codes. Takes survivors, the level of each of their codes
             (uint16 (512,), or None if codes are levels already) and how often each level occurs
             (int64 (k,)). Returns the units of a stream, and the counts of tokens as in `Counts`,
@@ -52,6 +55,7 @@ class Coder:
     short: str
     summary: str
     counts_runs: bool
+    direct_kinds: tuple[type[DirectPayload], ...]
     settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
 
 
@@ -121,6 +125,7 @@ RUNLENGTH = Coder(
     "run-length",
     "One code word for a run of zeros and the value after it.",
     True,
+    (ArithmeticCode,),
     _settle_tokens,
 )
 HUFFMAN = Coder(
@@ -130,6 +135,7 @@ HUFFMAN = Coder(
     "Huffman",
     "One code word for every value, as in the paper: at least 1 bit each.",
     False,
+    (),
     _settle_codes,
 )
 CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN)}

@@ -13,10 +13,11 @@ from codec.errors import StateMismatchError
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
+from .payload import CHANGE
 from .quantize import Buckets
 from .remainder import NOTHING, Remainder, Rest
 from .residual import Residual
-from .stream import CHANGE, Encoded, advance
+from .stream import Encoded, advance
 from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition

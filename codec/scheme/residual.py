@@ -30,10 +30,10 @@ from codec.state.tensors import TensorSpec
 from . import huffman, kernels, runlength, tables, workers
 from .coders import stream_units
 from .kernels import FIELDS, LITERAL, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
-from .stream import begins_of, check_words, problem_of
+from .payload import ROW_NBYTES
+from .prefix import PrefixCode, begins_of, problem_of
 from .tables import CodeTable, Counts
 
-ROW_NBYTES = 6  # of a context in a record, besides its table and streams
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
 SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in each stretch of them
 WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
@@ -113,13 +113,16 @@ class Elements:
 class Context:
     """The coded steps of the elements whose old values have exponents of one range.
 
-    k: symbols + 1. table, streams, payload: as in `Encoded`; table is None if nothing changes.
+    k: symbols + 1. code: None if nothing changes.
     """
 
     k: int
-    table: CodeTable | None
-    streams: NDArray[np.uint32]
-    payload: NDArray[np.uint32]
+    code: PrefixCode | None = None
+
+    @property
+    def table(self) -> CodeTable | None:
+        """The code table; None if nothing changes."""
+        return self.code.table if self.code else None
 
 
 @dataclass(frozen=True)
@@ -137,11 +140,8 @@ class Residual:
     @property
     def nbytes(self) -> int:
         """Bytes in a record, without its entry in the header."""
-        total = 1 + 2 * len(self.bounds)
-        for c in self.contexts:
-            total += ROW_NBYTES + (c.table.packed.size if c.table else 0)
-            total += c.streams.nbytes + c.payload.nbytes
-        return total
+        codes = sum(c.code.nbytes for c in self.contexts if c.code)
+        return 1 + 2 * len(self.bounds) + ROW_NBYTES * len(self.contexts) + codes
 
     def applied(self, old: NDArray[Any]) -> NDArray[Any]:
         """The next array, as a new array.
@@ -156,20 +156,19 @@ class Residual:
         check_residual(self, n)
         new = np.empty_like(old)
         n_streams = -(-n // (self.units * UNIT))
-        coded = [c for c in self.contexts if c.table is not None]
         kinds = np.array([_kind_of(c.table) for c in self.contexts], np.int64)
         begins = np.zeros((n_streams, len(kinds)), np.int64)
         sizes = np.zeros((n_streams, len(kinds)), np.int64)
         buffers = []  # kept alive: begins are addresses
         for i, c in enumerate(self.contexts):
-            if c.table is not None:
-                sizes[:, i] = c.streams
-                begins[:, i], payload_buffers = begins_of(c.payload, sizes[:, i])
+            if c.code:
+                sizes[:, i] = c.code.streams
+                begins[:, i], payload_buffers = begins_of(c.code.words, sizes[:, i])
                 buffers.append(payload_buffers)
         lookups, fast = _lookups(self.contexts)
         starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
         masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
-        lookup = np.concatenate(lookups) if coded else np.zeros(1, np.uint64)
+        lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
         levels = np.array([c.k for c in self.contexts], np.int64)
         symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
         layout = (self.units, *kind.kernel_arguments(self.bounds), kinds)
@@ -225,18 +224,15 @@ def check_residual(r: Residual, n: int) -> None:
     if not 1 <= r.units <= MAX_STREAM // UNIT:
         raise StreamError(f"streams of {r.units} units")
     for c in r.contexts:
-        if c.table is None:
-            if c.k != 1 or c.streams.size or c.payload.size:
-                raise StreamError("a context without changes has one level and no streams")
+        if c.code is None:
+            if c.k != 1:
+                raise StreamError("a context without changes has one level")
             continue
         if not 2 <= c.k <= kind.most:
             raise StreamError(f"{c.k} levels, of 2 to {kind.most}")
-        c.table.check()
-        if c.table.classes == 1 and c.table.lengths.size != c.k:
-            raise StreamError(f"{c.table.lengths.size} code lengths for {c.k} levels")
-        if c.streams.size != -(-n // (r.units * UNIT)):
-            raise StreamError(f"{c.streams.size} streams for {n} elements")
-        check_words(c.payload, c.streams)
+        if c.code.stream_elements != r.units * UNIT:
+            raise StreamError(f"streams of other than {r.units} units")
+        c.code.check(n, c.k)
 
 
 @dataclass(frozen=True)
@@ -344,11 +340,13 @@ class _Encoder:
         contexts = []
         for i, plan in enumerate(plans):
             if sizes[:, i].any():
-                payload = np.concatenate([stream_parts[i] for stream_parts in parts])
+                assert plan.table is not None, "a context with streams has a table"
+                words = np.concatenate([stream_parts[i] for stream_parts in parts])
                 streams = sizes[:, i].astype(np.uint32)
-                contexts.append(Context(plan.k, plan.table, streams, payload))
+                code = PrefixCode(words, streams, self.units * UNIT, plan.table)
+                contexts.append(Context(plan.k, code))
             else:
-                contexts.append(Context(1, None, _NO_WORDS, _NO_WORDS))
+                contexts.append(Context(1))
         return tuple(contexts)
 
     def _planned(self, n_contexts: int) -> list[_Plan]:

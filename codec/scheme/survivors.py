@@ -103,6 +103,13 @@ class Survivors:
         """Whether more than half of all elements survive."""
         return _are_dense(self.numbers)
 
+    @property
+    def all_codes(self) -> NDArray[np.uint16]:
+        """The code of each element, survivor or not: uint16 (n,)."""
+        codes = np.zeros(self.units * UNIT, np.uint16)
+        kernels.unpack_codes(self.marks, self.codes, 0, self.units, codes)
+        return codes[: self.n]
+
     def of_width(self, itemsize: int) -> Survivors:
         """The same memory for codes of 1 byte, or of 2 if these have 2."""
         codes: Codes = self.memory.codes.content[: self.units * UNIT * itemsize]

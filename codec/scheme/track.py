@@ -25,8 +25,10 @@ from codec.state.tensors import COPIED, Arrays, Layout, TensorSpec, copy_arrays,
 from codec.state.tree import Parts, unflatten
 
 from .delta import Delta
+from .digest import digest
 from .origin import Origin
-from .stream import CHANGE, LOOK, advance, digest
+from .payload import CHANGE, LOOK
+from .stream import advance
 from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition

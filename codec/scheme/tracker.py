@@ -28,11 +28,13 @@ from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import UNSET, Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
+from .digest import digest
 from .distance import fit_distance
+from .payload import CHANGE, LOOK
 from .quantize import Buckets, n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
-from .stream import CHANGE, LOOK, Message, code, digest
+from .stream import Message, code
 from .survivors import Segments, collected
 from .tables import CodeTable, Counts
 from .track import Track
@@ -281,6 +283,7 @@ class Tracker:
                 levels = buckets.cautious_levels if cautious else buckets.levels
                 all_counts = Counts(counts, tokens)
                 message = Message(survivors, units, all_counts, levels, _shape(tensors), bits)
+                message = message.with_direct(matrices_of(tensors), coder)
                 yield Quantization(message, delta.remainder(buckets, levels), buckets)
 
     def _check_overflow(self, tensors: Iterable[TensorSpec], arrays: Arrays) -> None:
@@ -429,7 +432,7 @@ def _quantization(steps: Steps, tensors: tuple[TensorSpec, ...], coder: str) -> 
     message = Message(
         steps.survivors, units, counts, steps.levels, _shape(tensors), None, uniform=True
     )
-    return Quantization(message.with_arithmetic(matrices_of(tensors), coder), steps.remainder)
+    return Quantization(message.with_direct(matrices_of(tensors), coder), steps.remainder)
 
 
 def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, same_bits
 
-from .stream import digest
+from .digest import digest
 
 
 @dataclass(frozen=True)

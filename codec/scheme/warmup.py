@@ -16,9 +16,11 @@ from codec.state.tensors import TensorSpec
 from . import batch, huffman, kernels
 from .coders import CODERS
 from .kernels import UNIT
+from .payload import LOOK
+from .prefix import PrefixCode
 from .quantize import quantize
 from .residual import residual_of
-from .stream import LOOK, Encoded, advance, decode, encode
+from .stream import Encoded, advance, decode, encode
 from .survivors import PROBED, Segments
 from .tables import CodeTable
 from .tracker import Tracker
@@ -122,4 +124,5 @@ def made_by_hand(table: CodeTable) -> Encoded:
     """An encoding made without any encoder, which would have to be compiled."""
     levels = np.array([0, 1, 0.5, -0.25], np.float32)
     bits = np.array([_PAYLOAD_BITS], np.uint32)
-    return Encoded(_PAYLOAD, bits, UNIT, table, False, 0, levels, (300,), bits=2, coder="huffman")
+    payload = PrefixCode(_PAYLOAD, bits, UNIT, table)
+    return Encoded(payload, levels, (300,), bits=2, coder="huffman")

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 import codec
 from codec import Coding
-from codec.inspect import Arrays, Buckets, Codes, difference, empty_codes, huffman, n_promoted
+from codec.inspect import (
+    Arrays,
+    Buckets,
+    Codes,
+    PrefixCode,
+    difference,
+    empty_codes,
+    huffman,
+    n_promoted,
+)
 
 from .batches import apart
 from .sizes import Sizes, coded_nbytes, encode_kept, encoded_nbytes, huffman_nbytes
@@ -173,8 +182,10 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         else:
             runlength = encoded_nbytes(encode_kept(exponent_codes, buckets, uniform=e.uniform))
         sizes = {t.name: t.size for t in group.tensors}
-        encoded = e if e.arithmetic else replace(e, payload=e.payload[:FIRST_WORDS].copy())
-        alphabets.append(Alphabet(sizes, buckets, energy, residual, encoded, runlength))
+        if isinstance(e.payload, PrefixCode):
+            words = e.payload.words[:FIRST_WORDS].copy()
+            e = replace(e, payload=replace(e.payload, words=words))
+        alphabets.append(Alphabet(sizes, buckets, energy, residual, e, runlength))
         codes.append(exponent_codes)
     return tuple(alphabets), codes
 

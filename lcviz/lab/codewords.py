@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StreamError
-from codec.inspect import CodeTable, element_bits, huffman, runlength
+from codec.inspect import CodeTable, DirectPayload, PrefixCode, element_bits, huffman, runlength
 
 LONGEST = 64  # bits, more than one word takes: 15, its class 7, symbol 9, run 19 at most
 
@@ -43,21 +43,22 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
     An arithmetic code, whose payload must be whole, gives its first shares instead. Raises
     StreamError if the bits end within a word or are not code words.
     """
-    if e.arithmetic:
+    if isinstance(e.payload, DirectPayload):
         return _first_shares(e, most)
-    if e.table is None or not e.streams.size:
+    if not isinstance(e.payload, PrefixCode) or not e.payload.streams.size:
         return ()
-    n = min(int(e.streams[0]), LONGEST * most)
-    payload = e.payload[: -(-n // 32)].view(np.uint8)
-    bits = _Bits("".join(map(str, np.unpackbits(payload, bitorder="little")))[:n])
-    token_of = {w: i for i, w in enumerate(huffman.code_words(e.table.lengths)) if w}
+    table = e.payload.table
+    n = min(int(e.payload.streams[0]), LONGEST * most)
+    first_bytes = e.payload.words[: -(-n // 32)].view(np.uint8)
+    bits = _Bits("".join(map(str, np.unpackbits(first_bytes, bitorder="little")))[:n])
+    token_of = {w: i for i, w in enumerate(huffman.code_words(table.lengths)) if w}
     words: list[CodeWord] = []
     at = 0
     while len(words) < most and bits.position < n:
         word, begin = bits.word(token_of), bits.position
         code, run = token_of[word], 0
-        if e.table.classes > 1:
-            code, run = _run(e, e.table.classes, code, bits)
+        if table.classes > 1:
+            code, run = _run(e, table.classes, code, bits)
         at += run
         words.append(CodeWord(word, bits.text[begin : bits.position], run, at, code))
         at += 1
@@ -178,17 +179,18 @@ def tokens_of(
     Returns:
         Three int64 arrays of equal length. Token 0 is the escape.
     """
-    assert e.table is not None, "runs have a table"
+    assert isinstance(e.payload, PrefixCode), "runs have code words"
+    table, stream_elements = e.payload.table, e.payload.stream_elements
     at = np.flatnonzero(codes)
     begin = np.zeros_like(at)
     begin[1:] = at[:-1] + 1
-    runs = at - np.maximum(begin, at // e.stream_elements * e.stream_elements)
+    runs = at - np.maximum(begin, at // stream_elements * stream_elements)
     kinds = np.searchsorted(runlength.FIRST_RUN, runs, side="right") - 1
-    escape = int(e.table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
+    escape = int(table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
     symbols = codes[at].astype(np.int64) - 1
-    tokens = 1 + symbols * e.table.classes + kinds
-    has_token = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
-    word_bits = np.where(has_token, e.table.lengths[np.where(has_token, tokens, 0)], 0).astype(
+    tokens = 1 + symbols * table.classes + kinds
+    has_token = (kinds < table.classes) & (symbols < table.n_symbols)
+    word_bits = np.where(has_token, table.lengths[np.where(has_token, tokens, 0)], 0).astype(
         np.int64
     )
     nbits = np.where(word_bits > 0, word_bits, escape) + runlength.EXTRA_BITS[kinds]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.inspect import Arrays, Bucket, Codes, huffman
+from codec.inspect import Arrays, Bucket, Codes, DirectPayload, PrefixCode, huffman
 
 from .anatomy import Alphabet
 from .codewords import tokens_of
@@ -133,14 +133,15 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
 
     codes: (n,), of the exponent stage; codes of buckets that are not kept count as zeros.
     """
-    table, n_kept = alphabet.encoded.table, alphabet.n_kept
-    if table is None:
-        return WeightCode("", arithmetic=alphabet.encoded.arithmetic)
+    payload, n_kept = alphabet.encoded.payload, alphabet.n_kept
+    if not isinstance(payload, PrefixCode):
+        return WeightCode("", arithmetic=isinstance(payload, DirectPayload))
+    table = payload.table
     if table.classes == 1:
         code = int(codes[at])
         return WeightCode(huffman.code_words(table.lengths)[code if code <= n_kept else 0])
-    begin = at // alphabet.encoded.stream_elements * alphabet.encoded.stream_elements
-    stream = codes[begin : begin + alphabet.encoded.stream_elements]
+    begin = at // payload.stream_elements * payload.stream_elements
+    stream = codes[begin : begin + payload.stream_elements]
     values, tokens, nbits = tokens_of(alphabet.encoded, np.where(stream <= n_kept, stream, 0))
     nth = int(np.searchsorted(values, at - begin))
     if nth == values.size:

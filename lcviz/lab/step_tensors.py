@@ -14,6 +14,7 @@ from codec import Encoded
 from codec.errors import StepNotFoundError
 from codec.inspect import (
     Arrays,
+    DirectPayload,
     Group,
     Layout,
     Position,
@@ -169,7 +170,7 @@ def word_bits(
     every element has its share. The sum is ``e.payload_bits``.
     """
     borders = np.cumsum([0, *sizes])
-    if e.arithmetic:
+    if isinstance(e.payload, DirectPayload):
         each = np.concatenate(([0], np.cumsum(element_bits(e))))
         share = each[borders] * (e.payload_bits / each[-1])
         return np.diff(np.round(share).astype(np.int64))

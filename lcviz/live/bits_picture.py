@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from codec.inspect import CODERS
+from codec.inspect import CODERS, DirectPayload
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
 from lcviz.lab.follow_weight import Weight
@@ -142,7 +142,7 @@ def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
 
 
 def _arithmetic(record: StepRecord) -> bool:
-    return any(a.encoded.arithmetic for a in record.alphabets)
+    return any(isinstance(a.encoded.payload, DirectPayload) for a in record.alphabets)
 
 
 def _words_are(record: StepRecord) -> str:

@@ -36,7 +36,10 @@ from codec.record import container
 from codec.record import record as records
 from codec.record.header import Header, more_array
 from codec.record.values import read_values
+from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coding import Coding
+from codec.scheme.payload import Constant, Payload
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
@@ -53,6 +56,7 @@ INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1)
 NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
+ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ArithmeticCode: ["code"]}
 
 Target = Callable[[random.Random], None]
 
@@ -179,7 +183,7 @@ class Samples:
         for size, share in ((60, 1.0), (3000, 0.05)):
             for scope in ("model", "tensor"):
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
-        assert any(e.arithmetic for e in self.encoded)
+        assert any(isinstance(e.payload, ArithmeticCode) for e in self.encoded)
         self.packed = [e.table for e in self.encoded if e.table]
         self.texts += ['0 {"d":[["a",{"b":"AAEC"}],[1.5,{"f":"nan"}]]}\n3 [1]\n', "5 null\n9 {}\n"]
         self.texts += [
@@ -305,42 +309,56 @@ class Samples:
     def decode(self, rng: random.Random) -> None:
         """An encoding of which some was changed."""
         e = rng.choice(self.encoded)
-        changes: dict[str, Any] = {}
+        changes, payload_changes = dict[str, Any](), dict[str, Any]()
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(8)
-            if how == 7:  # a stream more or less, and its words
-                n = rng.randrange(e.streams.size + 1)
-                bits = 8 if e.arithmetic else 32
-                words = int(((e.streams[:n].astype(np.int64) + bits - 1) // bits).sum())
-                more = np.zeros(rng.randrange(3), np.uint32)
-                changes["streams"] = np.concatenate((e.streams[:n], more))
-                changes["payload"] = e.payload[:words]
-            elif how == 0:
-                changes["payload"] = change_array(e.payload.copy(), rng)
-            elif how == 1:
-                changes["streams"] = change_array(e.streams.copy(), rng)
-            elif how == 2:
-                changes["stream_elements"] = rng.choice(INTERESTING)
+            if how < 3:
+                payload_changes |= self._payload_changes(e.payload, rng)
             elif how == 3:
                 changes["levels"] = change_array(e.levels.copy(), rng)
             elif how == 4:
                 changes["shape"] = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
-            elif how == 5 and rng.random() < 0.3:
-                rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
-                changes["matrices"] = ((rows, rng.choice([1, 80, -1])), *e.matrices)
             elif how == 5:
-                changes["table"] = self._table(rng) if rng.random() < 0.9 else None
+                changes["payload"] = rng.choice(
+                    [Constant(), None, rng.choice(self.encoded).payload]
+                )
+            elif how == 6:
+                changes["levels"] = reshaped(e.levels, rng)
             else:
-                name = rng.choice(["payload", "streams", "levels"])
-                changes[name] = reshaped(getattr(e, name), rng)
+                names = ARRAYS[type(e.payload)]
+                for name in names and [rng.choice(names)]:
+                    payload_changes[name] = reshaped(getattr(e.payload, name), rng)
+        payload = dataclasses.replace(e.payload, **payload_changes)
+        e = dataclasses.replace(e, payload=payload)
         e = dataclasses.replace(e, **changes)
         q = codec.decode(e)
-        if e.table is not None:
-            assert e.streams.size == -(-q.codes.size // e.stream_elements), (
+        if isinstance(e.payload, PrefixCode):
+            assert e.payload.streams.size == -(-q.codes.size // e.payload.stream_elements), (
                 "streams too few or many"
             )
         assert q.codes.size == np.prod(q.shape, dtype=np.int64)
         assert not q.codes.size or q.codes.max() < q.levels.size
+
+    def _payload_changes(self, payload: Payload, rng: random.Random) -> dict[str, Any]:
+        """Other values of some fields."""
+        if isinstance(payload, ArithmeticCode):
+            rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
+            matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
+            code = change_array(payload.code.copy(), rng)
+            return rng.choice([{"code": code}, {"matrices": matrices}])
+        if not isinstance(payload, PrefixCode):
+            return {}
+        name = rng.choice(["words", "streams", "stream_elements", "table", "a stream"])
+        if name == "a stream":  # more or less, and its words
+            n = rng.randrange(payload.streams.size + 1)
+            words = int(((payload.streams[:n].astype(np.int64) + 31) // 32).sum())
+            streams = np.concatenate((payload.streams[:n], np.zeros(rng.randrange(3), np.uint32)))
+            return {"streams": streams, "words": payload.words[:words]}
+        if name == "stream_elements":
+            return {name: rng.choice(INTERESTING)}
+        if name == "table":
+            return {name: self._table(rng) if rng.random() < 0.9 else None}
+        return {name: change_array(getattr(payload, name).copy(), rng)}
 
     def _table(self, rng: random.Random) -> CodeTable:
         table = rng.choice(self.packed)

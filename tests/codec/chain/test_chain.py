@@ -412,7 +412,7 @@ def test_a_record_that_fails_half_way(
     *_, position = codec.Chain(run).replay(2)
     record = codec.Chain(run).read(codec.Chain(run).entries[3])
     delta = records.delta_of(record, position.track)
-    assert delta.groups[0].encoded.streams.size == 4
+    assert delta.groups[0].encoded.payload.streams.size == 4
     assert same(position.track.arrays, tracker.state)
     with pytest.raises(codec.RecordError, match=message):
         records.apply_checked(record, delta, position.track)

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from codec.errors import PayloadError
 from codec.record import alphabets
-from codec.record.alphabets import OF_BATCH, ROW, Pieces, coded, groups_of, heads_of
+from codec.record.alphabets import OF_BATCH, coded, groups_of, heads_of
 from codec.scheme import stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
+from codec.scheme.payload import ROW_NBYTES, Row
+from codec.scheme.pieces import Pieces
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.family import Family
@@ -54,14 +56,14 @@ def read(data: np.ndarray, n: int = 5, family: str = "bits=3 m", columns: int = 
 
 def numbers_at(data: np.ndarray) -> int:
     """Where the numbers of levels begin: behind the row, its table and the one stream's bits."""
-    return ROW.size + ROW.unpack_from(data.tobytes())[3] + 4
+    return ROW_NBYTES + Row.take(Pieces(data, "bytes")).size + 4
 
 
 def test_as_it_was_written() -> None:
     words, delta, zeros = encoded()
     (group,) = read(words)
     assert group.encoded.levels.tobytes() == delta.groups[0].encoded.levels.tobytes()
-    assert ROW.unpack_from(words.tobytes())[0] == OF_BATCH + group.encoded.k
+    assert Row.take(Pieces(words, "bytes")).levels == OF_BATCH + group.encoded.k
     at = numbers_at(words)
     numbers = words[at : at + 5]
     assert numbers.tolist() == sorted(numbers.tolist())

@@ -37,6 +37,8 @@ from codec.record.residuals import read_residual, residual_parts
 from codec.scheme import arithmetic, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
+from codec.scheme.payload import MAX_UNITS, ROW_NBYTES
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import MAX_TEXT
@@ -979,13 +981,14 @@ def test_example_of_tokens() -> None:
     met: Counter[str] = Counter()
     assert from_tokens(Bits(payload, len(bits)), words, 18, 3, 40, met) == codes
     assert met == {"escape": 1, "open": 1}
-    encoded = codec.Encoded(
+    prefix_code = PrefixCode(
         np.frombuffer(payload, np.uint32),
         np.array([len(bits)], np.uint32),
         65536,
         CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18),
-        False,
-        0,
+    )
+    encoded = codec.Encoded(
+        prefix_code,
         np.array([0, 2, 1], np.float32),
         (40,),
         2,
@@ -1690,7 +1693,7 @@ def test_errors_and_caps_are_described() -> None:
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
     assert f"{marks} in each" in TEXT
     assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
-    assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
+    assert (ROW_NBYTES, MAX_UNITS) == (6, 32)
     assert f"{MAX_LEVELS} levels" in TEXT
     assert f"{MAX_UNIFORM:,} levels in uniform steps" in TEXT
     assert f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋" in TEXT

@@ -320,7 +320,7 @@ def test_several_streams(coder: str) -> None:
     n = 150_000
     deltas = same_elements(n, 3, [0.5, -0.25, 3.0], coder)
     (layer,) = check({"w": np.zeros(n, np.float32)}, deltas)
-    assert layer.groups[0].encoded.streams.size == 3
+    assert layer.groups[0].encoded.payload.streams.size == 3
     assert layer.groups[0].encoded.columns == 3
 
 
@@ -333,7 +333,7 @@ def test_more_than_a_block_of_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = layout_of(state)
     (layer,) = layers(layout, deltas)
     assert columns([layer]) == [2]
-    assert layer.groups[0].encoded.stream_elements > 65_536
+    assert layer.groups[0].encoded.payload.stream_elements > 65_536
     expected = replayed(layout, state, deltas)[-1]
     found = replayed(layout, state, [layer.part(0, 2, deltas[0].coding)])[-1]
     check_same(found, expected)
@@ -342,7 +342,7 @@ def test_more_than_a_block_of_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = layers(layout, small)
     monkeypatch.setattr(merging, "BLOCK", 7)
     (other,) = layers(layout, small)
-    assert np.array_equal(one.groups[0].encoded.payload, other.groups[0].encoded.payload)
+    assert np.array_equal(one.groups[0].encoded.payload.data, other.groups[0].encoded.payload.data)
     assert np.array_equal(one.groups[0].encoded.levels, other.groups[0].encoded.levels)
 
 
@@ -398,7 +398,9 @@ def test_exact_tensors_and_values_of_the_last_step_count() -> None:
 def test_a_delta_that_does_not_decode() -> None:
     (good,) = same_elements(4000, 1, [0.5], "huffman")
     (group,) = good.groups
-    bad = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
+    payload = group.encoded.payload
+    payload = replace(payload, streams=payload.streams - np.uint32(1))
+    bad = replace(group.encoded, payload=payload)
     with pytest.raises(StreamError):
         layers(
             layout_of({"w": np.zeros(4000, np.float32)}),

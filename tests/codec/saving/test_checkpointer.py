@@ -533,7 +533,9 @@ def test_a_wrong_record_is_never_published(
         if what == "digest":
             return real(place, "0" * 32, delta, *layout)
         (group,) = delta.groups
-        encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
+        payload = group.encoded.payload
+        payload = replace(payload, streams=payload.streams - np.uint32(1))
+        encoded = replace(group.encoded, payload=payload)
         damaged = replace(delta, groups=(replace(group, encoded=encoded),))
         return real(place, track, damaged, *layout)
 

@@ -15,8 +15,8 @@ from codec.record.alphabets import nbytes_of
 from codec.scheme import batch, stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group
+from codec.scheme.payload import CHANGE, LOOK
 from codec.scheme.quantize import n_promoted, quantize
-from codec.scheme.stream import CHANGE, LOOK
 from codec.scheme.survivors import Segments
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import Tracker
@@ -176,7 +176,7 @@ def test_one_bucket_needs_no_bits() -> None:
 
 def test_nothing_has_changed() -> None:
     e, segments = encoded([np.zeros(9, F32), np.full(12, -0.0, F32)])
-    assert (e.k, e.n_levels, e.payload.size) == (1, 0, 0)
+    assert (e.k, e.n_levels, e.payload_bits) == (1, 0, 0)
     assert not stream.advance(e, segments, LOOK).any()
 
 

@@ -169,7 +169,7 @@ def test_threads_change_no_byte() -> None:
             live = weights(700_000)
             tracker = codec.Tracker(live, distance=0.3)
             steps = [tracker.step(live := moved(live, i)) for i in range(2)]
-            records.append([(s.groups[0].encoded.payload.tobytes(), s.rest) for s in steps])
+            records.append([(s.groups[0].encoded.payload.data.tobytes(), s.rest) for s in steps])
         assert records[0] == records[1] == records[2]
     finally:
         codec.set_threads(n)

@@ -149,8 +149,8 @@ def test_contexts_that_some_streams_have_no_element_of() -> None:
     for context in residual.contexts:
         assert context.table is not None
         assert context.table.classes > 1
-        assert not context.streams.all()
-        assert context.streams.any()
+        assert not context.code.streams.all()
+        assert context.code.streams.any()
     assert same(residual.applied(old), new)
 
 
@@ -209,7 +209,7 @@ def test_large_tensor(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
         codec.set_threads(threads)
         r = residual_of(old, new, spec)
         assert r is not None
-        assert r.contexts[0].streams.size > 1
+        assert r.contexts[0].code.streams.size > 1
         assert same(r.applied(old), new)
     finally:
         codec.set_threads(before)
@@ -254,9 +254,10 @@ DAMAGE: dict[str, Callable[[Residual], Residual]] = {
     "0 contexts": lambda r: replace(r, contexts=(), bounds=()),
     "streams of 33 units": lambda r: replace(r, units=33),
     "levels": lambda r: with_context(r, k=4 * 31 * 4 + 2),
-    "a context without": lambda r: with_context(r, table=None),
-    "streams for": lambda r: with_context(r, streams=np.zeros(2, np.uint32)),
-    "words": lambda r: with_context(r, payload=np.zeros(1, np.uint32)),
+    "a context without": lambda r: with_context(r, code=None),
+    "streams for": lambda r: with_code(r, streams=np.zeros(2, np.uint32)),
+    "streams of other than 1 units": lambda r: with_code(r, stream_elements=2**17),
+    "words": lambda r: with_code(r, words=np.zeros(1, np.uint32)),
 }
 
 
@@ -265,6 +266,12 @@ def with_context(r: Residual, **changes: Any) -> Residual:
     i = next(i for i, c in enumerate(r.contexts) if c.table)
     contexts = (*r.contexts[:i], replace(r.contexts[i], **changes), *r.contexts[i + 1 :])
     return replace(r, contexts=contexts)
+
+
+def with_code(r: Residual, **changes: Any) -> Residual:
+    """The same with other streams in the first context that has code words."""
+    code = next(c.code for c in r.contexts if c.code)
+    return with_context(r, code=replace(code, **changes))
 
 
 @pytest.mark.parametrize("message", DAMAGE)
@@ -282,16 +289,20 @@ def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
     expected = r.applied(old)
     i = data.draw(st.integers(0, len(r.contexts) - 1))
     c = r.contexts[i]
-    if not c.payload.size:
+    if c.code is None:
         return
-    payload = c.payload.copy()
+    payload = c.code.words.copy()
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, payload.size - 1))
         payload[at] ^= np.uint32(1 << data.draw(st.integers(0, 31)))
-    contexts = (*r.contexts[:i], replace(c, payload=payload), *r.contexts[i + 1 :])
+    contexts = (
+        *r.contexts[:i],
+        replace(c, code=replace(c.code, words=payload)),
+        *r.contexts[i + 1 :],
+    )
     try:
         found = replace(r, contexts=contexts).applied(old)
     except (StreamError, CodeTableError):
         return
     assert found.shape == expected.shape
-    assert payload.tobytes() == c.payload.tobytes() or not same(found, expected)
+    assert payload.tobytes() == c.code.words.tobytes() or not same(found, expected)

@@ -55,8 +55,8 @@ def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
     table, n_symbols = e.table, e.levels.size - 1
     words = huffman.code_words(table.lengths)
     payload, streams = [], []
-    for begin in range(0, codes.size, e.stream_elements):
-        stream = codes[begin : begin + e.stream_elements]
+    for begin in range(0, codes.size, e.payload.stream_elements):
+        stream = codes[begin : begin + e.payload.stream_elements]
         bits = ""
         if table.classes == 1:
             bits = "".join([words[c] for c in stream.tolist()])
@@ -88,9 +88,9 @@ def check_slowly(q: codec.Quantized, table: CodeTable | None = None) -> codec.En
     assert e.table is not None
     assert table is None or e.table is table
     payload, streams = slowly(q.codes.reshape(-1), e)
-    assert (e.payload.dtype, e.streams.dtype) == (U32, U32)
-    assert e.streams.tolist() == streams
-    assert e.payload.tolist() == payload
+    assert (e.payload.words.dtype, e.payload.streams.dtype) == (U32, U32)
+    assert e.payload.streams.tolist() == streams
+    assert e.payload.words.tolist() == payload
     back = codec.decode(e)
     assert back.codes.dtype == q.codes.dtype
     assert back.codes.tobytes() == q.codes.tobytes()
@@ -144,8 +144,8 @@ def test_worked_example() -> None:
     e = check_slowly(quantized(codes), table)
     # escape, class 17, symbol 1, 20 is the first of its class; 0 0; symbol 2 after no zero: 10
     bits = "1101000100000" + "00" + "10"
-    assert e.streams.tolist() == [len(bits)] == [17]
-    assert e.payload.tolist() == [int(bits[::-1], 2)]
+    assert e.payload.streams.tolist() == [len(bits)] == [17]
+    assert e.payload.words.tolist() == [int(bits[::-1], 2)]
 
 
 runs = st.one_of(
@@ -230,9 +230,9 @@ def test_edges_of_units(n: int, density: float) -> None:
 def test_single_survivors(at: list[int]) -> None:
     """Streams of one unit each: some are empty, and no run crosses from one into the next."""
     e = check_slowly(quantized(sparse(2 * UNIT + 9, dict.fromkeys(at, 1))))
-    assert e.streams.size == 3
+    assert e.payload.streams.size == 3
     used = {i // UNIT for i in at}
-    assert [bits > 0 for bits in e.streams.tolist()] == [i in used for i in range(3)]
+    assert [bits > 0 for bits in e.payload.streams.tolist()] == [i in used for i in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_more_streams_than_lanes() -> None:
     codes[2 * UNIT + 50 : 3 * UNIT] = 0
     codes[5 * UNIT : 6 * UNIT : 3] = 2
     e = check_slowly(quantized(codes))
-    assert e.streams.size == 12
+    assert e.payload.streams.size == 12
     # the same with escapes in the midst of all lanes
     assert e.table is not None
     few = tables.CodeTable(huffman.code_lengths(2 ** np.arange(13)[::-1]), 12)
@@ -268,9 +268,9 @@ def test_streams_of_several_units(monkeypatch: pytest.MonkeyPatch) -> None:
     at += [4 * MAX_STREAM - 1, 5 * MAX_STREAM, n - 1]
     codes = sparse(n, {a: 1 + i % 2 for i, a in enumerate(at)})
     e = check_slowly(quantized(codes))
-    assert e.stream_elements == MAX_STREAM
-    assert e.streams.size == 9
-    assert [bits > 0 for bits in e.streams.tolist()] == [1, 1, 0, 1, 0, 1, 0, 0, 1]
+    assert e.payload.stream_elements == MAX_STREAM
+    assert e.payload.streams.size == 9
+    assert [bits > 0 for bits in e.payload.streams.tolist()] == [1, 1, 0, 1, 0, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("units", [1, 2, 4, 32])
@@ -282,8 +282,8 @@ def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
         codes = np.where(rng.random(n) < density, rng.integers(1, 4, n), 0)
         codes[[2 * UNIT - 1, 4 * UNIT, n - 1]] = 1, 2, 3
         e = check_slowly(quantized(codes))
-        assert e.stream_elements == units * UNIT
-        assert e.streams.size == -(-n // (units * UNIT))
+        assert e.payload.stream_elements == units * UNIT
+        assert e.payload.streams.size == -(-n // (units * UNIT))
 
 
 def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +305,7 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
             e = codec.encode(q, "runlength")
             for table in (own, escaped) if n < 5000 or run == last else ():
                 e = check_slowly(q, table)
-                assert e.streams.size == -(-n // MAX_STREAM)
+                assert e.payload.streams.size == -(-n // MAX_STREAM)
             assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
 
 
@@ -326,7 +326,7 @@ def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         codes[-1] = 1
         q = codec.Quantized(codes, q.levels, codes.shape, None, None)
         e = check_slowly(q, table)
-        assert e.streams.tolist() == [n_ones + 33 + 1]
+        assert e.payload.streams.tolist() == [n_ones + 33 + 1]
 
 
 def test_classes_that_do_not_exist() -> None:
@@ -338,9 +338,12 @@ def test_classes_that_do_not_exist() -> None:
         bits = 8 + (CLASSES[kind][1] if kind < 84 else 0)
         changed = replace(
             e,
-            payload=words,
-            streams=np.array([bits], np.uint32),
-            stream_elements=MAX_STREAM,
+            payload=replace(
+                e.payload,
+                words=words,
+                streams=np.array([bits], np.uint32),
+                stream_elements=MAX_STREAM,
+            ),
             shape=(MAX_STREAM,),
         )
         if kind < 84:
@@ -396,7 +399,7 @@ def test_near_the_entropy_where_symbols_are_shuffled(zeros: float, k: int) -> No
     q = quantized(rng.permutation(np.where(np.arange(n) < zeros * n, 0, symbols)))
     e = codec.encode(q, "runlength")
     bound = huffman.entropy(q.counts)
-    assert e.payload_bits <= 1.015 * bound < 1.015 * (e.payload_bits + 32 * e.streams.size)
+    assert e.payload_bits <= 1.015 * bound < 1.015 * (e.payload_bits + 32 * e.payload.streams.size)
     if zeros < 0.99:  # with fewer symbols, levels and table are not yet lost in the payload
         assert 8 * e.nbytes <= 1.015 * bound
     assert e.nbytes < codec.encode(q, "huffman").nbytes

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import StateMismatchError, StreamError, TrackDigestError
-from codec.scheme import huffman
-from codec.scheme import stream as coding
+from codec.scheme import huffman, kernels
 from codec.scheme.delta import alphabets
-from codec.scheme.stream import digest
+from codec.scheme.digest import digest
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import check_same_layout
 
@@ -148,14 +147,11 @@ def same_bytes(a: codec.Delta, b: codec.Delta) -> None:
     assert list(a.tables) == list(b.tables)
     for one, other in zip(a.groups, b.groups, strict=True):
         e, f = one.encoded, other.encoded
-        assert e.payload.tobytes() == f.payload.tobytes()
-        assert e.streams.tobytes() == f.streams.tobytes()
+        assert e.payload.row == f.payload.row
+        assert e.payload.head == f.payload.head
+        assert e.payload.data.tobytes() == f.payload.data.tobytes()
         assert e.levels.tobytes() == f.levels.tobytes()
-        assert (e.stream_elements, e.cached, e.saved_bits) == (
-            f.stream_elements,
-            f.cached,
-            f.saved_bits,
-        )
+        assert (e.cached, e.saved_bits) == (f.cached, f.saved_bits)
         assert (e.shape, e.bits, e.coder) == (f.shape, f.bits, f.coder)
         assert e.code_lengths.tolist() == f.code_lengths.tolist()
 
@@ -565,7 +561,7 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
         tracker = codec.Tracker(first)
         prepared = tracker.prepare(second)
         with monkeypatch.context() as patch:
-            patch.setattr(coding.kernels, "write" if name == "step" else "read", interrupt)
+            patch.setattr(kernels, "write" if name == "step" else "read", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 tracker.step(second) if name == "step" else tracker.commit(prepared)
         for use in (tracker.step, tracker.prepare):
@@ -573,7 +569,7 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
                 use(second)
     tracker = codec.Tracker(first)
     with monkeypatch.context() as patch:
-        patch.setattr(coding.kernels, "write", interrupt)
+        patch.setattr(kernels, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
             tracker.prepare(second)
     assert same(tracker.state, codec.Tracker(first).state)

@@ -74,10 +74,10 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
         for group in step.groups:
             e = group.encoded
             assert (group.buckets is None) == e.uniform
-            parts = (e.payload, e.streams, e.levels, e.code_lengths)
+            parts = (e.payload.data, e.levels, e.code_lengths)
             parts += () if group.buckets is None else (group.buckets.count,)
             out += [part.tobytes() for part in parts]
-            out.append(f"{e.cached} {e.saved_bits} {e.stream_elements}".encode())
+            out += [e.payload.head, f"{e.payload.row} {e.saved_bits}".encode()]
         out += [a.tobytes() for a in tracker.state.values()]
         out.append(repr(step.sums).encode())
         assert step.sums == codec.scheme.track.digest_sums(tracker.track.layout, tracker.state)
@@ -121,7 +121,8 @@ def test_quantize_and_decode_in_any_number_of_threads() -> None:
         for coder in ("runlength", "huffman"):
             e = codec.encode(q, coder)
             assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
-            made.append((coder, e.payload.tobytes(), e.streams.tobytes(), q.buckets.count.tolist()))
+            written = e.payload.data.tobytes(), e.payload.head
+            made.append((coder, *written, q.buckets.count.tolist()))
     assert made[2:] == made[:2] * 3
 
 
@@ -492,7 +493,7 @@ def made():
     step = tracker.step({"w": values})
     e = step.groups[0].encoded
     codec.decode(e)
-    return e.payload.tobytes() + tracker.state["w"].tobytes()
+    return e.payload.data.tobytes() + tracker.state["w"].tobytes()
 
 expected = made()                      # the pool has begun
 busy = threading.Event()

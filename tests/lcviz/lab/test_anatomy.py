@@ -28,7 +28,7 @@ SCOPES = ("model", "tensor")
 
 def nbytes_of(e: codec.Encoded) -> int:
     """Code words, table and levels; without the sizes of the streams and their padding."""
-    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * e.stored_levels.size
+    return -(-int(e.payload.streams.sum()) // 8) + e.table_nbytes + 4 * e.stored_levels.size
 
 
 @pytest.mark.parametrize("coder", CODERS)

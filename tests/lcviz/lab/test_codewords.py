@@ -9,6 +9,7 @@ import pytest
 
 import codec
 from codec.errors import StreamError
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
 from lcviz.lab.codewords import CodeWord, first_words
 
@@ -18,13 +19,9 @@ LENGTHS = np.array([3, 1, 2] + 33 * [0] + [3], np.uint8)
 @pytest.fixture
 def example() -> codec.Encoded:
     """ "Example: tokens" of codec/FORMAT.md."""
+    words = np.frombuffer(bytes.fromhex("ba1b0400"), np.uint32)
     return codec.Encoded(
-        np.frombuffer(bytes.fromhex("ba1b0400"), np.uint32),
-        np.array([19], np.uint32),
-        65536,
-        CodeTable(LENGTHS, 18),
-        False,
-        0,
+        PrefixCode(words, np.array([19], np.uint32), 65536, CodeTable(LENGTHS, 18)),
         np.float32([0, 1, -1]),
         (40,),
         2,
@@ -50,7 +47,7 @@ def test_all_words_are_the_stream(coder: str, bits: int | None) -> None:
     e = codec.encode(codec.quantize(delta, bits), coder)
     words = first_words(e, 3000)
     text = "".join(w.word + w.rest for w in words)
-    little = np.unpackbits(e.payload.view(np.uint8), bitorder="little")[: int(e.streams[0])]
+    little = np.unpackbits(e.payload.data, bitorder="little")[: int(e.payload.streams[0])]
     assert text == "".join(map(str, little))
     codes = np.zeros(3000, np.int64)
     for w in words:
@@ -61,5 +58,6 @@ def test_all_words_are_the_stream(coder: str, bits: int | None) -> None:
 
 def test_no_words_are_needed_and_bits_that_end_within_a_word(example: codec.Encoded) -> None:
     assert first_words(codec.encode(codec.quantize(np.zeros(10, np.float32), 2)), 5) == ()
+    shorter = replace(example.payload, streams=np.array([17], np.uint32))
     with pytest.raises(StreamError, match="only"):
-        first_words(replace(example, streams=np.array([17], np.uint32)), 99)
+        first_words(replace(example, payload=shorter), 99)

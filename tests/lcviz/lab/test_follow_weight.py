@@ -74,7 +74,7 @@ def test_the_words_are_those_of_the_stream(seed: int) -> None:
     """Read from the record's own bits: which elements each word covers, escapes included."""
     step, alphabets, (codes, before, delta) = zeros_and_few(6000, seed)
     e = step.groups[0].encoded
-    assert e.streams.size == 1
+    assert e.payload.streams.size == 1
     told: dict[int, WeightCode | None] = {}
     read = first_words(e, 10_000)
     escape = code_words(e.table.lengths)[0]
@@ -100,9 +100,9 @@ def test_words_of_many_streams_begin_anew() -> None:
     tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, None)
     step = tracker.step({"w": delta})
     e = step.groups[0].encoded
-    assert e.streams.size > 1
+    assert e.payload.streams.size > 1
     alphabets, codes = dissect({"w": delta}, step)
-    cut = e.stream_elements
+    cut = e.payload.stream_elements
     values = np.flatnonzero(delta)
     after = int(values[values >= cut][0])
     zero = {"w": np.zeros(n, np.float32)}

@@ -140,7 +140,7 @@ def test_bits_of_several_streams() -> None:
         (group,) = tracker.step(after).groups
         e = group.encoded
         assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
-    assert e.streams.size > 1
+    assert e.payload.streams.size > 1
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])

@@ -266,7 +266,7 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     every = check(bits_picture(retry(run, run.settings.coding, 5)))  # and 0: six
     assert every["compare"][0]["name"] == "3 bits each"
     bits = "".join(word["bits"] for word in data["words"] if "after" not in word)
-    payload = shown.alphabets[0].encoded.payload.view(np.uint8)
+    payload = shown.alphabets[0].encoded.payload.words.view(np.uint8)
     stream = "".join(map(str, np.unpackbits(payload, bitorder="little")))
     assert stream.startswith(bits)
     assert len([word for word in data["words"] if "after" not in word]) == 24
@@ -276,7 +276,7 @@ def test_bits_of_an_arithmetic_code(finished_runs: Finished) -> None:
     """What the record really uses: no code words, but what each change takes."""
     shown = newest(finished_runs(budget=0.05))
     (alphabet,) = shown.alphabets
-    assert alphabet.encoded.arithmetic
+    assert alphabet.encoded.payload.TITLE == "arithmetic code"
     data = check(bits_picture(shown))
     pressed = dict(data["coders"])[data["coder"]]
     assert pressed == "arithmetic"

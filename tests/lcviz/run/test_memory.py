@@ -31,7 +31,7 @@ def finished(run: Run) -> Run:
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     """All that pages show of them."""
     coded = [
-        (a.names, a.n, a.n_kept, a.nbytes, a.encoded.cached, a.encoded.stream_elements)
+        (a.names, a.n, a.n_kept, a.nbytes, a.encoded.cached, a.encoded.payload.stream_elements)
         for a in alphabets
     ]
     lengths = [

@@ -22,8 +22,8 @@ SCOPES = ("model", "tensor")
 
 def bits_of(e: codec.Encoded) -> str:
     """The first stream, first bit first."""
-    bits = np.unpackbits(e.payload.view(np.uint8), bitorder="little")
-    return "".join(map(str, bits[: e.streams[0]]))
+    bits = np.unpackbits(e.payload.words.view(np.uint8), bitorder="little")
+    return "".join(map(str, bits[: e.payload.streams[0]]))
 
 
 def sparse(n: int, share: float, kinds: int, seed: int) -> np.ndarray:

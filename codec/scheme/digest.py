@@ -1,0 +1,31 @@
+"""The digest of a tensor, which a change of a few elements updates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, workers
+from .kernels import UNIT
+
+
+def digest(array: NDArray[np.float32], first: int = 0) -> int:
+    """The sum over all elements of a 64-bit digest of index and value: see FORMAT.md.
+
+    If elements change, the digest changes by a sum over these elements alone, so an update costs no
+    more than the delta.
+
+    first: index of the array's first element, if the array is the end of a longer one.
+    """
+    flat = array.reshape(-1)
+    pieces = workers.pieces(flat.size, least=UNIT)
+    sums = np.zeros(len(pieces), np.uint64)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        begin, end = pieces[i]
+        sums[i] = kernels.digest(
+            np.uint64(flat.ctypes.data + 4 * begin), end - begin, first + begin
+        )
+
+    workers.spread(work, len(pieces))
+    return int(sums.sum(dtype=np.uint64))

@@ -1,0 +1,303 @@
+"""Payloads: what the codes of an alphabet are written as.
+
+    Constant          nothing: every element has the same code
+    PrefixCode        streams of code words, for single codes or for runs of zeros
+    ArithmeticCode    one adaptive arithmetic code, without a table
+
+Every kind is a class with one interface, listed in `payloads.KINDS`. Payloads know nothing of what
+a code means: the levels are those of buckets or of uniform steps. In a record, a payload has a
+*head* before the payloads of all alphabets; its *row* begins the head:
+
+    number of levels | classes | units | size      2, 1, 1 and 2 bytes
+
+`classes` tells the kind. Each kind uses the two other numbers as it needs.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import CodeTableError, PayloadError, StreamError
+from codec.state.tensors import TensorSpec
+
+from . import kernels, workers
+from .digest import digest
+from .kernels import BATCH, MAX_STREAM, UNIT
+from .pieces import Bytes, Pieces
+from .quantize import Codes, empty_codes
+from .survivors import Segments
+from .tables import CodeTable
+
+LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
+MAX_UNITS = MAX_STREAM // UNIT
+
+Levels = NDArray[np.float32]  # as in `stream.Encoded`
+Sums = NDArray[np.uint64]
+Matrices = tuple[tuple[int, int], ...]  # rows and columns of each tensor of an alphabet
+
+_ROW = struct.Struct("<HBBH")
+ROW_NBYTES = _ROW.size
+
+
+@dataclass(frozen=True)
+class Row:
+    """The beginning of a head.
+
+    levels: their number, and in a record what kind of levels they are. classes, units, size: see
+    the kinds.
+    """
+
+    levels: int
+    classes: int
+    units: int
+    size: int
+
+    @classmethod
+    def take(cls, data: Pieces) -> Self:
+        """The next row. Raises PayloadError."""
+        return cls(*_ROW.unpack(data.take(ROW_NBYTES).tobytes()))
+
+    @property
+    def packed(self) -> bytes:
+        """The row in a record."""
+        return _ROW.pack(self.levels, self.classes, self.units, self.size)
+
+    def check_units(self) -> None:
+        """Raise PayloadError unless these are the units of a stream."""
+        if not 1 <= self.units <= MAX_UNITS:
+            raise PayloadError(f"streams of {self.units} units")
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """What a reader knows of an alphabet before its payload.
+
+    Attributes:
+        name: For messages.
+        tensors: In the order of their elements.
+        n: The number of elements.
+        k: Number of levels.
+        uniform: Whether these are uniform steps.
+        last_table: The code table sent last for this name.
+    """
+
+    name: str
+    tensors: Sequence[TensorSpec]
+    n: int
+    k: int
+    uniform: bool
+    last_table: CodeTable | None = None
+
+
+class Payload(ABC):
+    """The codes of an alphabet, written.
+
+    Attributes:
+        TITLE: The kind's name within a sentence.
+        CLASSES: The numbers `classes` in a row that tell the kind.
+        table: The code table; None for a kind without code words.
+    """
+
+    TITLE: ClassVar[str]
+    CLASSES: ClassVar[Container[int]]
+
+    table: CodeTable | None = None
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """Bits of all codes."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Bytes:
+        """The bytes behind all heads."""
+
+    @property
+    @abstractmethod
+    def data_nbytes(self) -> int:
+        """How many bytes `data` has; known from the head alone."""
+
+    @property
+    @abstractmethod
+    def row(self) -> Row:
+        """The row of the head, of 0 levels."""
+
+    @property
+    def head(self) -> bytes:
+        """The bytes of the head behind the row, without levels."""
+        return b""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in a record, without row and levels."""
+        return len(self.head) + self.data_nbytes
+
+    @classmethod
+    @abstractmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Read what follows a row: a payload without data. Raises PayloadError."""
+
+    @abstractmethod
+    def with_data(self, data: Bytes) -> Self:
+        """A payload whose head was read, with its data."""
+
+    @abstractmethod
+    def check(self, n: int, k: int) -> None:
+        """Raise CodeTableError or StreamError unless n elements of k levels may have it."""
+
+    @abstractmethod
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The code of each element: (n,). Raises StreamError."""
+
+    def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
+        """Decode onto the track; see `stream.advance`. Raises StreamError."""
+        return advance_codes(self.codes(segments.n, levels, uniform), levels, segments, mode)
+
+
+class DirectPayload(Payload):
+    """A kind without code words, made from the codes of all elements of a single delta."""
+
+    @classmethod
+    @abstractmethod
+    def may_serve(cls, n: int, uniform: bool) -> bool:
+        """Whether the kind is worth trying for n elements."""
+
+    @classmethod
+    @abstractmethod
+    def of(
+        cls, codes: NDArray[np.uint16], matrices: Matrices, levels: Levels, uniform: bool
+    ) -> Self | None:
+        """The payload of these codes, (n,); None if it is no shorter than the elements."""
+
+    @abstractmethod
+    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
+        """The bits of each element: (n,). Raises StreamError."""
+
+
+@dataclass(frozen=True)
+class Constant(Payload):
+    """Nothing: every element has the last code."""
+
+    TITLE: ClassVar[str] = "no code"
+    CLASSES: ClassVar[Container[int]] = (0,)
+
+    @property
+    def bits(self) -> int:
+        """0."""
+        return 0
+
+    @property
+    def data(self) -> Bytes:
+        """No bytes."""
+        return np.empty(0, np.uint8)
+
+    @property
+    def data_nbytes(self) -> int:
+        """0."""
+        return 0
+
+    @property
+    def row(self) -> Row:
+        """Streams of one unit, of which there are none."""
+        return Row(0, 0, 1, 0)
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Nothing follows the row. Raises PayloadError."""
+        row.check_units()
+        if row.size:
+            raise PayloadError("a code table for an alphabet that needs none")
+        return cls()
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same payload."""
+        return self
+
+    def check(self, n: int, k: int) -> None:
+        """Raise CodeTableError for more than two levels."""
+        if k > 2:
+            raise CodeTableError(f"{k} levels cannot all lack a code word")
+
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The last code for all n elements. Raises StreamError if memory does not suffice."""
+        codes = codes_for(n, len(levels))
+        codes.fill(len(levels) - 1)
+        return codes
+
+    def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
+        """Decode onto the track; see `stream.advance`."""
+        for begin, end in workers.pieces(segments.n):
+            segments.copy(begin, end)
+        sums = np.zeros(segments.tracks.size, np.uint64)
+        if len(levels) == 1:
+            return sums
+        for i, track in enumerate(segments.arrays[0]):
+            moved = track
+            with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
+                for level in (levels[1:, :, i] if levels.ndim == 3 else levels[1:]).ravel():
+                    moved = moved + level if level or levels.ndim == 1 else moved
+            sums[i] = (digest(moved) - digest(track)) % 2**64
+            if mode == CHANGE:
+                track[...] = moved
+        return sums
+
+
+def codes_for(n: int, k: int) -> Codes:
+    """Memory for n codes of k levels. Raises StreamError if there is not enough."""
+    try:
+        return empty_codes(n, k)
+    except (MemoryError, ValueError) as exc:
+        raise StreamError(f"no memory for {n} codes: {exc}") from exc
+
+
+def advance_codes(codes: Codes, levels: Levels, segments: Segments | None, mode: int) -> Sums:
+    """Move the track by levels[codes]; arguments and return value are as in `stream.advance`.
+
+    codes: (n,). levels: of a single delta, (k,) or (k, 1).
+    """
+    if segments is None or mode == 0:
+        return np.zeros(0, np.uint64)
+    pieces = workers.pieces(codes.size, least=BATCH)
+    sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
+    arrays = segments.sources, segments.tracks, segments.starts
+    wide, columns = codes.astype(np.uint16, copy=False), columns_of(levels)
+    flat, _ = flat_levels(levels)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        buffers = scratch.positions, scratch.codes, sums[i], scratch.moved
+        kernels.advance_codes(wide, *pieces[i], *arrays, flat, columns, mode, *buffers)
+
+    workers.spread(work, len(pieces))
+    return sums.sum(axis=0, dtype=np.uint64)
+
+
+def columns_of(levels: Levels) -> int:
+    """How many merged deltas the levels are of; 0 for a single delta."""
+    return 0 if levels.ndim == 1 else levels.shape[1]
+
+
+def flat_levels(levels: Levels) -> tuple[Levels, int]:
+    """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
+
+    Levels that all tensors share are padded to every symbol that a look-up table can hold.
+    """
+    if levels.ndim == 3:
+        rows = np.ascontiguousarray(levels.transpose(2, 0, 1))
+        return rows.reshape(-1), rows[0].size
+    most = 1024 if len(levels) <= 1024 else 2**15
+    padded = np.zeros(most * (levels.size // len(levels)), np.float32)
+    padded[: levels.size] = levels.ravel()
+    return padded, 0
+
+
+def is_vector(array: Any, dtype: Any) -> bool:
+    """Whether this is a vector of the dtype."""
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1

@@ -1,0 +1,20 @@
+"""The kinds of payloads. A new one is a class listed in `KINDS`, and a coder that may choose it."""
+
+from __future__ import annotations
+
+from codec.errors import PayloadError
+
+from .arithmetic import ArithmeticCode
+from .payload import Alphabet, Constant, Payload, Row
+from .pieces import Pieces
+from .prefix import PrefixCode
+
+KINDS: tuple[type[Payload], ...] = (Constant, PrefixCode, ArithmeticCode)
+
+
+def take_head(row: Row, head: Pieces, alphabet: Alphabet) -> Payload:
+    """Read what follows the row of an alphabet: its payload without data. Raises PayloadError."""
+    for kind in KINDS:
+        if row.classes in kind.CLASSES:
+            return kind.take_head(row, head, alphabet)
+    raise PayloadError(f"a payload of {row.classes} classes")

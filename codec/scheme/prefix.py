@@ -1,0 +1,287 @@
+"""Streams of code words: the payload of large alphabets.
+
+The elements of an alphabet are cut into streams of equal size. All streams share one code table,
+and each is coded on its own: threads write and read them in parallel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import CodeTableError, PayloadError, StreamError
+
+from . import huffman, kernels, runlength, workers
+from .coders import least_streams
+from .kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from .memory import LARGE, Joined
+from .payload import (
+    Alphabet,
+    Levels,
+    Payload,
+    Row,
+    Sums,
+    codes_for,
+    columns_of,
+    flat_levels,
+    is_vector,
+)
+from .pieces import Bytes, Pieces, aligned
+from .quantize import Codes
+from .survivors import Segments, Survivors
+from .tables import Choice, CodeTable
+
+BITS_A_PIECE = 2**20  # rough limit: a piece is written to scratch memory, then copied
+PAIRED = 2**12  # words, at least, of a payload whose tokens are looked up in pairs
+TWICE = 0.8  # share of look-ups, at least, that find a pair: the second table costs cache misses
+SPARE = 4  # words behind a stream that a decoder may read but does not use
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixCode(Payload):
+    """A code word for each code, or for each run of zeros and the code after it.
+
+    Attributes:
+        words: uint32. Each stream begins a new word; the first bit is the lowest.
+        streams: uint32, bits of each stream.
+        stream_elements: Elements of every stream but the last.
+        table: The code.
+        cached: Whether the table is the last one, reused.
+        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
+    """
+
+    TITLE: ClassVar[str] = "code words"
+    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
+
+    words: Words
+    streams: NDArray[np.uint32]
+    stream_elements: int
+    table: CodeTable
+    cached: bool = False
+    saved_bits: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Bits of all streams."""
+        return int(self.streams.sum(dtype=np.int64))
+
+    @property
+    def data(self) -> Bytes:
+        """The words as bytes."""
+        return self.words.view(np.uint8)
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes of the words that the streams need."""
+        return 4 * int(((self.streams.astype(np.int64) + 31) >> 5).sum())
+
+    @property
+    def new_table(self) -> bytes:
+        """The table in the head; no bytes if it is reused."""
+        return b"" if self.cached else self.table.packed.tobytes()
+
+    @property
+    def row(self) -> Row:
+        """Classes, units of a stream, and bytes of a new table."""
+        units, remainder = divmod(self.stream_elements, UNIT)
+        assert remainder == 0, "streams are made of whole units"
+        return Row(0, self.table.classes, units, len(self.new_table))
+
+    @property
+    def head(self) -> bytes:
+        """The new table, and the bits of each stream."""
+        return self.new_table + self.streams.tobytes()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in a record, without row and levels."""
+        table_nbytes = 0 if self.cached else self.table.packed.size
+        return self.words.nbytes + self.streams.nbytes + table_nbytes
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Read table and bits of each stream. Raises PayloadError."""
+        row.check_units()
+        packed, table = head.take(row.size), alphabet.last_table
+        if packed.size:
+            table = CodeTable.unpacked(packed, alphabet.k - 1, row.classes, alphabet.uniform)
+        elif table is None or table.classes != row.classes:
+            raise PayloadError(f"the code table sent last for {alphabet.name!r}, but none was")
+        elements = row.units * UNIT
+        streams = aligned(head.take(4 * -(-alphabet.n // elements)), np.uint32)
+        return cls(np.empty(0, np.uint32), streams, elements, table, cached=not packed.size)
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same streams with their words."""
+        return replace(self, words=data.view(np.uint32))
+
+    def check(self, n: int, k: int) -> None:
+        """Raise CodeTableError or StreamError if these cannot be streams of n elements."""
+        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
+            raise StreamError("words and streams are uint32 vectors")
+        if not isinstance(self.table, CodeTable):
+            raise CodeTableError("a table that is not a CodeTable")
+        self.table.check()
+        n_lengths = self.table.lengths.size
+        if self.table.classes == 1 and n_lengths != k:
+            raise CodeTableError(f"{n_lengths} code lengths for {k} levels")
+        if k < 2:
+            raise StreamError("a code table, but no level other than zero")
+        if type(self.stream_elements) is not int or not UNIT <= self.stream_elements <= MAX_STREAM:
+            raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
+        if self.streams.size != -(-n // self.stream_elements):
+            raise StreamError(f"{self.streams.size} streams for {n} elements")
+        check_words(self.words.view(np.uint32), self.streams)
+
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The code of each element: (n,). Raises StreamError."""
+        codes = codes_for(n, len(levels))
+        codes.fill(0)
+        self._read(n, levels, 0, codes, None)
+        return codes
+
+    def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
+        """Decode onto the track; see `stream.advance`. Raises StreamError."""
+        return self._read(segments.n, levels, mode, np.empty(0, np.uint8), segments)
+
+    def _read(
+        self, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+    ) -> Sums:
+        table, k = self.table, len(levels)
+        plain = table.classes == 1
+        width = max(int(table.lengths.max()), kernels.FAST)
+        one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
+        runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
+        kernels.lookup(table.words, table.classes, *runs, width, one, many)
+        pairs = not plain and self.words.size >= PAIRED
+        two = np.empty(2**kernels.FAST if pairs else 0, np.uint64)
+        if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
+            two = two[:0]
+        sizes = self.streams.astype(np.int64)
+        begins, _alive = begins_of(self.words.view(np.uint32), sizes)
+        pieces = workers.pieces(self.streams.size, least=kernels.LANES)
+        tracks, starts, n_tensors = _track_of(segments)
+        sources = tracks[:0] if segments is None else segments.sources
+        sums = np.zeros((len(pieces), n_tensors), np.uint64)
+        status = np.zeros(len(pieces), np.int64)
+        symbol_bits = runlength.symbol_bits(k - 1)
+        decoder = (self.stream_elements, n, k, plain, one, many, two, symbol_bits)
+        track = (codes, sources, tracks, starts, *flat_levels(levels), columns_of(levels), mode)
+
+        def work(i: int, scratch: workers.Scratch) -> None:
+            lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
+            arguments = (*decoder, *runs[::-1], *lists, *track)
+            status[i] = kernels.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+
+        workers.spread(work, len(pieces))
+        if status.any():
+            raise StreamError(problem_of(int(status[status > 0][0]), n, k))
+        return sums.sum(axis=0, dtype=np.uint64)
+
+
+def write(
+    s: Survivors, units: int, choice: Choice, levels: Levels, segments: Segments | None, mode: int
+) -> tuple[PrefixCode, Sums]:
+    """Write the codes of survivors, and preview or change the track that they come from.
+
+    Args:
+        s: The survivors, with final codes; they lose them.
+        units: Units of a stream.
+        choice: The code table.
+        levels: As in `stream.Encoded`.
+        segments: The track, and the arrays to save; None to leave the track alone.
+        mode: CHANGE to change the track, LOOK to compute digests only, 0 for neither.
+
+    Returns:
+        The payload, and by how much the digest of each tensor changes (uint64).
+
+    Raises:
+        StreamError: The codes do not take the bits of the choice.
+    """
+    table, k = choice.table, len(levels)
+    n_streams = -(-s.units // units)
+    most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
+    pieces = workers.pieces(n_streams, least=least_streams(s, units), most=most)
+    words, escape = table.full_words(k - 1)
+    near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
+    kernels.near_words(words, near)
+    symbol_bits = runlength.symbol_bits(k - 1)
+    sizes = np.zeros(n_streams, np.int64)
+    joined = Joined(choice.bits // 32 + n_streams + 1, s.dense and choice.bits >= 8 * LARGE)
+    tracks, starts, n_tensors = _track_of(segments)
+    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    longest = huffman.MAX_LENGTH
+    if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
+        longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
+    message = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
+    track = (tracks, starts, *flat_levels(levels), mode)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        first, last = pieces[i]
+        n_codes = s.numbers[first * units : last * units].sum(dtype=np.int64)
+        if table.classes == 1:
+            n_codes = (last - first) * units * UNIT
+        out = scratch.at_least(int(n_codes) * longest // 32 + 2 * (last - first) + 2)
+        buffers = (sums[i], scratch.positions, scratch.moved)
+        used = kernels.write(first, last, *message, out, sizes, *track, *buffers)
+        joined.put(i, out[:used])
+        s.free_codes(first * units, last * units)
+
+    workers.spread(work, len(pieces))
+    streams = sizes.astype(np.uint32)
+    payload = PrefixCode(
+        joined.whole(), streams, units * UNIT, table, choice.cached, choice.saved_bits
+    )
+    if payload.bits != choice.bits:
+        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {choice.bits}")
+    return payload, sums.sum(axis=0, dtype=np.uint64)
+
+
+def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
+    """Raise StreamError unless these streams fill the words, with zeros after their last bits."""
+    stream_words = (streams.astype(np.int64) + 31) >> 5
+    if int(stream_words.sum()) != words.size:
+        raise StreamError(f"streams of {int(stream_words.sum())} words, found {words.size}")
+    partial = (streams & 31) > 0
+    last = words[np.cumsum(stream_words)[partial] - 1]
+    if (last >> (streams[partial] & 31)).any():
+        raise StreamError("the unused bits after a stream are not zero")
+
+
+def problem_of(status: int, n: int, k: int) -> str:
+    """The meaning of a kernel's status other than STREAM_OK. n: elements. k: levels."""
+    return {
+        kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
+        kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
+        kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
+    }[status]
+
+
+def begins_of(
+    words: Words, sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], tuple[Words, ...]]:
+    """8 x the address of each stream, and the arrays to keep alive while it is used.
+
+    A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
+    """
+    stream_words = (sizes + 31) >> 5
+    ends = np.cumsum(stream_words)
+    begins = ends - stream_words
+    first = int(np.searchsorted(ends, words.size - SPARE, side="right"))
+    at = int(begins[first]) if first < begins.size else words.size
+    words = np.require(words, requirements=("C", "ALIGNED"))  # copied only if it is neither
+    tail = np.concatenate((words[at:], np.zeros(SPARE, np.uint32)))
+    begins[:first] = 8 * words.ctypes.data + 32 * begins[:first]
+    begins[first:] = 8 * tail.ctypes.data + 32 * (begins[first:] - at)
+    return begins, (words, tail)
+
+
+def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    if segments is None:
+        return np.zeros(1, np.uint64), np.zeros(2, np.int64), 0
+    return segments.tracks, segments.starts, segments.tracks.size
