@@ -63,7 +63,7 @@ def trained(settings: RunSettings) -> Snapshot:
 def measure(settings: RunSettings) -> Row:
     """Measure one setting with both coders. With bits, both lead to the same deltas."""
     mean = {}
-    for coder in reversed(CODERS):  # the default one last: `deltas` are used below
+    for coder in sorted(CODERS, key=Coding.coder.__eq__):  # the default last: used below
         coding = replace(settings.coding, coder=coder)
         deltas = trained(replace(settings, coding=coding)).checkpoints[1:]
         full = sum(c.full_nbytes for c in deltas)
@@ -74,7 +74,7 @@ def measure(settings: RunSettings) -> Row:
     all_buckets = [p for c in deltas for p in promotions(c.alphabets) if p.rule is None]
     e_alone = math.nan
     if all_buckets:
-        e_alone = (sum(p.sizes.huffman for p in all_buckets) + headers) / full
+        e_alone = (sum(p.sizes.of("huffman") or 0 for p in all_buckets) + headers) / full
     return Row(
         len(deltas),
         mean,

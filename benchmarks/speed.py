@@ -26,7 +26,6 @@ from typing import Any
 from benchmarks.codec_speed import cases, peers, scaling, tables
 from benchmarks.codec_speed.goals import CODER, PAPER, verdicts
 from benchmarks.codec_speed.samples import parse_data, parse_sizes
-from codec.scheme.coders import CODERS
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 from lcviz.lab.machine import machine
@@ -175,7 +174,7 @@ def _memory(
     data: Iterable[tuple[str, int]], n: int, report: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     for name, bits in data:
-        for coder in CODERS:
+        for coder in cases.TIMED:
             extra = scaling.memory(n, name, bits, coder)
             yield {"data": f"{name}:{bits}", "n": n, "coder": coder, "extra": extra}
         report(f"memory for {name}:{bits}")

@@ -183,11 +183,10 @@ def fingerprint(delta: Delta) -> bytes:
     parts = list(delta.exact.values())
     contexts = (c for rs in delta.residuals.values() for r in rs for c in r.contexts)
     for context in contexts:
-        parts += [context.streams, context.payload]
+        parts += [context.code.head, context.code.data] if context.code else []
     for group in delta.groups:
         e = group.encoded
-        parts += [e.levels[1:], e.streams, e.payload]
-        parts += [e.table.packed] if e.table and not e.cached else []
+        parts += [e.levels[1:], e.payload.head, e.payload.data]
     for part in parts:
         h.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return h.digest()

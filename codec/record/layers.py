@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.scheme.arithmetic import matrices_of
-from codec.scheme.coders import coder_of
 from codec.scheme.delta import Delta, Group, alphabet_name
 from codec.scheme.payload import ROW_NBYTES
 from codec.scheme.quantize import Codes, empty_codes
-from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, Message, code, decode
+from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, LosslessStage, code, decode
 from codec.scheme.survivors import packed
-from codec.scheme.tables import CodeTable, Counts
+from codec.scheme.tables import CodeTable
 
 from .merged import Layer, MergedStep
 
@@ -164,11 +163,9 @@ def _coded(
 ) -> Encoded:
     """Encode codes and levels with the settings of a group. counts: of each code."""
     e = group.encoded
+    single = levels.size == len(levels)  # of one step, and no batch
+    matrices = matrices_of(group.tensors) if single else ()
+    stage = LosslessStage(e.coder, e.shape, matrices, previous, e.bits)
     with packed(codes) as survivors:
-        units, tokens = coder_of(e.coder).settle(survivors, None, counts)
-        uniform = e.uniform and levels.shape[1] == 1
-        message_counts = Counts(counts, tokens, uniform)
-        message = Message(survivors, units, message_counts, levels, e.shape, e.bits, uniform)
-        if levels.size == len(levels):  # of one step, and no batch
-            message = message.with_direct(matrices_of(group.tensors), e.coder)
-        return code(message, e.coder, previous)[0]
+        uniform = e.uniform and single
+        return code(stage.message(survivors, counts, levels, uniform=uniform))[0]

@@ -55,9 +55,9 @@ class ArithmeticCode(DirectPayload):
     matrices: Matrices
 
     @classmethod
-    def may_serve(cls, n: int, uniform: bool) -> bool:
-        """Whether there are few elements, in uniform steps."""
-        return uniform and 0 < n <= MOST
+    def may_serve(cls, n: int) -> bool:
+        """Whether there are few elements."""
+        return 0 < n <= MOST
 
     @classmethod
     def of(

@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels, workers
-from .coders import coder_of
 from .quantize import HUGE, Codes, empty_codes
-from .stream import Message
+from .stream import LosslessStage, Message
 from .survivors import Segments, packed
-from .tables import Counts
 
 PIECE = 2**15  # elements, about: fewer are not worth starting a thread for
 
@@ -41,12 +39,10 @@ class Batch:
     is_huge: NDArray[np.bool_]
 
     @contextmanager
-    def message(self, coder: str, bits: int | None) -> Iterator[Message]:
+    def message(self, stage: LosslessStage) -> Iterator[Message]:
         """The alphabet, ready to be coded."""
         with packed(self.codes) as survivors:
-            units, tokens = coder_of(coder).settle(survivors, None, self.counts)
-            counts = Counts(self.counts, tokens)
-            yield Message(survivors, units, counts, self.levels, self.codes.shape, bits)
+            yield stage.message(survivors, self.counts, self.levels)
 
 
 def quantized(segments: Segments, keep: int | None) -> Batch:

@@ -27,15 +27,13 @@ from codec.caps import names_of
 from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
-from . import huffman, tables
+from . import huffman
 from .coders import coder_of
 from .kernels import BLOCK
-from .payload import Matrices
 from .quantize import Buckets
 from .remainder import Remainder
-from .stream import Direct, Message, direct_of, needs_no_bits
-from .survivors import Collected, Survivors
-from .tables import CodeTable, Counts
+from .stream import LosslessStage, Message
+from .survivors import Collected
 from .uniform import LARGEST_CHANGE, LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
 
 BEST = 0.1  # share of the estimate: no coder is expected to need less
@@ -59,24 +57,20 @@ class Fitted:
     size; if nothing fits, the size of the largest value alone. remainder: what the step leaves.
     """
 
-    survivors: Survivors
-    units: int
-    counts: Counts
-    levels: NDArray[np.float32]
+    message: Message
     buckets: Buckets | None
     nbytes: int
     remainder: Remainder
-    direct: Direct | None = None
+
+    @property
+    def levels(self) -> NDArray[np.float32]:
+        """float32 (k,)."""
+        return self.message.levels
 
     @property
     def n_kept(self) -> int:
         """How many values are kept."""
-        return int(self.counts.codes[1:].sum())
-
-    def message(self, shape: tuple[int, ...]) -> Message:
-        """The survivors, ready to be coded."""
-        quantized = self.survivors, self.units, self.counts, self.levels, shape, None
-        return Message(*quantized, self.buckets is None, self.direct)
+        return int(self.message.counts.codes[1:].sum())
 
 
 @dataclass(frozen=True)
@@ -237,25 +231,24 @@ def check_budget(budget: float) -> float:
 
 
 def fit_buckets(
-    collected: Collected, coder: str, previous: CodeTable | None, limit: float, hard_limit: float
+    collected: Collected, stage: LosslessStage, limit: float, hard_limit: float
 ) -> Fitted:
     """Keep as many buckets as fit into ``limit`` bytes, and the largest values of the next one.
 
     Args:
         collected: All bins of a delta.
-        coder: The coder's name.
-        previous: The last code table.
+        stage: How they are coded.
         limit: Bytes of the alphabet's share.
         hard_limit: Bytes that the largest value alone may take if it does not fit into ``limit``.
     """
 
     def fit_part(limit: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
         part = collected.at_least(magnitude, n)
-        fitted = _fit_whole(part, coder, previous, limit)
+        fitted = _fit_whole(part, stage, limit)
         return fitted, fitted.levels.size - 1 == len(part.histogram.buckets())
 
     all_buckets = collected.histogram.buckets()
-    whole_buckets = _fit_whole(collected, coder, previous, limit)
+    whole_buckets = _fit_whole(collected, stage, limit)
     n_kept = whole_buckets.levels.size - 1
     if n_kept == len(all_buckets) or whole_buckets.nbytes >= FULL * limit > 0:
         return whole_buckets
@@ -293,28 +286,24 @@ def fit_buckets(
 def fit_steps(
     quantize: UniformQuantizer,
     magnitudes: Magnitudes,
-    coder: str,
-    previous: CodeTable | None,
+    stage: LosslessStage,
     limit: float,
     hard_limit: float,
-    matrices: Matrices,
 ) -> Fitted:
     """Take the smallest uniform steps that fit into ``limit`` bytes.
 
     Args:
         quantize: The quantizer of the delta.
         magnitudes: The magnitudes of the delta.
-        coder: The coder's name.
-        previous: The last code table.
+        stage: How its codes are written.
         limit: Bytes of the alphabet's share.
         hard_limit: Bytes that the first value alone may take if it does not fit into ``limit``.
-        matrices: Rows and columns of the tensors.
 
     Raises:
         BeyondError: A change is larger than the magnitudes say, or not finite.
     """
     largest = magnitudes.largest
-    fitter = _StepFitter(quantize, largest, coder, previous, matrices)
+    fitter = _StepFitter(quantize, largest, stage)
     if not largest:
         return fitter.fit(1.0)
     if not largest <= LARGEST_CHANGE:
@@ -343,9 +332,7 @@ class _StepFitter:
 
     quantize: UniformQuantizer
     largest: float
-    coder: str
-    previous: CodeTable | None
-    matrices: Matrices
+    stage: LosslessStage
 
     def fit(
         self, size: float, first: int | None = None, end: int | None = None, other: float = 0
@@ -362,21 +349,12 @@ class _StepFitter:
             raise BeyondError
         if first is not None:
             steps = steps.first(first)
-        units, tokens = coder_of(self.coder).settle(steps.survivors, None, steps.counts)
-        counts = Counts(steps.counts, tokens, uniform=True)
-        levels_nbytes = 4 * (counts.codes.size > 1)
-        nbytes = _nbytes(steps.survivors, units, counts, levels_nbytes, self.previous)
-        direct = direct_of(
-            self.coder, self.matrices, steps.survivors, counts, steps.levels, uniform=True
-        )
-        if direct:
-            nbytes = min(nbytes, direct.payload.nbytes + levels_nbytes)
-        quantized = steps.survivors, units, counts, steps.levels
-        return Fitted(*quantized, None, nbytes, steps.remainder, direct)
+        message = self.stage.message(steps.survivors, steps.counts, steps.levels, uniform=True)
+        return Fitted(message, None, message.most_nbytes, steps.remainder)
 
     def fit_first(self, size: float, limit: float) -> Fitted:
         """As many of the first survivors as fit, at least one."""
-        n, end = 1, int(self.fit(size).counts.codes[1:].sum())
+        n, end = 1, self.fit(size).n_kept
         while n < end:
             middle = (n + end + 1) // 2
             fits = self.fit(size, middle).nbytes <= limit
@@ -460,9 +438,7 @@ def _search(fitter: _StepFitter, magnitudes: Magnitudes, limit: float) -> _Searc
     return search
 
 
-def _fit_whole(
-    collected: Collected, coder: str, previous: CodeTable | None, limit: float
-) -> Fitted:
+def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitted:
     survivors, histogram = collected.survivors, collected.histogram
     all_buckets = histogram.buckets()
     n = survivors.n
@@ -472,16 +448,13 @@ def _fit_whole(
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= limit)
         # at most halved: a larger number than the estimate says may fit
         keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)
-        buckets = all_buckets.keeping(keep)
-        code_counts = buckets.counts(n)
+        buckets = all_buckets.first(keep)
+        code_counts = all_buckets.keeping(keep).counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
-        units, tokens = coder_of(coder).settle(survivors, final, code_counts)
-        counts = Counts(code_counts, tokens)
-        nbytes = _nbytes(survivors, units, counts, 4 * keep, previous)
+        message = stage.message(survivors, code_counts, buckets.levels, final=final)
+        nbytes = message.most_nbytes
         if nbytes <= limit or keep == 0:
-            buckets = buckets.first(keep)
-            remainder = collected.remainder(buckets, buckets.levels)
-            return Fitted(survivors, units, counts, buckets.levels, buckets, nbytes, remainder)
+            return Fitted(message, buckets, nbytes, collected.remainder(buckets, buckets.levels))
         ratio = max(ratio, HOPE * nbytes / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
@@ -490,13 +463,3 @@ def _fit_whole(
 def _estimate(all_buckets: Buckets, keep: int, n: int) -> float:
     counts = all_buckets.keeping(keep).counts(n)
     return huffman.entropy(counts) / 8 + 4 * keep
-
-
-def _nbytes(
-    survivors: Survivors, units: int, counts: Counts, levels_nbytes: int, previous: CodeTable | None
-) -> int:
-    """An upper bound of the bytes of an alphabet. levels_nbytes: bytes of its levels."""
-    if needs_no_bits(counts.codes):
-        return levels_nbytes
-    streams = -(-survivors.units // units)
-    return tables.choose(counts, previous, streams).nbytes(streams) + levels_nbytes

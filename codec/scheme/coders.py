@@ -43,6 +43,7 @@ class Coder:
         counts_runs: Whether it also codes runs of zeros.
         direct_kinds: Kinds of payloads without code words, of which the shortest takes the place of
             a longer prefix code.
+        direct_buckets: Whether these are tried for buckets too, not only for uniform steps.
         settle: Gives survivors their final codes. Takes survivors, the level of each of their codes
             (uint16 (512,), or None if codes are levels already) and how often each level occurs
             (int64 (k,)). Returns the units of a stream, and the counts of tokens as in `Counts`,
@@ -56,7 +57,14 @@ class Coder:
     summary: str
     counts_runs: bool
     direct_kinds: tuple[type[DirectPayload], ...]
+    direct_buckets: bool
     settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
+
+    def direct_kinds_for(self, n: int, uniform: bool) -> tuple[type[DirectPayload], ...]:
+        """The kinds without code words that are worth trying for n elements."""
+        if not uniform and not self.direct_buckets:
+            return ()
+        return tuple(kind for kind in self.direct_kinds if kind.may_serve(n))
 
 
 def coder_of(name: str) -> Coder:
@@ -123,9 +131,11 @@ RUNLENGTH = Coder(
     "r",
     "Run-length Huffman",
     "run-length",
-    "One code word for a run of zeros and the value after it.",
+    "One code word for a run of zeros and the value after it; an arithmetic code for few values in "
+    "equal steps.",
     True,
     (ArithmeticCode,),
+    False,
     _settle_tokens,
 )
 HUFFMAN = Coder(
@@ -136,6 +146,18 @@ HUFFMAN = Coder(
     "One code word for every value, as in the paper: at least 1 bit each.",
     False,
     (),
+    False,
     _settle_codes,
 )
-CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN)}
+ARITHMETIC = Coder(
+    "arithmetic",
+    "a",
+    "Arithmetic",
+    "arithmetic",
+    "As run-length, but an arithmetic code for few values in buckets too: smaller, and slower.",
+    True,
+    (ArithmeticCode,),
+    True,
+    _settle_tokens,
+)
+CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN, ARITHMETIC)}

@@ -167,7 +167,7 @@ class DirectPayload(Payload):
 
     @classmethod
     @abstractmethod
-    def may_serve(cls, n: int, uniform: bool) -> bool:
+    def may_serve(cls, n: int) -> bool:
         """Whether the kind is worth trying for n elements."""
 
     @classmethod

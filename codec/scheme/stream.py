@@ -8,7 +8,9 @@ On disk, an alphabet takes its payload, see `payload`, and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from .payload import (
 from .prefix import PrefixCode
 from .quantize import Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
-from .tables import CodeTable, Counts
+from .tables import Choice, CodeTable, Counts
 from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
@@ -133,19 +135,23 @@ class Encoded:
         return self.payload.nbytes + levels
 
 
-def encode(q: Quantized, coder: str = "huffman") -> Encoded:
+def encode(
+    q: Quantized, coder: str = "huffman", shapes: Sequence[tuple[int, ...]] | None = None
+) -> Encoded:
     """Encode the codes of ``q`` without loss.
 
     Args:
         q: A quantized delta.
-        coder: "huffman", the paper's code of single values, or "runlength", which also codes runs
-            of zeros and is never larger.
+        coder: "huffman", the paper's code of single values; "runlength", which also codes runs of
+            zeros and is never larger; or "arithmetic", for few values smaller still.
+        shapes: Of the tensors, if several share the alphabet. An arithmetic code expects the
+            values of a row or column to be alike.
 
     Raises:
         SettingsError: There is no such coder.
         StreamError: Codes, levels and buckets of ``q`` contradict each other.
     """
-    settle = coder_of(coder).settle
+    coder_of(coder)
     counts, k = q.counts, q.levels.size
     if counts.size != k or k > (MAX_UNIFORM if q.uniform else MAX_LEVELS):
         raise StreamError(f"{counts.size} different codes for {k} levels")
@@ -155,11 +161,9 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     if np.count_nonzero(counts) == 1 and not needs_no_bits(counts) and not q.uniform:
         raise StreamError(f"only one of {k} levels occurs, which a prefix code cannot express")
     with packed(q.codes) as survivors:
-        units, tokens = settle(survivors, None, counts)
-        message_counts = Counts(counts, tokens, q.uniform)
-        message = Message(survivors, units, message_counts, q.levels, q.shape, q.bits, q.uniform)
-        message = message.with_direct((matrix_of(q.shape),), coder)
-        return code(message, coder, None)[0]
+        matrices = tuple(matrix_of(shape) for shape in shapes or (q.shape,))
+        stage = LosslessStage(coder, q.shape, matrices, bits=q.bits)
+        return code(stage.message(survivors, counts, q.levels, uniform=q.uniform))[0]
 
 
 def decode(e: Encoded) -> Quantized:
@@ -183,29 +187,54 @@ def decode(e: Encoded) -> Quantized:
 
 
 @dataclass(frozen=True)
-class Message:
-    """An alphabet ready to be coded: its survivors have their final codes.
+class LosslessStage:
+    """How the codes of one alphabet are written.
 
-    units: those of a stream. counts: of codes and tokens. direct: see `direct_of`. The other
-    attributes are as in `Encoded`.
+    Attributes:
+        coder: The coder's name.
+        shape: The delta's.
+        matrices: Rows and columns of the tensors; () where no direct payload can serve, in a batch
+            and in merged deltas.
+        previous: The code table sent last.
+        bits: x of priority promotion, or None.
     """
 
-    survivors: Survivors
-    units: int
-    counts: Counts
-    levels: Levels
+    coder: str
     shape: tuple[int, ...]
-    bits: int | None
-    uniform: bool = False
-    direct: Direct | None = None
+    matrices: Matrices = ()
+    previous: CodeTable | None = None
+    bits: int | None = None
 
-    def with_direct(self, matrices: Matrices, coder: str) -> Message:
-        """The message with the shortest direct payload that the coder may use for it.
+    def message(
+        self,
+        survivors: Survivors,
+        code_counts: NDArray[np.int64],
+        levels: Levels,
+        *,
+        final: NDArray[np.uint16] | None = None,
+        uniform: bool = False,
+    ) -> Message:
+        """Give survivors their final codes, and count tokens.
 
-        matrices: rows and columns of its tensors.
+        Args:
+            survivors: Of the alphabet.
+            code_counts: int64 (k,), how often each code occurs.
+            levels: As in `Encoded`.
+            final: The final code of each code, uint16 (512,); None if codes are final.
+            uniform: Whether the levels are uniform steps.
         """
-        arguments = self.survivors, self.counts, self.levels, self.uniform
-        return replace(self, direct=direct_of(coder, matrices, *arguments))
+        coder = coder_of(self.coder)
+        units, tokens = coder.settle(survivors, final, code_counts)
+        counts = Counts(code_counts, tokens, uniform)
+        direct = None
+        kinds = coder.direct_kinds_for(survivors.n, uniform) if self.matrices else ()
+        if kinds and not needs_no_bits(code_counts):
+            codes = survivors.all_codes
+            payloads = [kind.of(codes, self.matrices, levels, uniform) for kind in kinds]
+            shorter = [payload for payload in payloads if payload is not None]
+            if shorter:
+                direct = Direct(min(shorter, key=lambda payload: payload.nbytes), codes)
+        return Message(self, survivors, units, counts, levels, uniform, direct)
 
 
 @dataclass(frozen=True)
@@ -216,26 +245,48 @@ class Direct:
     codes: NDArray[np.uint16]
 
 
-def direct_of(
-    coder: str,
-    matrices: Matrices,
-    survivors: Survivors,
-    counts: Counts,
-    levels: Levels,
-    uniform: bool,
-) -> Direct | None:
-    """The shortest direct payload of a single delta that is worth trying; None if there is none.
+@dataclass(frozen=True)
+class Message:
+    """An alphabet ready to be written: its survivors have their final codes.
 
-    coder: its name. The others are as in `Message`.
+    units: those of a stream. counts: of codes and tokens. direct: the shortest direct payload, if
+    the coder has one for this alphabet. levels, uniform: as in `Encoded`.
     """
-    n = survivors.n
-    kinds = [kind for kind in coder_of(coder).direct_kinds if kind.may_serve(n, uniform)]
-    if not kinds or needs_no_bits(counts.codes):
-        return None
-    codes = survivors.all_codes
-    payloads = [kind.of(codes, matrices, levels, uniform) for kind in kinds]
-    shorter = [payload for payload in payloads if payload is not None]
-    return Direct(min(shorter, key=lambda p: p.nbytes), codes) if shorter else None
+
+    stage: LosslessStage
+    survivors: Survivors
+    units: int
+    counts: Counts
+    levels: Levels
+    uniform: bool
+    direct: Direct | None
+
+    @property
+    def needs_no_bits(self) -> bool:
+        """Whether all elements have the last code."""
+        return needs_no_bits(self.counts.codes)
+
+    @property
+    def n_streams(self) -> int:
+        """Streams of a prefix code."""
+        return -(-self.survivors.units // self.units)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The cheapest code table. The message must need bits."""
+        return tables.choose(self.counts, self.stage.previous, self.n_streams)
+
+    @property
+    def most_nbytes(self) -> int:
+        """An upper bound of `Encoded.nbytes`."""
+        n_levels = len(self.levels) - 1
+        levels_nbytes = 4 * (min(n_levels, 1) if self.uniform else n_levels)
+        if self.needs_no_bits:
+            return levels_nbytes
+        nbytes = self.choice.nbytes(self.n_streams)
+        if self.direct:
+            nbytes = min(nbytes, self.direct.payload.nbytes)
+        return nbytes + levels_nbytes
 
 
 def needs_no_bits(counts: NDArray[np.int64]) -> bool:
@@ -243,41 +294,30 @@ def needs_no_bits(counts: NDArray[np.int64]) -> bool:
     return counts.size == 1 or (counts.size == 2 and counts[0] == 0)
 
 
-def code(
-    m: Message,
-    coder: str,
-    previous: CodeTable | None,
-    segments: Segments | None = None,
-    mode: int = 0,
-) -> tuple[Encoded, Sums]:
+def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[Encoded, Sums]:
     """Encode a message, and preview or change the track it came from.
 
     Args:
-        m: The message.
-        coder: The coder's name.
-        previous: The last code table.
+        m: The message. Its survivors lose their codes.
         segments: The track, and the arrays to save; None to leave the track alone.
         mode: CHANGE to change the track, LOOK to compute digests only, 0 for neither.
 
     Returns:
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
-    payload: Payload
     moved = segments and segments.tracks_only()
-    if needs_no_bits(m.counts.codes):
-        e = _encoded(m, coder, Constant())
+    if m.needs_no_bits:
+        e = _encoded(m, Constant())
         return e, advance(e, moved, mode)
-    n_streams = -(-m.survivors.units // m.units)
-    choice = tables.choose(m.counts, previous, n_streams)
-    if m.direct and m.direct.payload.nbytes < choice.nbytes(n_streams):
-        e = _encoded(m, coder, m.direct.payload)
-        return e, advance_codes(m.direct.codes, m.levels, moved, mode)
-    payload, sums = prefix.write(m.survivors, m.units, choice, m.levels, segments, mode)
-    return _encoded(m, coder, payload), sums
+    if m.direct and m.direct.payload.nbytes < m.choice.nbytes(m.n_streams):
+        sums = advance_codes(m.direct.codes, m.levels, moved, mode)
+        return _encoded(m, m.direct.payload), sums
+    payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, segments, mode)
+    return _encoded(m, payload), sums
 
 
-def _encoded(m: Message, coder: str, payload: Payload) -> Encoded:
-    return Encoded(payload, m.levels, m.shape, m.bits, coder, m.uniform)
+def _encoded(m: Message, payload: Payload) -> Encoded:
+    return Encoded(payload, m.levels, m.stage.shape, m.stage.bits, m.stage.coder, m.uniform)
 
 
 def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:

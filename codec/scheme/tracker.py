@@ -34,9 +34,9 @@ from .payload import CHANGE, LOOK
 from .quantize import Buckets, n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
-from .stream import Message, code
+from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected
-from .tables import CodeTable, Counts
+from .tables import CodeTable
 from .track import Track
 from .uniform import Steps, UniformQuantizer
 
@@ -232,9 +232,7 @@ class Tracker:
                 quantize(coding, tensors, arrays, segments, budget, previous) as quantized,
             ):
                 self._moving = mode == CHANGE
-                encoded, changes = code(
-                    quantized.message, self.coding.coder, previous, segments, mode
-                )
+                encoded, changes = code(quantized.message, segments, mode)
         except UnquantizableError as exc:
             remaining = tuple(t for t in tensors if t.name not in exc.names)
             if not remaining:
@@ -259,31 +257,25 @@ class Tracker:
         previous: CodeTable | None,
     ) -> Iterator[Quantization]:
         """Quantize in exponent buckets. Raises UnquantizableError if a track might overflow."""
-        coder, bits = coding.coder, coding.bits
-        with collected(segments, n_promoted(bits)) as delta:
+        with collected(segments, n_promoted(coding.bits)) as delta:
             survivors, histogram = delta.survivors, delta.histogram
             if histogram.n_huge:
                 self._check_overflow(tensors, arrays)
+            stage = _stage(coding, tensors, previous)
             if budget and coding.budget is not None:
-                fitted = fit_buckets(delta, coder, previous, *budget.limits(tensors))
+                fitted = fit_buckets(delta, stage, *budget.limits(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
-                yield Quantization(
-                    fitted.message(_shape(tensors)), fitted.remainder, fitted.buckets
-                )
+                yield Quantization(fitted.message, fitted.remainder, fitted.buckets)
             else:
-                buckets = histogram.buckets().promoted(bits)
-                counts = buckets.counts(survivors.n)
-                final = histogram.final(buckets)
-                units, tokens = coder_of(coder).settle(survivors, final, counts)
+                buckets = histogram.buckets().promoted(coding.bits)
                 # outside the model, values that are never negative stay so on the track
                 cautious = not tensors[0].family.is_model and all(
                     arrays[t.name].min() >= 0 for t in tensors
                 )
                 levels = buckets.cautious_levels if cautious else buckets.levels
-                all_counts = Counts(counts, tokens)
-                message = Message(survivors, units, all_counts, levels, _shape(tensors), bits)
-                message = message.with_direct(matrices_of(tensors), coder)
+                counts, final = buckets.counts(survivors.n), histogram.final(buckets)
+                message = stage.message(survivors, counts, levels, final=final)
                 yield Quantization(message, delta.remainder(buckets, levels), buckets)
 
     def _check_overflow(self, tensors: Iterable[TensorSpec], arrays: Arrays) -> None:
@@ -305,12 +297,12 @@ class Tracker:
     ) -> Iterator[Quantization]:
         """Quantize each tensor in exponent buckets of its own; otherwise like `_in_buckets`.
 
-        budget and previous are not used: a batch is outside the budget, and `code` chooses its
-        table.
+        budget is not used: a batch is outside it.
         """
         quantized = batch.quantized(segments, n_promoted(coding.bits))
         self._check_overflow([tensors[i] for i in np.flatnonzero(quantized.is_huge)], arrays)
-        with quantized.message(coding.coder, coding.bits) as message:
+        stage = LosslessStage(coding.coder, _shape(tensors), previous=previous, bits=coding.bits)
+        with quantized.message(stage) as message:
             yield Quantization(message, NOTHING)
 
     @contextmanager
@@ -326,46 +318,50 @@ class Tracker:
         """Quantize in uniform steps. Raises UnquantizableError for what steps cannot express."""
         limit = uniform.MAX_STEPS if coder_of(coding.coder).counts_runs else uniform.MAX_STEPS_PLAIN
         offset = uniform.NEAREST if coding.budget is None else uniform.OFFSET
+        stage = _stage(coding, tensors, previous)
         with uniform.quantizer(segments, offset, limit) as quantize:
             if coding.tolerance is not None:
-                quantized = self._within(coding, quantize, tensors, arrays)
+                quantized = self._within(coding.tolerance, stage, quantize, tensors, arrays)
             elif coding.distance is not None:
-                quantized = self._leaving(coding, quantize, tensors)
+                quantized = self._leaving(coding.distance, stage, quantize, tensors)
             else:
                 assert budget is not None, "steps have a target"
-                quantized = self._fitting(coding, quantize, tensors, budget, previous)
+                quantized = self._fitting(stage, quantize, tensors, budget)
             if uniform.may_overflow(quantized.message.levels):
                 self._check_overflow(tensors, arrays)
             yield quantized
 
     def _within(
         self,
-        coding: Coding,
+        tolerance: float,
+        stage: LosslessStage,
         quantize: UniformQuantizer,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
     ) -> Quantization:
         """The largest steps within the tolerance. Raises UnquantizableError."""
-        assert coding.tolerance is not None
         largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
-        largest_allowed = uniform.LARGEST_SIZE - coding.tolerance
+        largest_allowed = uniform.LARGEST_SIZE - tolerance
         if names := {name for name, value in largest.items() if value > largest_allowed}:
             raise UnquantizableError(names)  # the track could become infinite
-        size = uniform.size_within(coding.tolerance, max(largest.values()))
+        size = uniform.size_within(tolerance, max(largest.values()))
         segments = quantize.segments
         steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
         if not steps.beyond:
-            return _quantization(steps, tensors, coding.coder)
+            return _quantization(steps, stage)
         limit = min(float(size) * quantize.most, uniform.LARGEST_SIZE - float(size))
         beyond = uniform.magnitudes_of(segments).beyond(limit)
         raise UnquantizableError({tensors[i].name for i in beyond})
 
     def _leaving(
-        self, coding: Coding, quantize: UniformQuantizer, tensors: tuple[TensorSpec, ...]
+        self,
+        distance: float,
+        stage: LosslessStage,
+        quantize: UniformQuantizer,
+        tensors: tuple[TensorSpec, ...],
     ) -> Quantization:
         """The largest steps that leave at most the distance. Raises UnquantizableError."""
-        assert coding.distance is not None
-        distance, segments = coding.distance, quantize.segments
+        segments = quantize.segments
         magnitudes = uniform.magnitudes_of(segments, sampled=True)
         try:
             steps = fit_distance(quantize, magnitudes, distance)
@@ -377,29 +373,28 @@ class Tracker:
         if steps is None:  # steps for the largest change are too coarse for the other changes
             beyond = magnitudes.beyond(magnitudes.largest / 2)
             raise UnquantizableError({tensors[i].name for i in beyond})
-        return _quantization(steps, tensors, coding.coder)
+        return _quantization(steps, stage)
 
     def _fitting(
         self,
-        coding: Coding,
+        stage: LosslessStage,
         quantize: UniformQuantizer,
         tensors: tuple[TensorSpec, ...],
         budget: Budget,
-        previous: CodeTable | None,
     ) -> Quantization:
         """The smallest steps that fit into the budget. Raises UnquantizableError."""
         magnitudes = uniform.magnitudes_of(quantize.segments, sampled=True)
-        limits, matrices = budget.limits(tensors), matrices_of(tensors)
+        limits = budget.limits(tensors)
         try:
-            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *limits, matrices)
+            fitted = fit_steps(quantize, magnitudes, stage, *limits)
         except BeyondError:
             magnitudes = uniform.magnitudes_of(quantize.segments)
             if (beyond := magnitudes.beyond(uniform.LARGEST_CHANGE)).size:
                 raise UnquantizableError({tensors[i].name for i in beyond}) from None
-            fitted = fit_steps(quantize, magnitudes, coding.coder, previous, *limits, matrices)
+            fitted = fit_steps(quantize, magnitudes, stage, *limits)
         if fitted.levels.size == 1 and magnitudes.largest:
             budget.lacks(tensors, fitted.nbytes)
-        return Quantization(fitted.message(_shape(tensors)), fitted.remainder)
+        return Quantization(fitted.message, fitted.remainder)
 
 
 class UnquantizableError(Exception):
@@ -425,14 +420,17 @@ class Quantization:
     buckets: Buckets | None = None
 
 
-def _quantization(steps: Steps, tensors: tuple[TensorSpec, ...], coder: str) -> Quantization:
+def _stage(
+    coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
+) -> LosslessStage:
+    """The lossless stage of an alphabet that is no batch."""
+    return LosslessStage(coding.coder, _shape(tensors), matrices_of(tensors), previous, coding.bits)
+
+
+def _quantization(steps: Steps, stage: LosslessStage) -> Quantization:
     """The quantization in these steps."""
-    units, tokens = coder_of(coder).settle(steps.survivors, None, steps.counts)
-    counts = Counts(steps.counts, tokens, uniform=True)
-    message = Message(
-        steps.survivors, units, counts, steps.levels, _shape(tensors), None, uniform=True
-    )
-    return Quantization(message.with_direct(matrices_of(tensors), coder), steps.remainder)
+    message = stage.message(steps.survivors, steps.counts, steps.levels, uniform=True)
+    return Quantization(message, steps.remainder)
 
 
 def _shape(tensors: tuple[TensorSpec, ...]) -> tuple[int, ...]:

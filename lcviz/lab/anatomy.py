@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import codec
 from codec import Coding
 from codec.inspect import (
+    CODERS,
     Arrays,
     Buckets,
     Codes,
@@ -31,7 +32,16 @@ from codec.inspect import (
 )
 
 from .batches import apart
-from .sizes import Sizes, coded_nbytes, encode_kept, encoded_nbytes, huffman_nbytes
+from .sizes import (
+    RECODED,
+    Shapes,
+    Sizes,
+    coded_nbytes,
+    coded_sizes,
+    encode_kept,
+    encoded_nbytes,
+    huffman_nbytes,
+)
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
 FIRST_WORDS = 64  # uint32 words of a payload that an `Alphabet` holds, for display
@@ -53,8 +63,8 @@ class Alphabet:
     residual: float64 (b,), sum of squared distances to the representative.
 
     encoded: as in the record, but with the first FIRST_WORDS of the payload only. An arithmetic
-    code is whole, because it can only be read as a whole. runlength_nbytes: bytes of the same
-    symbols with a new table of run-length Huffman, or with an arithmetic code if that is shorter.
+    code is whole, because it can only be read as a whole. new_sizes: bytes of the same symbols
+    with a new table, by coder as in `coded_sizes`. shapes: of its tensors.
     """
 
     sizes: Mapping[str, int]
@@ -62,7 +72,8 @@ class Alphabet:
     energy: NDArray[np.float64]
     residual: NDArray[np.float64]
     encoded: codec.Encoded
-    runlength_nbytes: int
+    new_sizes: Mapping[str, int]
+    shapes: Shapes
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -176,16 +187,18 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         e = group.encoded
         all_buckets, exponent_codes, energy, residual = _buckets(delta, e)
         buckets = all_buckets.keeping(e.levels.size - 1)
-        if step.coding.coder == "runlength":  # a reused table: add what a new one would take
+        known = {}
+        if step.coding.coder in RECODED:  # a reused table: add what a new one would take
             table_bits = e.saved_bits if e.cached else 8 * e.table_nbytes
-            runlength = coded_nbytes(e.payload_bits + table_bits, 0, e.stored_levels.size)
-        else:
-            runlength = encoded_nbytes(encode_kept(exponent_codes, buckets, uniform=e.uniform))
+            nbytes = coded_nbytes(e.payload_bits + table_bits, 0, e.stored_levels.size)
+            known = {step.coding.coder: nbytes}
+        shapes = [t.shape for t in group.tensors]
+        new_sizes = coded_sizes(exponent_codes, buckets, shapes, uniform=e.uniform, known=known)
         sizes = {t.name: t.size for t in group.tensors}
         if isinstance(e.payload, PrefixCode):
             words = e.payload.words[:FIRST_WORDS].copy()
             e = replace(e, payload=replace(e.payload, words=words))
-        alphabets.append(Alphabet(sizes, buckets, energy, residual, e, runlength))
+        alphabets.append(Alphabet(sizes, buckets, energy, residual, e, new_sizes, shapes))
         codes.append(exponent_codes)
     return tuple(alphabets), codes
 
@@ -240,11 +253,10 @@ def _by_level(delta: NDArray[np.float32], codes: Codes, e: codec.Encoded) -> _Ro
 def cut(alphabet: Alphabet, codes: Codes, most: int, coder: str) -> Alphabet:
     """An alphabet with only its ``most`` largest exponent buckets; its payload is whole."""
     buckets = alphabet.buckets.keeping(min(most, len(alphabet.buckets)))
-    encoded = encode_kept(codes, buckets, coder)
-    runs = encoded if coder == "runlength" else encode_kept(codes, buckets)
-    return replace(
-        alphabet, buckets=buckets, encoded=encoded, runlength_nbytes=encoded_nbytes(runs)
-    )
+    encoded = encode_kept(codes, buckets, coder, shapes=alphabet.shapes)
+    known = {coder: encoded_nbytes(encoded)} if coder in RECODED else {}
+    new_sizes = coded_sizes(codes, buckets, alphabet.shapes, known=known)
+    return replace(alphabet, buckets=buckets, encoded=encoded, new_sizes=new_sizes)
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:
@@ -273,27 +285,23 @@ def promotions(
 
     Args:
         alphabets: Of the delta.
-        codes: Of the exponent stage, from `dissect`. Without them run-length sizes are known only
-            for what the record itself keeps.
+        codes: Of the exponent stage, from `dissect`. Without them only Huffman's sizes are known
+            for more or fewer buckets than the record itself keeps.
         coding: The record's settings. If they have a budget or a tolerance, what they kept is the
             last promotion, after those of x. A record in uniform steps has this one only.
     """
     energy = sum(float(a.energy.sum()) for a in alphabets)
 
     @cache
-    def runlength(i: int, n: int) -> int | None:
+    def new_sizes(i: int, n: int) -> Mapping[str, int] | None:
         a = alphabets[i]
         if n == a.n_kept:
-            return a.runlength_nbytes
-        if codes is None:
-            return None
-        return encoded_nbytes(encode_kept(codes[i], a.buckets.keeping(n)))
+            return a.new_sizes
+        return None if codes is None else coded_sizes(codes[i], a.buckets.keeping(n), a.shapes)
 
     def promotion(rule: int | Coding | None, keep: Sequence[int]) -> Promotion:
         pairs = list(zip(alphabets, keep))
-        runs = [runlength(i, n) for i, n in enumerate(keep)]
-        known_sizes = [nbytes for nbytes in runs if nbytes is not None]
-        run_nbytes = sum(known_sizes) if len(known_sizes) == len(runs) else None
+        recoded = [new_sizes(i, n) for i, n in enumerate(keep)]
         kept_energy = sum(float(a.energy[:k].sum()) for a, k in pairs)
         lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
         return Promotion(
@@ -302,7 +310,7 @@ def promotions(
             sum(len(a.buckets) for a in alphabets),
             kept_energy / energy if energy else 1.0,
             float(np.sqrt(lost / energy)) if energy else 0.0,
-            _new_sizes(alphabets, keep, run_nbytes),
+            _new_sizes(alphabets, keep, recoded),
         )
 
     by_steps = any(a.uniform for a in alphabets)
@@ -316,28 +324,39 @@ def promotions(
 
 
 def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
-    """What the record's symbols took, and what they would take with the other coder.
+    """What the record's symbols took, and what they would take with the other coders.
 
-    A table that the record reuses costs nothing; the other coder's is new.
+    A table that the record reuses costs nothing; those of other coders are new.
     """
-    return replace(kept_sizes(alphabets), **{coder: sum(a.nbytes for a in alphabets)})
+    sizes = kept_sizes(alphabets)
+    nbytes = sum(a.nbytes for a in alphabets)
+    return replace(sizes, by_coder={**sizes.by_coder, coder: nbytes})
 
 
 def kept_sizes(alphabets: Sequence[Alphabet]) -> Sizes:
     """What the record's symbols would take with new tables."""
-    runlength = sum(a.runlength_nbytes for a in alphabets)
-    return _new_sizes(alphabets, [a.n_kept for a in alphabets], runlength)
+    keep = [a.n_kept for a in alphabets]
+    return _new_sizes(alphabets, keep, [a.new_sizes for a in alphabets])
 
 
-def _new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
+def _new_sizes(
+    alphabets: Sequence[Alphabet],
+    keep: Sequence[int],
+    recoded: Sequence[Mapping[str, int] | None],
+) -> Sizes:
     """Sizes with new tables if the first keep[i] buckets of the i-th alphabet are kept.
 
-    runlength: bytes with run-length Huffman, None if unknown.
+    recoded: of each alphabet as from `coded_sizes`, None if unknown.
     """
+    known = [sizes for sizes in recoded if sizes is not None]
     counts = [a.counts(n) for a, n in zip(alphabets, keep)]
+    by_coder: dict[str, int | None] = {
+        coder: sum(sizes[coder] for sizes in known) if len(known) == len(recoded) else None
+        for coder in RECODED
+    }
+    plain = sum(huffman_nbytes(c, 1 if a.uniform else None) for a, c in zip(alphabets, counts))
     return Sizes(
-        runlength,
-        sum(huffman_nbytes(c, 1 if a.uniform else None) for a, c in zip(alphabets, counts)),
+        by_coder | dict.fromkeys(CODERS.keys() - by_coder.keys(), plain),
         sum(huffman.entropy(c) for c in counts) / 8,
         sum(a.n for a in alphabets),
     )

@@ -53,7 +53,7 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
             is_quantized = True
             non_finite = sum(state.arrays[name].size for name in step.non_finite)
             sizes = kept_sizes(alphabets)
-            assert sizes.runlength is not None, "alphabets know their size with runs"
+            huffman, runlength = (sizes.of(coder) or 0 for coder in ("huffman", "runlength"))
             yield Stages(
                 state.step,
                 coding.bits,
@@ -61,8 +61,8 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
                 4 * non_finite + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
                 4 * non_finite + sum(_fixed(a, a.n_kept, coding.bits) for a in alphabets),
-                4 * non_finite + sizes.huffman,
-                4 * non_finite + sizes.runlength,
+                4 * non_finite + huffman,
+                4 * non_finite + runlength,
                 4 * non_finite + sizes.entropy,
             )
         tracker.commit(step)

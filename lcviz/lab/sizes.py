@@ -1,38 +1,41 @@
-"""What symbols cost: with the paper's Huffman code, with run-length Huffman, and Shannon's bound.
+"""What symbols cost: with each coder, and Shannon's bound.
 
 A size counts code words, code table and levels (4 bytes each, without the zero; 4 bytes in all for
-uniform steps). It does not count the record's header and the sizes of its streams, which are the
-same for both coders.
+uniform steps). It does not count the record's header and the sizes of its streams.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.inspect import Buckets, Codes, huffman
+from codec.inspect import CODERS, Buckets, Codes, huffman
+
+Shapes = Sequence[tuple[int, ...]]
+# Coders whose sizes only an encoding tells. That of a code of single values follows from counts.
+RECODED = tuple(name for name, coder in CODERS.items() if coder.counts_runs)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The same symbols with both coders.
+    """The same symbols with each coder.
 
-    runlength, huffman: bytes; runlength is None where it was not computed. entropy:
-    Shannon's bound for codes of single values, in bytes, without tables and levels. n: elements.
+    by_coder: coder -> bytes, None where they were not computed. entropy: Shannon's bound for codes
+    of single values, in bytes, without tables and levels. n: elements.
     """
 
-    runlength: int | None
-    huffman: int
+    by_coder: Mapping[str, int | None]
     entropy: float
     n: int
 
     def of(self, coder: str) -> int | None:
-        """Bytes with a coder: the field of this name."""
-        nbytes: int | None = getattr(self, coder)
-        return nbytes
+        """Bytes with a coder."""
+        return self.by_coder[coder]
 
     def share(self, nbytes: float) -> float:
         """Bytes over the float32 bytes of the same elements."""
@@ -65,7 +68,12 @@ def encoded_nbytes(e: codec.Encoded) -> int:
 
 
 def encode_kept(
-    codes: Codes, buckets: Buckets, coder: str = "runlength", *, uniform: bool = False
+    codes: Codes,
+    buckets: Buckets,
+    coder: str = "runlength",
+    *,
+    uniform: bool = False,
+    shapes: Shapes | None = None,
 ) -> codec.Encoded:
     """Encode the changes of the buckets that have a level; all others become zero.
 
@@ -74,7 +82,33 @@ def encode_kept(
         buckets: Of the delta.
         coder: The coder's name.
         uniform: Whether the levels are multiples of one step size.
+        shapes: Of the tensors, if several share the alphabet.
     """
     kept_codes = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
     quantized = codec.Quantized(kept_codes, buckets.levels, codes.shape, None, buckets, uniform)
-    return codec.encode(quantized, coder)
+    return codec.encode(quantized, coder, shapes)
+
+
+def coded_sizes(
+    codes: Codes,
+    buckets: Buckets,
+    shapes: Shapes,
+    *,
+    uniform: bool = False,
+    known: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, int]:
+    """Coder -> bytes of what `encode_kept` encodes, for each coder in RECODED.
+
+    known: the sizes that need not be computed. Coders that try the same payloads have one size.
+    """
+    by_payloads = {_payloads(name, codes.size, uniform): known[name] for name in known}
+    for name in RECODED:
+        if (payloads := _payloads(name, codes.size, uniform)) not in by_payloads:
+            encoded = encode_kept(codes, buckets, name, uniform=uniform, shapes=shapes)
+            by_payloads[payloads] = encoded_nbytes(encoded)
+    return {name: by_payloads[_payloads(name, codes.size, uniform)] for name in RECODED}
+
+
+def _payloads(coder: str, n: int, uniform: bool) -> object:
+    """What tells whether two coders give the same size."""
+    return CODERS[coder].direct_kinds_for(n, uniform)

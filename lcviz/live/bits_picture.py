@@ -58,7 +58,7 @@ def bits_picture(
     """
     parts = _parts(record)
     code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
-    coders = {n: (CODER_NAMES[n], coder.summary, coder.short) for n, coder in CODERS.items()}
+    coders = _coders(record)
     if _arithmetic(record):
         code = "an arithmetic code"
         coders[record.coder] = (*ARITHMETIC, "arithmetic")
@@ -82,6 +82,21 @@ def bits_picture(
         partial(_table, record, parts),
         3,
     )
+
+
+def _coders(record: StepRecord) -> dict[str, tuple[str, str, str]]:
+    """Name -> title, summary and short name of the coders that give different payloads.
+
+    Of coders that try the same payloads, the record's stands for the others.
+    """
+    different: dict[Any, str] = {}
+    for name, coder in CODERS.items():
+        kinds = [coder.direct_kinds_for(a.n, a.uniform) for a in record.alphabets]
+        payloads = (coder.counts_runs, *kinds)
+        if payloads not in different or name == record.coder:
+            different[payloads] = name
+    coders = [CODERS[name] for name in different.values()]
+    return {c.name: (c.title, c.summary, c.short) for c in coders}
 
 
 def _part(record: StepRecord, name: str, nbytes: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import cycle
 from typing import Any
 
 import pandas as pd
@@ -12,15 +13,31 @@ import plotly.graph_objects as go
 from codec import Coding
 from codec.inspect import CODERS
 from lcviz.text import kept_name, nbytes_text, percent_text
-from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Panel, base_figure, plotted
+from lcviz.ui.charts import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Panel,
+    base_figure,
+    plotted,
+)
+from lcviz.ui.coding_form import SCOPES
 
 from .compare import OneDelta, Trial
 
+# Of each coder in turn: colour, dash and symbol of the whole model's line, then of each tensor's.
+STYLES = (
+    ((BLUE, "solid", "circle"), (GREEN, "solid", "triangle-up")),
+    ((VERMILION, "dash", "square"), (PURPLE, "dash", "diamond")),
+    ((ORANGE, "dot", "cross"), (SKY, "dot", "x")),
+)
 LINES = {  # scope, coder -> name, colour, dash, symbol
-    ("model", "runlength"): ("whole model, run-length", BLUE, "solid", "circle"),
-    ("tensor", "runlength"): ("each tensor, run-length", GREEN, "solid", "triangle-up"),
-    ("model", "huffman"): ("whole model, Huffman", VERMILION, "dash", "square"),
-    ("tensor", "huffman"): ("each tensor, Huffman", PURPLE, "dash", "diamond"),
+    (scope, name): (f"{text}, {coder.short}", *style)
+    for (name, coder), styles in zip(CODERS.items(), cycle(STYLES))
+    for (scope, text), style in zip(SCOPES.items(), styles)
 }
 MEASURES = {"bits": "bits per value", "error": "relative error", "zeros": "left as it was, %"}
 LABELLED = LINES["model", "runlength"][0]

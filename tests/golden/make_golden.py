@@ -14,6 +14,7 @@ steps.lcc/                     uniform steps: targets of a policy, wide codes, a
 exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
 moments.lcc/                   an optimizer's moments: batches, small tensors, equal ones
 layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
+arithmetic.lcc/                buckets in arithmetic codes, in either scope; two in one record
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
 bad/*.safetensors              one broken record for each fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
@@ -197,6 +198,31 @@ def write_steps(path: Path) -> None:
     save(2, "model", budget=0.4)
     save(4, tolerance=0.01)
     codec.merge(path, 2)  # the last two in one layer, for they change the same values
+
+
+def write_arithmetic(path: Path) -> None:
+    """Either scope; the first two deltas are in one record."""
+    told = enumerate(blocks_that_move())
+    for n, settings in ((3, {"bits": 2}), (2, {"bits": 3, "scope": "tensor"})):
+        kinds = {"coder": "arithmetic", "policy": {"*": "lossy"}, "resume": True}
+        with codec.Checkpointer(path, **settings, **kinds) as checkpoints:
+            for step, state in itertools.islice(told, n):
+                checkpoints.save(step, state)
+        if n == 3:
+            codec.merge(path, 2)
+
+
+def blocks_that_move() -> list[dict[str, np.ndarray]]:
+    """Some rows and columns of a matrix change, and some values of a vector."""
+    i, j = np.mgrid[:24, :16]
+    states = [{"w": np.zeros((24, 16), np.float32), "b": np.zeros(50, np.float32)}]
+    for step in range(1, 5):
+        moves = ((i + step) % 6 < 2) & ((j * 5 + step) % 16 < 9)
+        delta = moves * ((i * 7 + j * 3 + step) % 11 - 5) / 64
+        before = states[-1]
+        moved = np.float32(np.arange(50) * step % 7 // 5 / 8)
+        states.append({"w": before["w"] + np.float32(delta), "b": before["b"] + moved})
+    return states
 
 
 def write_exact(path: Path) -> None:
@@ -521,6 +547,7 @@ WRITERS = {
     "exact": write_exact,
     "moments": write_moments,
     "layouts": write_layouts,
+    "arithmetic": write_arithmetic,
     "gradients": write_gradients,
 }
 

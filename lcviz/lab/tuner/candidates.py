@@ -106,4 +106,5 @@ class Grid:
             for target, scope, coder, interval in product(
                 targets, self.scopes, self.coders, self.intervals
             )
+            if not (target.uniform and coder == "arithmetic")  # the same as run-length
         ]

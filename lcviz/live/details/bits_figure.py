@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import cycle
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,12 +13,12 @@ from codec import Coding
 from codec.inspect import CODERS
 from lcviz.lab.anatomy import Promotion
 from lcviz.text import CODER_NAMES, kept_name, kept_text, nbytes_text, percent_text
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, SKY, VERMILION, Panel, base_figure
 
 from .size_figure import ONE_BIT
 
 HEIGHT = 344  # pixels
-BARS = {"runlength": (BLUE, ""), "huffman": (VERMILION, "/")}  # colour, pattern
+BARS = ((BLUE, ""), (VERMILION, "/"), (SKY, "x"))  # colour and pattern of each coder, in turn
 ENTROPY_STYLE = {
     "mode": "markers",
     "marker": {"color": PURPLE, "symbol": "diamond", "size": 10},
@@ -49,7 +50,7 @@ BAND = "rgba(128,128,128,0.2)"  # behind the record's own bars
 
 
 def bits_panel(promotions: Sequence[Promotion], now: int) -> Panel:
-    """Size with both coders and kept energy for every x.
+    """Size with each coder and kept energy for every x.
 
     Args:
         promotions: From `lab.anatomy.promotions`.
@@ -60,7 +61,7 @@ def bits_panel(promotions: Sequence[Promotion], now: int) -> Panel:
         "Priority promotion: what x bits keep and cost",
         _sentence(promotions[now]),
         _figure(promotions, names, now),
-        "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets.",
+        "Size with each coder and kept energy for x from 1 to 8 bits, and for all buckets.",
         partial(_table, promotions, names),
     )
 
@@ -72,7 +73,7 @@ def _figure(promotions: Sequence[Promotion], names: Sequence[str], now: int) -> 
     figure = base_figure(title, "size, % of float32", HEIGHT, r=64, t=96)
     figure.update_layout(legend_y=1.1, bargap=0.25, yaxis2=ENERGY_AXIS)  # legend above "now"
     opacity = [1 if i == now else 0.45 for i in range(len(names))]
-    for name, (colour, pattern) in BARS.items():
+    for name, (colour, pattern) in zip(CODERS, cycle(BARS)):
         figure.add_bar(
             name=CODER_NAMES[name],
             x=names,

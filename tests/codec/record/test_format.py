@@ -103,7 +103,7 @@ def said(line: str) -> dict[str, Any]:
     else:
         names = ["step", "parent", "track", "keep", *(["rest"] * (len(words) == 6)), "digest"]
         kind, scope, coder = letters
-        assert coder in "rh"
+        assert coder in "rha"
         metadata = {"kind": {"d": "delta", "m": "merged"}[kind]}
         metadata["scope"] = {"m": "model", "t": "tensor"}[scope]
     metadata |= dict(zip(names, words, strict=True))
@@ -1190,6 +1190,12 @@ def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
     assert last.met["levels"] == 0  # a base holds the step
 
 
+def test_independent_decoder_on_the_golden_arithmetic(golden: Path) -> None:
+    met = agreement_on_disk(golden / "arithmetic.lcc")
+    assert met["arithmetic"] == met["groups"] > 0
+    assert met["by steps"] == 0
+
+
 def test_independent_decoder_on_the_golden_moments(golden: Path) -> None:
     met = agreement_on_disk(golden / "moments.lcc")
     assert min(met[what] for what in ("batches", "small", "equal", "cached")) > 0
@@ -1259,7 +1265,10 @@ def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
     assert codec.verify(kept).ok
 
 
-coders, scopes = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
+coders, scopes = (
+    st.sampled_from(["runlength", "huffman", "arithmetic"]),
+    st.sampled_from(["model", "tensor"]),
+)
 BITS = st.sampled_from(
     [{"bits": b} for b in (None, 1, 2, 3, 8)]
     + [{"budget": 0.2, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]

@@ -183,6 +183,8 @@ GOLDEN += ["exact.lcc/00000001-00000002.merged"]
 GOLDEN += ["moments.lcc/00000000.base", "moments.lcc/00000001-00000002.merged"]
 GOLDEN += [f"moments.lcc/0000000{i}.delta" for i in (3, 4)]
 GOLDEN += ["layouts.lcc/00000000.base"] + [f"layouts.lcc/0000000{i}.delta" for i in range(1, 6)]
+GOLDEN += ["arithmetic.lcc/00000000.base", "arithmetic.lcc/00000001-00000002.merged"]
+GOLDEN += [f"arithmetic.lcc/0000000{i}.delta" for i in (3, 4)]
 GOLDEN += ["gradients.lcc/00000000.base"]
 GOLDEN += [f"gradients.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 

@@ -161,8 +161,9 @@ def test_threads_do_not_change_it(threads: int) -> None:
 def encoded(u: list[np.ndarray]) -> tuple[codec.Encoded, Segments]:
     """A batch from zeros, and its track."""
     segments = Segments([np.zeros_like(a) for a in u], u)
-    with batch.quantized(segments, 7).message("runlength", 3) as message:
-        return stream.code(message, "runlength", None)[0], segments.tracks_only()
+    stage = stream.LosslessStage("runlength", (segments.n,), bits=3)
+    with batch.quantized(segments, 7).message(stage) as message:
+        return stream.code(message)[0], segments.tracks_only()
 
 
 def test_one_bucket_needs_no_bits() -> None:

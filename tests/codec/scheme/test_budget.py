@@ -21,10 +21,10 @@ from codec.scheme import budget as budgets
 from codec.scheme import tracker as tracker_of
 from codec.scheme.budget import check_budget
 from codec.scheme.coders import CODERS
-from codec.scheme.stream import Message
+from codec.scheme.stream import LosslessStage
 from codec.scheme.stream import code as coded
 from codec.scheme.survivors import packed
-from codec.scheme.tables import CodeTable, Counts
+from codec.scheme.tables import CodeTable
 
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
@@ -41,11 +41,8 @@ def sizes_of(
         codes = np.where(q.codes <= keep, q.codes, 0).astype(q.codes.dtype)
         counts = buckets.counts(codes.size)
         with packed(codes) as survivors:
-            units, tokens = CODERS[coder].settle(survivors, None, counts)
-            message = Message(
-                survivors, units, Counts(counts, tokens), buckets.levels, codes.shape, None
-            )
-            yield keep, coded(message, coder, previous)[0].nbytes
+            stage = LosslessStage(coder, codes.shape, ((codes.size, 1),), previous)
+            yield keep, coded(stage.message(survivors, counts, buckets.levels))[0].nbytes
 
 
 def kept(group: Group) -> int:

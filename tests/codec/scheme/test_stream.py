@@ -237,7 +237,9 @@ def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
 
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
 def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) -> None:
-    with pytest.raises(codec.SettingsError, match="coder must be one of runlength, huffman; got"):
+    with pytest.raises(
+        codec.SettingsError, match="coder must be one of runlength, huffman, arithmetic; got"
+    ):
         coder_of(coder)
     with pytest.raises(codec.SettingsError, match="coder must be one of"):
         codec.encode(codec.quantize(paper), coder)

@@ -63,10 +63,8 @@ def encoded(
     array = np.array(codes, U8 if k <= 256 else np.uint16)
     of_codes = np.bincount(codes, minlength=k).astype(np.int64)
     with packed(array) as survivors:
-        units, of_tokens = CODERS[coder].settle(survivors, None, of_codes)
-        counts = Counts(of_codes, of_tokens)
-        message = coding.Message(survivors, units, counts, levels, array.shape, None)
-        e = coding.code(message, coder, previous)[0]
+        stage = coding.LosslessStage(coder, array.shape, previous=previous)
+        e = coding.code(stage.message(survivors, of_codes, levels))[0]
     assert codec.decode(e).codes.tolist() == codes
     return e
 

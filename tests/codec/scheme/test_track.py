@@ -496,7 +496,7 @@ def test_apply_into_other_arrays() -> None:
         ({"bits": 0}, "bits must be"),
         ({"scope": "layer"}, "scope must be one of model, tensor; got 'layer'"),
         ({"scope": ["model"]}, "scope must be"),
-        ({"coder": "zip"}, "coder must be one of runlength, huffman; got 'zip'"),
+        ({"coder": "zip"}, "coder must be one of runlength, huffman, arithmetic; got 'zip'"),
     ],
 )
 def test_settings(settings: dict[str, Any], message: str) -> None:

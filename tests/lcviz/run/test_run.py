@@ -540,7 +540,7 @@ def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
     coded = sum(c.saved.exact_nbytes + sum(a.nbytes for a in c.alphabets) for c in deltas)
     header = share - coded / sum(c.full_nbytes for c in deltas)
     every = [promotions(c.alphabets)[-1].sizes for c in deltas]
-    alone = sum(sizes.share(sizes.huffman) for sizes in every) / 100
+    alone = sum(sizes.share(sizes.of("huffman")) for sizes in every) / 100
     assert share <= (0.042 if coder == "huffman" else 0.0105)
     assert alone + header <= 0.15
     assert deltas[-1].live_loss < base.live_loss

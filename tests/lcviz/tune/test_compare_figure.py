@@ -19,7 +19,7 @@ from lcviz.ui.charts import Panel
 Check = Callable[[Panel], dict[str, Any]]
 STATE = {"w": np.zeros(25_000, np.float32)}  # 100,000 bytes
 DELTA = OneDelta("run", 5, layout_of(STATE), STATE, STATE, 1.0)
-TRIED = {v: Trial(1000 + 200 * i, 2, 0.5 - 0.01 * i) for i, v in enumerate(all_settings())}
+TRIED = {v: Trial(1000 + 200 * i, 2, 0.6 - 0.01 * i) for i, v in enumerate(all_settings())}
 
 
 def test_every_point_is_picked_as_what_it_shows(check_figure: Check) -> None:
@@ -42,14 +42,14 @@ def test_every_point_is_picked_as_what_it_shows(check_figure: Check) -> None:
             )
     assert shown == set(TRIED)
     assert picked(len(lines), 0, all_settings()) is None
-    assert (a["x"], a["y"]) == ([8.0], [15.0])
+    assert (a["x"], a["y"]) == ([9.8], [16.0])
     assert (b["x"], b["y"]) == ([5.0], [2.0])
     notes = [(n["text"], n["x"]) for n in figure["layout"]["annotations"]]
-    assert notes == [("<b>A</b>", math.log10(8)), ("<b>B</b>", math.log10(5))]
-    assert len({(line["marker"]["symbol"], line["line"]["dash"]) for line in lines}) == 4
+    assert notes == [("<b>A</b>", math.log10(9.8)), ("<b>B</b>", math.log10(5))]
+    assert len({(line["marker"]["symbol"], line["line"]["dash"]) for line in lines}) == 6
     assert lines[0]["text"] == ["1", "2", "3", "4", "5", "6", "7", "8", "all"]
-    assert len(panel.table) == 36
-    assert panel.table.iloc[8].tolist() == ["all", "one", "run-length", 2600, 2.6, 42.0, 2]
+    assert len(panel.table) == 54
+    assert panel.table.iloc[8].tolist() == ["all", "one", "run-length", 2600, 2.6, 52.0, 2]
 
 
 def test_the_same_twice_is_one_mark_and_close_points_one_label(check_figure: Check) -> None:

@@ -53,7 +53,7 @@ def check(page: Any, run: Run, a: Coding, b: Coding) -> None:
     """The title, the marks and the table of tensors are those of these two settings."""
     one, other = tried(run, a, b)
     assert page.texts("title") == [f"Tune: {headline(one, other)}"]
-    marks = page.figure("compare")["data"][4:]
+    marks = page.figure("compare")["data"][6:]
     assert [m["customdata"][0][0] for m in marks] == [a.describe(), b.describe()]
     sizes = {t.name: t.size for t in newest(run).layout.tensors if t.lossy}
     (table,) = (t.value for t in page.at.dataframe)
@@ -99,7 +99,7 @@ def by_line(found: dict[Coding, Trial]) -> list[Trial]:
     """As the picture has them: by coder, then by scope."""
     return [
         trial
-        for coder in ("runlength", "huffman")
+        for coder in codec.inspect.CODERS
         for scope in ("model", "tensor")
         for coding, trial in found.items()
         if (coding.scope, coding.coder) == (scope, coder)
@@ -127,7 +127,7 @@ def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) 
     (error,) = page.texts("error")
     assert error.startswith("B cannot encode this delta.")
     assert page.texts("title") == [f"Tune: {page_compare.QUESTION}"]
-    assert [m["customdata"][0][0] for m in page.figure("compare")["data"][4:]] == [
+    assert [m["customdata"][0][0] for m in page.figure("compare")["data"][6:]] == [
         Coding(2).describe()
     ]
 

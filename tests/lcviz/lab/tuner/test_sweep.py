@@ -19,7 +19,7 @@ def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").candidate_settings, Sweep("lenet5", wide=True).candidate_settings
     assert len(few) == 60
     assert set(few) < set(many) == set(Grid().settings)
-    assert len(set(many)) == len(many) == (9 + 2 * 4 + 2) * 2 * 2 * 4
+    assert len(set(many)) == len(many) == (3 * (9 + 4) + 2 * (4 + 2)) * 2 * 4
     assert all(s.coding.bits is None or s.coding.by_bits for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"

@@ -23,10 +23,15 @@ def made(n: int = 1000) -> list[Promotion]:
     """Promotions with a number of its own in every field."""
     return [
         Promotion(
-            bits, i, 20, 1 - 0.5**i, 0.5**i, Sizes(n * i // 10, n * i // 8 + 7, n * i / 16, n)
+            bits, i, 20, 1 - 0.5**i, 0.5**i, sizes(n * i // 10, n * i // 8 + 7, n * i / 16, n)
         )
         for i, bits in enumerate(EVERY_BITS, 1)
     ]
+
+
+def sizes(runlength: int, huffman: int, entropy: float, n: int) -> Sizes:
+    by_coder = {"runlength": runlength, "huffman": huffman, "arithmetic": runlength - 1}
+    return Sizes(by_coder, entropy, n)
 
 
 def traces(figure: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -46,7 +51,8 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     figure = check_figure(panel)
     drawn = traces(figure)
     assert {tuple(t["x"]) for t in drawn.values()} == {tuple(NAMES)}
-    runs, paper = (drawn[name] for name in CODER_NAMES.values())
+    runs, paper, arithmetic = (drawn[name] for name in CODER_NAMES.values())
+    assert arithmetic["y"] == [round(y - 0.025, 3) for y in runs["y"]]
     assert runs["y"] == [2.5 * i for i in range(1, 10)]
     huffman = [1000 * i // 8 + 7 for i in range(1, 10)]
     assert paper["y"] == [round(n / 40, 3) for n in huffman]
@@ -55,15 +61,15 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     energy = drawn["energy kept"]
     assert energy["y"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
     assert (energy["yaxis"], figure["layout"]["yaxis2"]["side"]) == ("y2", "right")
-    for bars in (runs, paper):
+    for bars in (runs, paper, arithmetic):
         assert [opacity == 1 for opacity in bars["marker"]["opacity"]] == [
             i == now for i in range(9)
         ]
     assert bands(figure) == [(now - 0.5, now + 0.5)]
     (note,) = figure["layout"]["annotations"]
     assert (note["text"], note["x"]) == ("now", NAMES[now])
-    shapes = [bars["marker"]["pattern"]["shape"] for bars in (runs, paper)]
-    assert shapes == ["", "/"]  # not by colour alone
+    shapes = [bars["marker"]["pattern"]["shape"] for bars in (runs, paper, arithmetic)]
+    assert shapes == ["", "/", "x"]  # not by colour alone
     assert panel.table["Huffman, bytes"].tolist() == huffman
     assert panel.table["run-length, bytes"].tolist() == [100 * i for i in range(1, 10)]
     assert panel.table["entropy, bytes"].tolist() == [62.5 * i for i in range(1, 10)]
@@ -88,7 +94,9 @@ def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
     """Without the codes in memory runs cannot be counted for another x."""
     known = made()
     some = [
-        p if i == 2 else replace(p, sizes=replace(p.sizes, runlength=None))
+        p
+        if i == 2
+        else replace(p, sizes=replace(p.sizes, by_coder={**p.sizes.by_coder, "runlength": None}))
         for i, p in enumerate(known)
     ]
     panel, other = bits_panel(some, 2), bits_panel(some, 3)
@@ -111,7 +119,7 @@ def test_a_budget(check_figure: Check) -> None:
 
 
 def test_a_delta_without_elements(check_figure: Check) -> None:
-    nothing = Sizes(0, 0, 0.0, 0)
+    nothing = sizes(0, 0, 0.0, 0)
     found = [Promotion(b, 0, 0, 1.0, 0.0, nothing) for b in EVERY_BITS]
     bars = traces(check_figure(bits_panel(found, 1)))[CODER_NAMES["huffman"]]
     assert set(bars["y"]) == {0.0}

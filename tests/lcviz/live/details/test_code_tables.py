@@ -209,7 +209,7 @@ def test_tokens_one_by_one(stream: int) -> None:
     """No run begins before its stream."""
     e, _, _ = coded([sparse(500, 0.3, 3, stream)])
     codes = codec.decode(e).codes
-    at, tokens, _ = tokens_of(replace(e, stream_elements=stream), codes)
+    at, tokens, _ = tokens_of(replace(e, payload=replace(e.payload, stream_elements=stream)), codes)
     assert at.tolist() == np.flatnonzero(codes).tolist()
     expected = slow_runs(codes.tolist(), stream)
     assert tokens.any()
