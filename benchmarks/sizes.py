@@ -61,7 +61,7 @@ def trained(settings: RunSettings) -> Snapshot:
 
 
 def measure(settings: RunSettings) -> Row:
-    """Measure one setting with both coders. With bits, both lead to the same deltas."""
+    """Measure one setting with each coder. With bits, all lead to the same deltas."""
     mean = {}
     for coder in sorted(CODERS, key=Coding.coder.__eq__):  # the default last: used below
         coding = replace(settings.coding, coder=coder)
@@ -93,8 +93,8 @@ def main() -> None:
     options = parser.parse_args()
     data = [("digits", None)] + ([("mnist", options.mnist)] if options.mnist else [])
     print(
-        "model   data    kept            scope   records  run-length  largest  Huffman  entropy  "
-        "E        distance"
+        "model   data    kept            scope   records  run-length  largest  Huffman  arithmetic  "
+        "entropy  E        distance"
     )
     for name, folder in data:
         for setting, coding in CODINGS.items():
@@ -114,8 +114,8 @@ def main() -> None:
                 print(
                     f"lenet5  {name:<7} {setting:<15} {scope:<7} {row.records:<8} "
                     f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "
-                    f"{row.mean['huffman']:<8.2%} {row.entropy:<8.2%} {row.e_alone:<8.2%} "
-                    f"{row.distance:.4f}"
+                    f"{row.mean['huffman']:<8.2%} {row.mean['arithmetic']:<11.2%} "
+                    f"{row.entropy:<8.2%} {row.e_alone:<8.2%} {row.distance:.4f}"
                 )
 
 

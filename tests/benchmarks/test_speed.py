@@ -103,13 +103,15 @@ def test_fingerprint_is_of_every_byte() -> None:
     (group,) = step.groups
     e = group.encoded
     usual = tasks.fingerprint(step)
-    for name in ("payload", "streams", "levels"):
-        changed = getattr(e, name).copy()
-        changed[-1] += 1
-        groups = (replace(group, encoded=replace(e, **{name: changed})),)
-        assert tasks.fingerprint(replace(step, groups=groups)) != usual, name
-    cached = (replace(group, encoded=replace(e, cached=True)),)  # its table is not in the record
-    assert tasks.fingerprint(replace(step, groups=cached)) != usual
+    payload = e.payload
+    for changed in (
+        replace(e, payload=replace(payload, words=payload.words ^ 1)),
+        replace(e, payload=replace(payload, streams=payload.streams + 1)),
+        replace(e, payload=replace(payload, cached=True)),  # its table is not in the record
+        replace(e, levels=2 * e.levels),
+    ):
+        groups = (replace(group, encoded=changed),)
+        assert tasks.fingerprint(replace(step, groups=groups)) != usual
 
 
 def test_a_wrong_result_is_no_result(two_threads: None) -> None:

@@ -65,7 +65,7 @@ def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: pytest.MonkeyPatc
     page, run = comparing(), session.all_runs().example()
     assert page.charts == {"compare"}
     check(page, run, Coding(2), Coding(3))
-    lines = page.figure("compare")["data"][:4]
+    lines = page.figure("compare")["data"][:6]
     nbytes = [x for line in lines for x in line["x"]]
     full = newest(run).layout.nbytes
     assert nbytes == [round(100 * s.nbytes / full, 4) for s in by_line(try_all(newest(run)))]

@@ -93,10 +93,11 @@ def test_sentence(check_figure: Check) -> None:
 def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
     """Without the codes in memory runs cannot be counted for another x."""
     known = made()
+    unknown = {"runlength": None, "arithmetic": None}
     some = [
         p
         if i == 2
-        else replace(p, sizes=replace(p.sizes, by_coder={**p.sizes.by_coder, "runlength": None}))
+        else replace(p, sizes=replace(p.sizes, by_coder={**p.sizes.by_coder, **unknown}))
         for i, p in enumerate(known)
     ]
     panel, other = bits_panel(some, 2), bits_panel(some, 3)

@@ -1,0 +1,82 @@
+"""A coder that is listed in CODERS appears on every page without another line of code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LISTED = """
+from dataclasses import replace
+
+from codec.scheme.coders import ARITHMETIC, CODERS
+
+CODERS["toy"] = replace(ARITHMETIC, name="toy", letter="t", title="Toy coder", short="toy code")
+"""
+PAGES = """
+import sys
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from codec import Coding
+from codec.inspect import layout_of
+from lcviz.lab.anatomy import promotions
+from lcviz.lab.tuner.candidates import Grid
+from lcviz.live.bits_picture import bits_picture
+from lcviz.live.details.bits_figure import bits_panel
+from lcviz.live.step_record import saved_record
+from lcviz.report.chain_figures import figures_of
+from lcviz.run.run import Run
+from lcviz.run.snapshot import RunSettings
+from lcviz.tune.compare import OneDelta, try_all
+from lcviz.tune.compare_figure import compare_panel
+
+
+def form():
+    import streamlit as st
+
+    from codec import Coding
+    from lcviz.ui.coding_form import coding_form
+
+    st.write(coding_form(default=Coding(2, coder="toy")).describe())
+
+
+folder = Path(sys.argv[1])
+settings = RunSettings(
+    "logistic-regression", data="digits", lr=0.1, batch_size=64, interval=1, stop_after=3,
+    coding=Coding(2, coder="toy"),
+)
+run = Run("toy", settings, folder / "run.lcc")
+run.play()
+snapshot = run.wait(60)
+assert snapshot.status == "finished", snapshot
+record = saved_record(run, snapshot.newest)
+picture = bits_picture(record)
+assert ["toy", "toy code"] in picture.data["coders"], picture.data["coders"]
+assert [row["name"] for row in picture.data["compare"] if row["here"]] == ["toy coder"]
+by_bits = promotions(record.alphabets, record.codes)
+assert "Toy coder" in bits_panel(by_bits, 1).sentence
+states = run.saved.states()
+delta = OneDelta("toy", 3, layout_of(states.live), states.before, states.live, 1.0)
+tried = try_all(delta)
+two = Coding(2, coder="toy")
+names = [line.name for line in compare_panel(delta, tried, {"A": (two, tried[two])}).figure.data]
+assert "whole model, toy code" in names, names
+assert figures_of(folder / "run.lcc").settings["Coder"] == "Toy coder"
+run.close()
+assert any(s.coding.coder == "toy" for s in Grid().settings)
+page = AppTest.from_function(form).run()
+assert not page.exception
+assert "toy code" in page.markdown[0].value, page.markdown
+"""
+
+
+def test_a_listed_coder_is_on_every_page(tmp_path: Path, compiled: None) -> None:
+    """In a process of its own: the pages list the coders when they are imported."""
+    script = tmp_path / "pages.py"
+    script.write_text(LISTED + PAGES)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
