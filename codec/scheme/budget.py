@@ -44,9 +44,9 @@ USED = 0.975  # share of the limit from which on the search for a step size ends
 EXCESS = 1.012  # usual ratio of an alphabet's bytes to the estimate
 AIM = 0.992  # share of the limit that the next step size is chosen for
 CLOSE = 1.0005  # step sizes of a smaller ratio are not worth another pass
-# Closer than this ratio to a size already tried: bisect. NEAR: as a power of the interval's ratio.
-# NEAREST: at most.
-NEAR, NEAREST = 0.1, 1.01
+# A size must differ by this ratio from those tried: MARGIN as a power of the interval's ratio,
+# at most MOST_MARGIN.
+MARGIN, MOST_MARGIN = 0.1, 1.01
 
 
 @dataclass(frozen=True)
@@ -395,12 +395,12 @@ class _Search:
         """The estimate, or a size further away from those tried where it would hardly move."""
         too_fine, fitting = self.too_fine, self.fitting
         if too_fine and fitting:
-            margin = min((fitting / too_fine) ** NEAR, NEAREST)
+            margin = min((fitting / too_fine) ** MARGIN, MOST_MARGIN)
             if not too_fine * margin < estimate < fitting / margin:
                 return math.sqrt(too_fine) * math.sqrt(fitting)
-        elif fitting and estimate > fitting / NEAREST:
+        elif fitting and estimate > fitting / MOST_MARGIN:
             return max(fitting / 2, self.finest)
-        elif too_fine and estimate < too_fine * NEAREST:
+        elif too_fine and estimate < too_fine * MOST_MARGIN:
             return min(too_fine * 2, self.coarsest)
         return estimate
 

@@ -35,7 +35,7 @@ OPTIONAL = "?"  # after a kind or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance")
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
-# Statistics of a batch norm: small, and never negative.
+# Statistics of a batch norm: small, and the variance is never negative.
 STATISTICS = ("running_mean", "running_var")
 # Names that optimizers give to their state of each parameter.
 MOMENTS = (

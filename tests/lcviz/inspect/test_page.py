@@ -161,7 +161,7 @@ def test_a_path_in_the_url(
     delta = list(chain.replay(4))[-1].delta
     assert delta is not None
     payload = delta.groups[0].encoded.payload
-    little = "".join(map(str, np.unpackbits(payload.view(np.uint8), bitorder="little")))
+    little = "".join(map(str, np.unpackbits(payload.data, bitorder="little")))
     stream = next(t for t in page.texts("markdown") if t.startswith(":blue-background["))
     shown = "".join(part for part in stream.replace("]", "[").split("[")[1::2])
     assert len(shown) > 24
