@@ -189,7 +189,7 @@ def check(path: Path, state: Any, case: Any = None, step: int | None = None) -> 
     """That a step, or the newest, restores to the last bit; case: AdamW's if None."""
     case = case or adamw
     optimizer = case if isinstance(case, torch.optim.Optimizer) else case().optimizer
-    check(path, state, optimizer, step)
+    assert not differences(restore(path, optimizer, step), state)
 
 
 def kinds(path: Path) -> list[str]:
