@@ -312,7 +312,7 @@ def wide(case: Callable[[], Training]) -> Training:
 def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_does(
     path: Path,
 ) -> None:
-    """100 steps; the process is killed in the middle of steps, of saves and of bases."""
+    """60 steps; the process is killed in the middle of steps, of saves and of bases."""
     end = adamw()
     for step in range(STEPS):
         end.step(step)
@@ -329,7 +329,7 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
             finally:
                 os._exit(1)
         os.close(sender)
-        until = reached + int(rng.integers(7, 24))
+        until = reached + int(rng.integers(4, 14))
         with open(receiver) as lines:
             for line in lines:
                 reached = int(line)
@@ -343,13 +343,13 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
     check(path, end.state)
 
 
-STEPS = 100
+STEPS = 60
 
 
 def train_until_killed(path: Path, sender: int) -> None:
     """All steps, from where the chain ends."""
     training = adamw()
-    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=33) as checkpoints:
+    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=20) as checkpoints:
         if (state := checkpoints.restore()) is not None:
             training.load(state)
         for step in range(0 if checkpoints.step is None else checkpoints.step + 1, STEPS):
@@ -546,17 +546,17 @@ def test_a_chain_of_whole_states_restores_as_it_is(path: Path) -> None:
     check(path, training.state)
 
 
-def test_the_chain_can_be_merged_compacted_and_packed(tmp_path: Path) -> None:
-    states = saved(path, adamw(), 16, base_every=6)
-    codec.merge(path, 4)
+def test_the_chain_can_be_merged_compacted_and_packed(path: Path) -> None:
+    states = saved(path, adamw(), 12, base_every=4)
+    codec.merge(path, 3)
     assert "merged" in kinds(path)
     for step, state in states:
         check(path, state, step=step)
     codec.compact(path)
     assert kinds(path).count("base") == 2
-    codec.pack(path, tmp_path / "c.lcc.zip")
-    for step, state in states[7:]:
-        assert not differences(restore(tmp_path / "c.lcc.zip", adamw().optimizer, step), state)
+    codec.pack(path, packed := path.with_name("c.lcc.zip"))
+    for step, state in states[5:]:
+        check(packed, state, step=step)
 
 
 def test_a_damaged_record_costs_the_steps_after_it(path: Path) -> None:
