@@ -461,7 +461,7 @@ def test_example_and_snippets(
 ) -> None:
     import lightning_module
 
-    for epochs in (2, 4):
+    for epochs in (1, 2):
         lightning_module.main(["--epochs", str(epochs)])
         said = capsys.readouterr().out
         assert f"{epochs} records of" in said
