@@ -241,10 +241,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     with pytest.raises(StepNotFoundError, match=r"step 3 of other\.lcc, but"):
         io.load_checkpoint(tmp_path / "b.ckpt")
     newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
-    for text, error in (
-        ("", TruncatedRecordError),
-        (newer, VersionError),
-    ):
+    for text, error in (("", TruncatedRecordError), (newer, VersionError)):
         (tmp_path / "a.ckpt").write_text(text)
         with pytest.raises(error, match=r"a\.ckpt: expected"):
             io.load_checkpoint(tmp_path / "a.ckpt")

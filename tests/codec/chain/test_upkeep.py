@@ -118,16 +118,6 @@ def one_step(path: Path, step: int) -> tuple[Any, ...]:
     return tensors, dict(at.track.sums), at.track.values, at.track.layout
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting() -> Iterator[None]:
-    """Most of the time here would be spent in fsync (test_chain has the order of its calls), and
-    restoring again and again to measure how long it takes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: None)
-        patch.setattr(upkeep, "MEASURED_TIMES", 1)
-        yield
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory, jumping_states: States) -> Path:
     """A base and eight deltas, steps 0, 10 … 80; nobody changes it."""
@@ -426,9 +416,7 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}],
-    ids=str,
+    "setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}], ids=str
 )
 @pytest.mark.parametrize("how", ["merge", "compact", "both"])
 def test_resume_goes_on_with_the_same_bytes(
@@ -810,13 +798,7 @@ def one_more(place: Any, track: Any) -> bytes:
 DUMP, DUMP_BASE = merged.dump, records.dump_base
 WRONG = [
     (merged, "dump", one_level_off, partial(codec.merge, steps=8), "00000010-00000080.merged"),
-    (
-        records,
-        "dump_base",
-        one_more,
-        partial(codec.compact, base=True),
-        "00000080.base",
-    ),
+    (records, "dump_base", one_more, partial(codec.compact, base=True), "00000080.base"),
 ]
 
 

@@ -471,11 +471,7 @@ def test_history_that_was_compacted_away(tmp_path: Path, cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("name", "guess"),
-    [
-        ("final_fp16.pt", "no whole number"),
-        ("e3_step7.pt", "2 whole numbers"),
-        ("step7.pt", ""),
-    ],
+    [("final_fp16.pt", "no whole number"), ("e3_step7.pt", "2 whole numbers"), ("step7.pt", "")],
 )
 def test_a_guess_from_one_name_is_said(name: str, guess: str, tmp_path: Path, cli: Cli) -> None:
     said = cli("compress", *saved_as(tmp_path, name), "-o", tmp_path / "run.lcc").err

@@ -13,7 +13,6 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -141,14 +140,6 @@ class Reference:
             assert torch.equal(tensors[name], value), name
         assert (found["epoch"], found["text"]) == (saved["epoch"], saved["text"])
         assert found["optim"]["param_groups"] == saved["optim"]["param_groups"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting() -> Iterator[None]:
-    """Nothing here needs what fsync does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: None)
-        yield
 
 
 def fault(error: pytest.ExceptionInfo[CheckpointException]) -> BaseException:
@@ -482,11 +473,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     mark.rename(step / "__0.metadata")
     refused(step, codec.ChainError, r"1/__0\.metadata: DCP's metadata cannot")
     mark.with_name("__0.metadata").rename(step / "__3.metadata")
-    refused(
-        step,
-        ChainNotFoundError,
-        r"no __0\.metadata.*'__3\.metadata'.*on as many ranks",
-    )
+    refused(step, ChainNotFoundError, r"no __0\.metadata.*'__3\.metadata'.*on as many ranks")
     refused(tmp_path / "none", ChainNotFoundError, "there is no such directory")
     refused(tmp_path, ChainNotFoundError, r"\['1'\]: load one of these")
 
