@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,3 +20,14 @@ def no_waiting() -> Iterator[None]:
         patch.setattr(os, "fsync", lambda fd: None)
         patch.setattr(upkeep, "MEASURED_TIMES", 1)
         yield
+
+
+@pytest.fixture(scope="session")
+def refield(parts_of: Callable[..., Any], forge: Callable[..., bytes]) -> Callable[..., None]:
+    """Change fields of a record; its digest is right."""
+
+    def make(path: Path, **fields: Any) -> None:
+        metadata, arrays = parts_of(path.read_bytes())
+        path.write_bytes(forge(metadata | fields, arrays))
+
+    return make

@@ -323,17 +323,6 @@ def test_damaged_first_base(run: Path) -> None:
 
 
 @pytest.fixture
-def refield(parts_of: Parts, forge: Forge) -> Callable[..., None]:
-    """Change fields of a record; its digest is right."""
-
-    def make(path: Path, **fields: Any) -> None:
-        metadata, arrays = parts_of(path.read_bytes())
-        path.write_bytes(forge(metadata | fields, arrays))
-
-    return make
-
-
-@pytest.fixture
 def follow(refield: Callable[..., None]) -> Callable[[Path, int], None]:
     """Make the chain's record of this index the parent of one."""
 
