@@ -12,7 +12,7 @@ PARAMETERS = {
     "alexnet": 645_258,
     "matrix-factorization": 6_300,
 }
-REMAINING = {  # share of the first probe loss left after 60 iterations, with margin
+REMAINING = {  # share of the first probe loss left after at most 60 iterations, with margin
     "logistic-regression": 0.3,
     "lenet5": 0.35,
     "alexnet": 0.45,
@@ -37,19 +37,16 @@ def test_cards_tell_the_truth(name: str) -> None:
 
 @pytest.mark.parametrize("name", [card.name for card in MODELS.values() if card.side])
 def test_image_models_give_ten_scores_for_each_image_alone(name: str) -> None:
+    """And AlexNet has the classic layers, without dropout."""
     task = make_task(name, "digits")
     x = task.probe[0][:5]
     with torch.no_grad():
         together, alone = task.model(x), task.model(x[2:3])
-    assert together.shape == (5, 10)
-    assert together.dtype == torch.float32
+    assert (together.shape, together.dtype) == ((5, 10), torch.float32)
     assert torch.allclose(together[2:3], alone, atol=1e-5)
     assert not torch.allclose(together[0], together[1])
-
-
-def test_alexnet_has_no_dropout_and_the_classic_layers() -> None:
-    kinds = [type(layer).__name__ for layer in make_task("alexnet", "digits").model.children()]
-    assert kinds == ["Conv2d"] * 5 + ["Linear"] * 3
+    kinds = [type(layer).__name__ for layer in task.model.children()]
+    assert name != "alexnet" or kinds == ["Conv2d"] * 5 + ["Linear"] * 3
 
 
 def test_matrix_factorization_formula_and_dense_gradients() -> None:
@@ -63,9 +60,7 @@ def test_matrix_factorization_formula_and_dense_gradients() -> None:
     assert prediction.shape == (1,)
     assert torch.allclose(prediction, expected)
     prediction.sum().backward()
-    for p in model.parameters():
-        assert p.grad is not None
-        assert not p.grad.is_sparse
+    assert not any(p.grad.is_sparse for p in model.parameters())
     assert torch.equal(model.user.weight.grad[2], model.item.weight[1])
     assert not model.user.weight.grad[:2].any()
 
@@ -93,6 +88,9 @@ def test_defaults_train(name: str, optimizer: str) -> None:
     training = Training(task, optimizer, *card.optimizers[optimizer], card.batch_size)
     before, first = task.probe_loss(), task.loss(task.batch(1, card.batch_size)).item()
     assert training.iterate(1) == first
+    enough = REMAINING.get(name, 0.75) * before
     for iteration in range(2, 61):
         training.iterate(iteration)
-    assert task.probe_loss() < REMAINING.get(name, 0.75) * before
+        if iteration % 5 == 0 and task.probe_loss() < enough:
+            break
+    assert task.probe_loss() < enough

@@ -57,11 +57,8 @@ def test_synthetic_ratings_have_the_promised_form() -> None:
     assert len({(u, i) for u, i, _ in triples(data)}) == 24_000  # nobody rates twice
     assert "Synthetic" in data.title
     assert data.mean_rating == pytest.approx(data.train[2].double().mean().item())
-
-
-def test_synthetic_ratings_do_not_change_from_run_to_run() -> None:
-    digest = load_ratings("synthetic-ratings", None).digest()
-    assert digest == "c9c2513c373b75a8cd7dff30dba2c012262a713989478e608d1a4d597a80549e"
+    same_in_every_run = "c9c2513c373b75a8cd7dff30dba2c012262a713989478e608d1a4d597a80549e"
+    assert data.digest() == same_in_every_run
 
 
 # --- sound files --------------------------------------------------------------------------
@@ -92,18 +89,35 @@ def test_jester_triples(tmp_path: Path, text: str) -> None:
 
 
 def test_jester_dense(tmp_path: Path) -> None:
+    """Ratings stay in their unit; only the loss is taken around the mean."""
     write(tmp_path, "jester-data-1.csv", DENSE)
-    data = load_ratings("jester", tmp_path)
-    found = triples(data)
-    assert (data.n_users, data.n_items, len(found)) == (4, 4, 13)
-    assert found[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
-    assert max(rating for *_, rating in found) == 10  # the 99s are no ratings
+    task = make_task("matrix-factorization", "jester", folder=tmp_path)
+    data, every = task.dataset, triples(task.dataset)
+    assert (data.n_users, data.n_items, len(every)) == (4, 4, 13)
+    assert every[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
+    assert max(rating for *_, rating in every) == 10  # the 99s are no ratings
+    user, item, rating = task.batch(1, 11)
+    assert rating.max() > 5
+    with torch.no_grad():
+        centred = rating - np.float32(data.mean_rating)
+        expected = ((task.model(user, item) - centred) ** 2).mean()
+    assert task.loss((user, item, rating)).item() == pytest.approx(float(expected))
 
 
-@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
-def test_windows_files(tmp_path: Path, change) -> None:
+@pytest.mark.filterwarnings("ignore::pandas.errors.ParserWarning")
+@pytest.mark.parametrize(
+    "text",
+    [
+        CSV.replace("\n", "\r\n"),
+        "\ufeff" + CSV,
+        # Left to itself, pandas would take the first number of such lines for a row label.
+        HEADER + CSV[len(HEADER) :].replace("\n", ",,\n"),
+    ],
+    ids=["Windows", "byte order mark", "trailing separators"],
+)
+def test_other_ways_to_write_the_same(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ratings.csv"
-    path.write_bytes(change(CSV).encode())
+    path.write_bytes(text.encode())
     assert read_ratings(path)["item"].tolist() == [m for _, m, _ in STARS]
 
 
@@ -184,13 +198,6 @@ def test_every_line_too_long(tmp_path: Path, mode: Literal["error", "ignore"]) -
                 read_ratings(path)
 
 
-@pytest.mark.filterwarnings("ignore::pandas.errors.ParserWarning")
-def test_trailing_separators_do_not_shift_the_columns(tmp_path: Path) -> None:
-    """Left to itself, pandas would take the first number of such lines for a row label."""
-    path = write(tmp_path, "ratings.csv", HEADER + CSV[len(HEADER) :].replace("\n", ",,\n"))
-    assert read_ratings(path)["item"].tolist() == [m for _, m, _ in STARS]
-
-
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "ratings.dat").write_bytes(b"\xff\xfe" * 50)
     with pytest.raises(MalformedFileError) as caught:
@@ -209,15 +216,3 @@ def test_too_many_ratings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_file_that_vanished(tmp_path: Path) -> None:
     with pytest.raises(FileUnreadableError, match="No such file"):
         read_ratings(tmp_path / "ratings.csv")
-
-
-def test_jester_scale_is_kept(tmp_path: Path) -> None:
-    """Ratings stay in their unit; only the loss is taken around the mean."""
-    write(tmp_path, "jester.csv", DENSE)
-    task = make_task("matrix-factorization", "jester", folder=tmp_path)
-    user, item, rating = task.batch(1, 11)
-    assert rating.max() > 5
-    with torch.no_grad():
-        centred = rating - np.float32(task.dataset.mean_rating)
-        expected = ((task.model(user, item) - centred) ** 2).mean()
-    assert task.loss((user, item, rating)).item() == pytest.approx(float(expected))

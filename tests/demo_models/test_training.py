@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from demo_models import MODELS, BatchError, NumberError, Training, make_task
+from demo_models import BatchError, NumberError, Training, make_task
 
 SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0), ("adamw", 0.003, 0.0)]
 
@@ -24,8 +24,8 @@ def bits(of: Training) -> dict[str, bytes]:
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_it_goes_on_where_it_was_saved(settings: tuple[str, float, float]) -> None:
     undisturbed, loaded = training(*settings), training(*settings)
-    for iteration in range(1, 6):
-        undisturbed.iterate(iteration)
+    first = copy.deepcopy(undisturbed.state())
+    losses = [undisturbed.iterate(iteration) for iteration in range(1, 6)]
     saved = copy.deepcopy(undisturbed.state())
     assert ("optimizer" in saved) == (settings != SETTINGS[0])
     after = [undisturbed.iterate(i) for i in range(6, 9)]
@@ -35,42 +35,19 @@ def test_it_goes_on_where_it_was_saved(settings: tuple[str, float, float]) -> No
     assert bits(loaded) == bits(undisturbed)
     undisturbed.load(saved)  # a step back
     assert [undisturbed.iterate(i) for i in range(6, 9)] == after
+    undisturbed.load(first)  # a state without an optimizer's makes it forget
+    assert [undisturbed.iterate(i) for i in range(1, 6)] == losses
 
 
-def test_a_state_without_an_optimizer_s_makes_it_forget() -> None:
-    of = training("sgd", 0.1, 0.9)
-    first = copy.deepcopy(of.state())
-    losses = [of.iterate(i) for i in (1, 2)]
-    of.load(first)
-    assert [of.iterate(i) for i in (1, 2)] == losses
-
-
-def test_beta2_counts() -> None:
+def test_settings() -> None:
     task = make_task("matrix-factorization", "synthetic-ratings")
-    (slow, fast) = (Training(task, "adamw", 0.01, beta2=beta2) for beta2 in (0.999, 0.9))
-    slow.iterate(1)
-    fast.iterate(1)
-    (left, right) = (of.state()["optimizer"]["param_groups"][0]["betas"] for of in (slow, fast))
-    assert (left, right) == ((0.9, 0.999), (0.9, 0.9))
-
-
-def test_settings_out_of_range() -> None:
-    task = make_task("logistic-regression", "digits")
-    with pytest.raises(BatchError):
-        Training(task, "sgd", 0.1, batch_size=10**6)
-    with pytest.raises(NumberError):
-        Training(task, "sgd", -1.0)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_all_held_out_examples_are_measured(name: str) -> None:
-    task = make_task(name, MODELS[name].default_data)
-    every, n = task.held_out_metric(), task.dataset.held_out[-1].numel()
-    assert n > task.probe[-1].numel()
-    state = {k: v.flip(0) for k, v in task.model.state_dict().items()}
-    assert task.held_out_metric(state) != every
-    correct = every * n if task.metric_name == "accuracy" else n
-    assert correct == pytest.approx(round(correct), abs=1e-3)
+    for beta2 in (0.999, 0.9):
+        of = Training(task, "adamw", 0.01, beta2=beta2)
+        of.iterate(1)
+        assert of.state()["optimizer"]["param_groups"][0]["betas"] == (0.9, beta2)
+    for error, wrong in ((BatchError, {"lr": 0.1, "batch_size": 10**6}), (NumberError, {"lr": -1})):
+        with pytest.raises(error):
+            Training(task, "sgd", **wrong)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
@@ -84,12 +61,5 @@ def test_a_state_begun_early_changes_no_iteration(optimizer: str) -> None:
     for iteration in range(1, 4):
         assert early.iterate(iteration) == late.iterate(iteration)
     early.begin_optimizer()  # of no effect any more
-    for name, value in late.state()["model"].items():
-        assert torch.equal(early.state()["model"][name], value)
-    if optimizer != "sgd":
-        pairs = zip(
-            early.state()["optimizer"]["state"].values(),
-            late.state()["optimizer"]["state"].values(),
-            strict=True,
-        )
-        assert all(torch.equal(a[key], b[key]) for a, b in pairs for key in b)
+    states = early.state(), late.state()
+    torch.testing.assert_close(*states, rtol=0, atol=0)

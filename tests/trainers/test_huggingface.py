@@ -62,7 +62,11 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
     t = hf.library
 
     def trainer(
-        *callbacks: Any, dtype: torch.dtype = torch.float32, width: int = 16, **settings: Any
+        *callbacks: Any,
+        dtype: torch.dtype = torch.float32,
+        width: int = 16,
+        rows: int = 100,
+        **settings: Any,
     ) -> Any:
         torch.manual_seed(0)
         config = t.GPT2Config(
@@ -74,7 +78,7 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
             bos_token_id=0,
             eos_token_id=0,
         )
-        numbers = torch.arange(800).reshape(100, 8) % 19
+        numbers = torch.arange(8 * rows).reshape(rows, 8) % 19
         data = [{"input_ids": row, "labels": row} for row in numbers]
         defaults: dict[str, Any] = {"output_dir": "out", "max_steps": 10, "save_steps": 4}
         arguments = t.TrainingArguments(
@@ -93,6 +97,22 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
         return made
 
     return trainer
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, torch.Tensor]:
+    """See `alone`."""
+    return {}
+
+
+@pytest.fixture
+def alone(make: Make, trained: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights after a training of 10 steps without a chain."""
+    if not trained:
+        trainer = make(output_dir="alone")
+        trainer.train()
+        trained.update(trainer.model.state_dict())
+    return trained
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -150,7 +170,7 @@ def test_beside_the_checkpoints_which_stay_the_same(make: Make, hf: Any, tmp_pat
         pass
 
 
-def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
+def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any) -> None:
     """The chain goes back to the Trainer's checkpoint, and ends as if nothing had been."""
     chain = hf.Chain("run.lcc", every=1, optimizer=True, **EXACT)
     failing = make(chain, hf.Stops(7, raises))
@@ -169,10 +189,7 @@ def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
         again.train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == tuple(range(1, 11))
     assert codec.Chain("run.lcc/until-7.lcc").steps == tuple(range(1, 8))
-    alone = make(output_dir="alone")
-    alone.train()
-    for name, tensor in codec.restore("run.lcc")["model"].items():
-        assert torch.equal(tensor, alone.model.state_dict()[name]), name
+    assert differences(codec.restore("run.lcc")["model"], alone) == []
 
     with pytest.raises(StepOrderError, match="up to step 10; choose another directory"):
         make(hf.Chain("run.lcc", every=1)).train()
@@ -259,8 +276,8 @@ def test_the_last_step_where_an_epochs_evaluation_stops(
         load_best_model_at_end=best,
         metric_for_best_model="worse",
         greater_is_better=False,
+        rows=20,
     )
-    trainer.train_dataset = trainer.train_dataset[:20]
     trainer.compute_metrics = lambda _: {"worse": next(worse)}
     trainer.train()
     assert codec.Chain("run.lcc").steps == (4, 8, 10)
@@ -307,7 +324,12 @@ def end_of(trainer: Any) -> dict[str, Any]:
 
 GRADIENTS: dict[str, dict[str, Any]] = {
     "evaluated": {"eval_strategy": "steps", "eval_steps": 3},
-    "at the end of an epoch": {"max_steps": -1, "num_train_epochs": 2, "eval_strategy": "epoch"},
+    "at the end of an epoch": {
+        "max_steps": -1,
+        "num_train_epochs": 2,
+        "eval_strategy": "epoch",
+        "rows": 24,
+    },
     "accumulated": {"gradient_accumulation_steps": 2, "max_grad_norm": 0.05},
     "bfloat16": {"bf16": True, "optim": "adafactor"},
     "SGD on a plateau": {
@@ -325,11 +347,11 @@ GRADIENTS: dict[str, dict[str, Any]] = {
 def test_gradients_resume_to_the_last_bit(make: Make, hf: Any, settings: dict[str, Any]) -> None:
     """With dropout; weights, moments, schedule, logs and random states, without a checkpoint of
     the Trainer's own. The training fails, and fails again."""
-    settings = {"save_strategy": "no", "logging_steps": 1, "width": 128} | settings
+    settings = {"save_strategy": "no", "logging_steps": 1, "width": 64, "max_steps": 7} | settings
     alone = make(**settings)
     alone.train()
     last = alone.state.global_step
-    middle = 25 if last == 50 else 4  # an epoch's end
+    middle = 6 if last == 12 else 4  # an epoch's end
     chain = hf.Chain("run.lcc", gradients=True)
     for stop in (middle + 1, last - 1, 0):
         trainer = make(chain, hf.Stops(stop, raises), **settings)
@@ -356,10 +378,8 @@ def test_gradients_resume_to_the_last_bit(make: Make, hf: Any, settings: dict[st
     assert differences(end_of(earlier), end_of(alone)) == []
 
 
-def test_gradients_every_few_steps(make: Make, hf: Any, tmp_path: Path) -> None:
+def test_gradients_every_few_steps(make: Make, hf: Any, tmp_path: Path, alone: Any) -> None:
     """Beside checkpoints of the Trainer, from which a training may resume too."""
-    alone = make(output_dir="alone")
-    alone.train()
     trainer = make(hf.Chain("run.lcc", gradients=True, every=3), hf.Stops(7, raises))
     with pytest.raises(ZeroDivisionError):
         trainer.train()
@@ -375,7 +395,7 @@ def test_gradients_every_few_steps(make: Make, hf: Any, tmp_path: Path) -> None:
     assert chain.checkpoint(trainer, 6) == folder
     assert not (tmp_path / folder / "old").exists()
     trainer.train(resume_from_checkpoint=folder)
-    assert differences(trainer.model.state_dict(), alone.model.state_dict()) == []
+    assert differences(trainer.model.state_dict(), alone) == []
 
 
 def test_gradients_refused(make: Make, hf: Any) -> None:
@@ -409,15 +429,15 @@ def test_example_and_snippets(
 ) -> None:
     import huggingface
 
-    for steps, newest in (("6", 6), ("9", 9)):
-        huggingface.main(["--steps", steps, "--every", "2"])
+    for steps in (4, 7):
+        huggingface.main(["--steps", f"{steps}", "--every", "2"])
         said = capsys.readouterr().out
-        assert f"the newest {newest}" in said
+        assert f"the newest {steps}" in said
         assert "loss of the live model" in said
     found = snippets("huggingface")
     assert found
     for i, snippet in enumerate(found):
-        trainer = make(output_dir=f"out{i}")
+        trainer = make(output_dir=f"out{i}", max_steps=4)
         for path in ("run.lcc", "exact.lcc"):
             snippet = snippet.replace(path, f"{i}.lcc")
         exec(snippet, {"trainer": trainer})
@@ -426,4 +446,4 @@ def test_example_and_snippets(
         else:
             state = codec.restore(f"{i}.lcc")
         trainer.model.load_state_dict(state["model"])
-        assert codec.Chain(f"{i}.lcc").steps[-1] == 10
+        assert codec.Chain(f"{i}.lcc").steps[-1] == 4

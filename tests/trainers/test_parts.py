@@ -37,6 +37,40 @@ def state(step: int) -> dict[str, Any]:
     return {"model": {"w": torch.full((9,), float(step))}}
 
 
+def save(run: ChainRun, *steps: int) -> None:
+    for step in steps:
+        run.save(step, state(step))
+
+
+def value(run: Any, step: int | None = None) -> float:
+    """What a step has; all its weights are the same."""
+    (number,) = set(codec.restore(run, step)["model"]["w"].tolist())
+    return float(number)
+
+
+def begun(run: ChainRun, *steps: int, at: int | None = 0) -> None:
+    """Begin at a step, save steps, and close."""
+    run.begin(at)
+    save(run, *steps)
+    run.close()
+
+
+def in_a_thread(what: Any, *arguments: Any) -> Any:
+    """What is raised there."""
+    caught: list[Exception] = []
+
+    def call() -> None:
+        try:
+            what(*arguments)
+        except Exception as exc:
+            caught.append(exc)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    return next(iter(caught), None)
+
+
 def test_a_training_after_another(tmp_path: Path) -> None:
     run, path = ChainRun(tmp_path / "run.lcc", False, {"bits": 3}), tmp_path / "run.lcc"
     assert not run.is_open
@@ -47,24 +81,17 @@ def test_a_training_after_another(tmp_path: Path) -> None:
         assert saved.step == run.step == step
     assert run.save(3, state(4)) is None  # is there already, and stays
     run.close()
-    assert codec.restore(path)["model"]["w"].tolist() == [3.0] * 9
-
+    assert value(path) == 3
     with pytest.raises(StepOrderError, match="up to step 3; choose another directory"):
         run.begin(0)  # a new training
-    run.begin(3)  # resumed where the chain ends: nothing to go back from
-    run.save(4, state(4))
-    run.close()
+    begun(run, 4, at=3)  # resumed where the chain ends: nothing to go back from
     with pytest.warns(RewoundWarning):
-        run.begin(2)
-    run.save(3, state(30))
-    run.close()
+        begun(run, 3, at=2)
     assert codec.Chain(path).steps == (1, 2, 3)
     assert codec.Chain(path / "until-4.lcc").steps == (1, 2, 3, 4)
     again = ChainRun(path, True, {})
     with pytest.warns(RewoundWarning):
-        again.begin(0)
-    again.save(1, state(1))
-    again.close()
+        begun(again, 1)
     assert codec.Chain(path).steps == (1,)
     again.begin(None)
     assert again.step == 1
@@ -79,21 +106,20 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     with pytest.warns(RewoundWarning, match="begins again and was at 0"):
         run.begin(0)
     assert run.save(0, state(8)) is not None
-    run.save(1, state(9))
+    save(run, 1)
     run.close()
-    assert codec.restore(path, 0)["model"]["w"].tolist() == [8.0] * 9
-    assert codec.restore(path / "until-0.lcc")["model"]["w"].tolist() == [7.0] * 9
+    assert (value(path, 0), value(path / "until-0.lcc")) == (8, 7)
     with pytest.warns(RewoundWarning, match="goes on from step 0 and was at 1"):
         ChainRun(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
-    assert codec.restore(path)["model"]["w"].tolist() == [8.0] * 9
+    assert value(path) == 8
     far = ChainRun("memory://anna:geheim@trainers/zero.lcc", True, {})
     far.begin(0)
-    far.save(0, state(7))
+    save(far, 0)
     with pytest.raises(StepOrderError, match="is at step 0, and the training beg") as caught:
         far.begin(0)
     assert "geheim" not in str(caught.value)
     with pytest.raises(LockedError, match=r"^memory://trainers/zero\.lcc: is closed"):
-        far.save(1, state(7))
+        save(far, 1)
     assert ChainRun("memory://anna:geheim@host", True, {}).name == "host"
     far.begin(0, resumed=True)
     assert far.step == 0
@@ -104,17 +130,12 @@ def test_a_training_behind_a_url() -> None:
     url = "memory://trainers/run.lcc"
     run = ChainRun(url, False, {"storage_options": {}})
     assert run.name == "run.lcc"
-    run.begin(0)
-    for step in (1, 2):
-        run.save(step, state(step))
-    run.close()
+    begun(run, 1, 2)
     assert run.restore(1)["model"]["w"].tolist() == [1.0] * 9
     with pytest.raises(StepOrderError, match="is at step 2, and the training goes on from 1"):
         run.begin(1)
     assert not run.is_open
-    run.begin(2)
-    run.save(3, state(3))
-    run.close()
+    begun(run, 3, at=2)
     with codec.Checkpointer(url, resume=True) as other:  # which is left alone
         for step, again in ((1, run), (0, ChainRun(url, True, {}))):
             with pytest.raises(StepOrderError, match="is at step 3, and the training"):
@@ -130,37 +151,21 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     first, second = ChainRun(path, False, {}), ChainRun(tmp_path / "link" / "run.lcc", False, {})
     first.begin(0)
-    first.save(1, state(1))
+    save(first, 1)
     second.begin(1)  # of the same thread
     with pytest.raises(LockedError, match="another training of this process has begun"):
-        first.save(2, state(2))
-    second.save(2, state(2))
-
-    caught: list[Exception] = []
-
-    def other() -> None:
-        try:
-            first.begin(2)
-        except LockedError as exc:
-            caught.append(exc)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    assert len(caught) == 1  # this thread may still be at work
-    second.save(3, state(3))
+        save(first, 2)
+    save(second, 2)
+    assert isinstance(in_a_thread(first.begin, 2), LockedError)  # this one may still be at work
+    save(second, 3)
     second.close()
-    thread = threading.Thread(target=first.begin, args=(3,))
-    thread.start()
-    thread.join()
-    second.begin(3)  # that one has ended
-    second.save(4, state(4))
-    second.close()
+    assert in_a_thread(first.begin, 3) is None
+    begun(second, 4, at=3)  # that one has ended
     assert codec.Chain(path).steps == (1, 2, 3, 4)
     assert codec.verify(path).ok
     third = ChainRun(tmp_path / "third.lcc", False, {})
     third.begin(0)
-    third.save(1, state(1))
+    save(third, 1)
     with pytest.warns(RewoundWarning):
         third.begin(0)  # the trainer tries again: it was open itself
     third.close()

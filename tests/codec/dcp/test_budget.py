@@ -68,9 +68,15 @@ def distance(found: Tensors, live: Tensors) -> float:
     return math.sqrt(sum(squares))
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
-@pytest.mark.parametrize("budget", [0.03, 0.1])
+@pytest.mark.parametrize(
+    ("budget", "quantizer", "scope"),
+    [
+        (0.03, "exponent", "model"),
+        (0.03, "uniform", "tensor"),
+        (0.1, "exponent", "tensor"),
+        (0.1, "uniform", "model"),
+    ],
+)
 @pytest.mark.parametrize("most", [None, 90_000, 1])
 def test_all_records_together_are_within_the_budget(
     most: int | None,
@@ -84,7 +90,7 @@ def test_all_records_together_are_within_the_budget(
     if most is not None:
         monkeypatch.setattr(chunks, "MAX_NBYTES", most)
     writer = ChainWriter(budget=budget, quantizer=quantizer, scope=scope)
-    for step in range(5):
+    for step in range(3):
         save(writer, tmp_path / f"{step}", walk(step))
         if step == 0:
             assert size(tmp_path / "0") == 0
@@ -104,7 +110,7 @@ def test_moments_come_on_top(tmp_path: Path) -> None:
     3 bits and are restored as a single process restores its own."""
     writer, plain = ChainWriter(budget=0.05), ChainWriter(budget=0.05)
     with codec.Checkpointer(tmp_path / "own.lcc", budget=0.05, scope="tensor") as own:
-        for step in range(4):
+        for step in range(3):
             save(writer, tmp_path / f"{step}", walk(step), moments(step))
             save(plain, tmp_path / "plain" / f"{step}", walk(step))
             state = {"model": walk(step), "optim": {"state": {"wide": moments(step)}}}
@@ -173,14 +179,6 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     assert 0 < size(tmp_path / "1") <= enough * 4 * N
 
 
-def test_what_is_refused() -> None:
-    for settings in ({"budget": 0}, {"budget": 1.5}, {"budget": 0.1, "tolerance": 0.1}):
-        with pytest.raises(codec.SettingsError, match="budget"):
-            ChainWriter(**settings)  # type: ignore[arg-type]
-    with pytest.raises(codec.SettingsError, match="not bits"):
-        ChainWriter(bits=2, quantizer="uniform")
-
-
 @pytest.mark.parametrize(
     ("settings", "share"),
     [({}, 0.3), ({"distance": 0.05}, 0.05), ({"distance": 0.5, "scope": "model"}, 0.5)],
@@ -191,7 +189,7 @@ def test_a_distance_holds_of_every_chunk_or_of_all(
 ) -> None:
     """Without any setting it is 0.3 of each chunk; with scope "model" of a record's chunks."""
     writer, before = ChainWriter(**settings), walk(0)
-    for step in range(4):
+    for step in range(3):
         save(writer, tmp_path / f"{step}", walk(step))
         found = loaded(tmp_path / f"{step}", walk(step))
         if step:

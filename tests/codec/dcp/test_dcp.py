@@ -218,10 +218,6 @@ def test_tolerances(tmp_path: Path, scope: str) -> None:
     for weight, own in errors[1:]:
         assert 0.015 < weight <= 0.02
         assert own <= 1e-4 + half
-    with pytest.raises(codec.SettingsError, match="the largest error"):
-        ChainWriter(tolerance=0)
-    with pytest.raises(codec.SettingsError, match="the largest error"):
-        ChainWriter(policy={"*": "tolerance=-1"})
 
 
 @pytest.mark.parametrize("at", ["records", "metadata", "names"])
@@ -274,8 +270,10 @@ def test_resumes_from_disk(tmp_path: Path) -> None:
         )
 
 
-def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    writer = ChainWriter(bits=2)
+@pytest.mark.parametrize("policy", [None, {"*": "exact"}], ids=["lossy", "exact"])
+def test_what_is_missing_or_damaged_is_named(policy: Any, tmp_path: Path) -> None:
+    """Of lossy tracks, and of exact residuals."""
+    writer = ChainWriter(bits=2, policy=policy)
     steps = [tmp_path / f"step-{seed}" for seed in (1, 2, 3)]
     for seed, step in enumerate(steps, 1):
         save_step(writer, step, seed)
@@ -475,11 +473,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     mark.rename(step / "__0.metadata")
     refused(step, codec.ChainError, r"1/__0\.metadata: DCP's metadata cannot")
     mark.with_name("__0.metadata").rename(step / "__3.metadata")
-    refused(
-        step,
-        ChainNotFoundError,
-        r"no __0\.metadata.*'__3\.metadata'.*on as many ranks",
-    )
+    refused(step, ChainNotFoundError, r"no __0\.metadata.*'__3\.metadata'.*on as many ranks")
     refused(tmp_path / "none", ChainNotFoundError, "there is no such directory")
     refused(tmp_path, ChainNotFoundError, r"\['1'\]: load one of these")
 
@@ -569,16 +563,21 @@ def test_refuses(tmp_path: Path) -> None:
         dcp.save({}, storage_writer=ChainWriter(bits=2))
     with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
         pickle.dumps(writer)
-    with pytest.raises(codec.SettingsError, match="leave it out of the state"):
-        ChainWriter(bits=2, policy={"*": "skip"})
-    with pytest.raises(codec.SettingsError):
-        ChainWriter(bits=9)
-    for base_every, keep in ((0, None), (None, 3)):  # to keep steps needs bases
-        with pytest.raises(codec.SettingsError, match="base_every"):
-            ChainWriter(bits=2, base_every=base_every, keep=keep)
-    for wrong in (0, -1, True, 2.0, "3"):
-        with pytest.raises(codec.SettingsError, match="keep"):
-            ChainWriter(bits=2, keep=wrong)  # type: ignore[arg-type]
+    for wrong, message in (
+        ({"policy": {"*": "skip"}}, "leave it out of the state"),
+        ({"policy": {"*": "skip?"}}, "leave it out of the state"),
+        ({"bits": 9}, "bits"),
+        ({"tolerance": 0}, "the largest error"),
+        ({"policy": {"*": "tolerance=-1"}}, "the largest error"),
+        ({"budget": 0.1, "tolerance": 0.1}, "budget"),
+        *(({"budget": budget}, "budget") for budget in (0, 1.5)),
+        ({"bits": 2, "quantizer": "uniform"}, "not bits"),
+        ({"base_every": 0}, "base_every"),
+        ({"base_every": None, "keep": 3}, "base_every"),  # to keep steps needs bases
+        *(({"keep": keep}, "keep") for keep in (0, -1, True, 2.0, "3")),
+    ):
+        with pytest.raises(codec.SettingsError, match=message):
+            ChainWriter(**wrong)  # type: ignore[arg-type]
     with pytest.raises(CheckpointException, match="Unicode"):
         dcp.save({"\ud800": 1}, storage_writer=writer, checkpoint_id=tmp_path / "2")
     dcp.save({"a": torch.ones(9)}, checkpoint_id=tmp_path / "plain")
@@ -607,8 +606,6 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     for step in (2, 3):  # only the first save is asked
         dcp.save(state, storage_writer=marked, checkpoint_id=tmp_path / f"{step}")
         state = {"other": torch.ones(40)}
-    with pytest.raises(codec.SettingsError, match="leave it out of the state"):
-        ChainWriter(policy={"*": "skip?"})
 
 
 def test_errors_reach_other_ranks() -> None:
@@ -872,18 +869,36 @@ def test_records_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not torch.equal(found[WEIGHT], state_of(4)["model"][WEIGHT])
 
 
+def small_of(step: int) -> dict[str, Any]:
+    """One lossy tensor, and what is exact."""
+    return {"model": {"w": torch.full((40,), float(step))}, "epoch": step}
+
+
+def save_small(writer: ChainWriter, run: Path, *steps: int) -> None:
+    """Save small states."""
+    for step in steps:
+        dcp.save(small_of(step), storage_writer=writer, checkpoint_id=run / f"{step}")
+
+
 def whole_steps(run: Path) -> set[int]:
     """Those with metadata: each of them is to be loadable, see `load_all`."""
     return {int(path.parent.name) for path in run.glob("*/.metadata")}
 
 
 def load_all(run: Path) -> None:
+    """Small states."""
     for step in whole_steps(run):
-        assert load(run / f"{step}")["epoch"] == step
+        state = small_of(0)
+        dcp.load(state, storage_reader=ChainReader(run / f"{step}"))
+        assert state["epoch"] == step
+        assert abs(float(state["model"]["w"][0]) - step) < 1
 
 
-@pytest.mark.parametrize("keep", [1, 3])
-@pytest.mark.parametrize("base_every", [1, 4])
+def left(run: Path) -> set[str]:
+    return {path.name for path in run.iterdir()}
+
+
+@pytest.mark.parametrize(("keep", "base_every"), [(1, 1), (1, 4), (3, 1), (3, 4)])
 def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
     """The newest stay and all that they build on; nothing else does, and no directory is left."""
     writer, reference = ChainWriter(bits=2, keep=keep, base_every=base_every), Reference()
@@ -893,19 +908,16 @@ def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
         reference.save(writer, tmp_path / f"{step}", step)
         newest = range(max(1, step - keep + 1), step + 1)
         first = newest[0] - (newest[0] - 1) % (base_every + 1)  # its base
-        assert {int(path.name) for path in tmp_path.iterdir()} == set(range(first, step + 1))
+        assert left(tmp_path) == {f"{i}" for i in range(first, step + 1)}
         assert whole_steps(tmp_path) == set(range(first, step + 1))
-        reference.check(load(tmp_path / f"{step}"), state_of(step))
-    load_all(tmp_path)
+    for step in whole_steps(tmp_path):
+        assert load(tmp_path / f"{step}")["epoch"] == step
 
 
 def test_nothing_is_removed_unless_asked_for(tmp_path: Path) -> None:
-    writer = ChainWriter(bits=2, base_every=1)
-    for step in range(1, 5):
-        save_step(writer, tmp_path / f"{step}", step)
-    assert whole_steps(tmp_path) == set(range(1, 5))
-    left = {path.name for path in (tmp_path / "4").iterdir() if path.suffix != ".safetensors"}
-    assert left == {".metadata"}
+    save_small(ChainWriter(bits=2, base_every=1), tmp_path, 1, 2, 3, 4)
+    assert whole_steps(tmp_path) == {1, 2, 3, 4}
+    assert {name for name in left(tmp_path / "4") if ".safe" not in name} == {".metadata"}
 
 
 def test_keep_after_a_resume(tmp_path: Path) -> None:
@@ -913,26 +925,25 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     nor what that builds on."""
     ours, theirs = ChainWriter(bits=2, keep=2, base_every=2), ChainWriter(bits=2, base_every=None)
     for step in range(1, 6):
-        save_step(ours, tmp_path / f"{step}", step)
+        save_small(ours, tmp_path, step)
         if step == 5:  # goes on from ours, which is a base's delta
             theirs = ChainWriter(bits=2, resume=tmp_path / f"{step}")
-        save_step(theirs, tmp_path / f"{step + 100}", step)
+        save_small(theirs, tmp_path, step + 100)
     assert {4, 5, 101, 102, 103, 104, 105} == whole_steps(tmp_path)
-    dcp.save(state_of(1), checkpoint_id=tmp_path / "plain")
+    dcp.save(small_of(1), checkpoint_id=tmp_path / "plain")
     (tmp_path / "notes").mkdir()
     writer = ChainWriter(bits=2, keep=2, base_every=2, resume=tmp_path / "5")
     for step in range(6, 14):
-        save_step(writer, tmp_path / f"{step}", step)
-        load(tmp_path / "105")
-    left = {path.name for path in tmp_path.iterdir()}
+        save_small(writer, tmp_path, step)
+        dcp.load(small_of(0), storage_reader=ChainReader(tmp_path / "105"))
     theirs_need = {path.name for path in needed(tmp_path / "105")}
     assert {"4", "5"} <= theirs_need
-    assert left >= {"plain", "notes", "101", "102", "103", "104", *theirs_need, "12", "13"}
-    assert not left & {"6", "7", "8", "9"}
+    others = {"plain", "notes", "101", "102", "103", "104", *theirs_need}
+    assert left(tmp_path) >= {*others, "12", "13"}
+    assert not left(tmp_path) & {"6", "7", "8", "9"}
     shutil.rmtree(tmp_path / "105")
-    for step in range(14, 18):
-        save_step(writer, tmp_path / f"{step}", step)
-    assert not {"4", "5"} & {path.name for path in tmp_path.iterdir()}
+    save_small(writer, tmp_path, 14, 15, 16, 17)
+    assert not {"4", "5"} & left(tmp_path)
 
 
 @pytest.mark.parametrize("base_every", [1, 3])
@@ -947,15 +958,14 @@ def test_keep_with_saves_that_fail(
             if step in failing:
                 patch.setattr(dcp.FileSystemWriter, "finish", lambda *_, **__: 1 / 0)
                 with pytest.raises(CheckpointException):
-                    save_step(writer, tmp_path / f"{step}", step)
+                    save_small(writer, tmp_path, step)
             else:
-                save_step(writer, tmp_path / f"{step}", step)
+                save_small(writer, tmp_path, step)
                 whole.append(step)
         assert set(whole[-2:]) <= whole_steps(tmp_path)
         load_all(tmp_path)
-    left = {int(path.name) for path in tmp_path.iterdir()}
-    assert min(left) >= 14
-    assert left == whole_steps(tmp_path)
+    assert min(whole_steps(tmp_path)) >= 14
+    assert left(tmp_path) == {f"{step}" for step in whole_steps(tmp_path)}
 
 
 def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
@@ -965,8 +975,7 @@ def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
         b, c = torch.tensor((step + 1) // 2), torch.tensor(step // 2)
         exact = {"a": torch.zeros(9), "b": b, "c": c}
         dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
-    assert {path.name for path in needed(tmp_path / "6")} == {"1", "5", "6"}
-    assert {path.name for path in tmp_path.iterdir()} == {"1", "5", "6"}
+    assert {path.name for path in needed(tmp_path / "6")} == {"1", "5", "6"} == left(tmp_path)
     assert whole_steps(tmp_path) == {1, 6}
     for step in (1, 6):
         found = {"a": torch.ones(9), "b": torch.tensor(0), "c": torch.tensor(0)}
@@ -974,7 +983,7 @@ def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
         assert (found["b"], found["c"]) == ((step + 1) // 2, step // 2)
     exact["b"] += 1
     dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / "7")
-    assert {path.name for path in tmp_path.iterdir()} == {"1", "6", "7"}
+    assert left(tmp_path) == {"1", "6", "7"}
 
 
 def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -984,8 +993,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
     while True:
         run, calls = tmp_path / f"{at}", itertools.count()
         writer = ChainWriter(bits=2, keep=2, base_every=1)
-        for step in range(1, 5):
-            save_step(writer, run / f"{step}", step)
+        save_small(writer, run, 1, 2, 3, 4)
         assert whole_steps(run) == {3, 4}
         for step in (5, 6):
             with monkeypatch.context() as patch:
@@ -999,7 +1007,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
 
                     patch.setattr(os, name, kill)
                 try:
-                    save_step(writer, run / f"{step}", step)
+                    save_small(writer, run, step)
                 except (KeyboardInterrupt, CheckpointException):
                     break
         load_all(run)
@@ -1007,11 +1015,9 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
         if next(calls) <= at:
             break
         writer = ChainWriter(bits=2, keep=2, base_every=1, resume=run / f"{step}")
-        for more in range(step + 1, step + 6):
-            save_step(writer, run / f"{more}", more)
-        left = {int(path.name) for path in run.iterdir()}
-        assert left == whole_steps(run)
-        assert min(left) >= step + 3
+        save_small(writer, run, *range(step + 1, step + 6))
+        assert left(run) == {f"{more}" for more in whole_steps(run)}
+        assert min(whole_steps(run)) >= step + 3
         load_all(run)
         at += 1
     assert at >= 6, "files of two steps, and their directories"
@@ -1020,11 +1026,10 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
 def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
     writer = ChainWriter(bits=2, keep=1, base_every=1)
     for step in range(1, 5):
-        save_step(writer, tmp_path / f"{step}", step)
+        save_small(writer, tmp_path, step)
         (tmp_path / f"{step}" / "loader.json").write_text("{}")
     assert whole_steps(tmp_path) == {3, 4}
-    for step in (1, 2):
-        assert [path.name for path in (tmp_path / f"{step}").iterdir()] == ["loader.json"]
+    assert left(tmp_path / "1") == left(tmp_path / "2") == {"loader.json"}
 
 
 def test_keep_that_cannot_remove(
@@ -1040,7 +1045,7 @@ def test_keep_that_cannot_remove(
                     raise PermissionError(errno.EACCES, "no")
 
                 patch.setattr(Path, "unlink", refuse)
-            save_step(writer, tmp_path / f"{step}", step)
+            save_small(writer, tmp_path, step)
         assert ("earlier steps stay" in caplog.text) == (step >= 3)
         assert len(whole_steps(tmp_path)) == (step if step < 4 else 2)
     load_all(tmp_path)
@@ -1050,11 +1055,9 @@ def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
     """A writer that goes on elsewhere leaves what it has saved before."""
     writer = ChainWriter(bits=2, keep=2, base_every=1)
     for run, steps in (("first", range(1, 6)), ("second", range(1, 4)), ("first", range(6, 8))):
-        for step in steps:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # its first save there is a base
-                path = tmp_path / run / f"{step}"
-                save_step(writer, path, step)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # its first save there is a base
+            save_small(writer, tmp_path / run, *steps)
         if run == "second":
             assert whole_steps(tmp_path / "first") >= {4, 5}
     assert whole_steps(tmp_path / "second") >= {2, 3}
@@ -1067,29 +1070,24 @@ def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
 def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path: Path) -> None:
     """Exact under one name is exact under all, while they are one; as `codec.Checkpointer` does."""
     policy = {"copy.*": "exact", "copies.*": "exact"}
-    writer, shared, own = ChainWriter(bits=1, policy=policy), torch.zeros(40), torch.zeros(40)
+    writer, shared, other = ChainWriter(bits=1, policy=policy), torch.zeros(40), torch.zeros(40)
+
+    def state(w: torch.Tensor, free: torch.Tensor, copy: torch.Tensor) -> dict[str, Any]:
+        return {"model": {"w": w, "free": free}, "copy": {"w": copy}, "copies": [copy]}
+
     for step, tied in enumerate([True, True, True, False, False, True, True]):
         generator = torch.Generator().manual_seed(step)
-        for tensor in (shared, own):
+        for tensor in (shared, other):
             tensor += torch.randn(40, generator=generator).exp()
-        state = {
-            "model": {"w": shared, "free": own + 1},
-            "copy": {"w": shared if tied else own},
-            "copies": [shared if tied else own],
-        }
-        path = tmp_path / str(step)
+        saved, path = state(shared, other + 1, shared if tied else other), tmp_path / str(step)
         if asynchronous:
-            dcp.async_save(state, storage_writer=writer, checkpoint_id=path).result()
+            dcp.async_save(saved, storage_writer=writer, checkpoint_id=path).result()
         else:
-            dcp.save(state, storage_writer=writer, checkpoint_id=path)
-        found = {
-            "model": {"w": torch.zeros(40), "free": torch.zeros(40)},
-            "copy": {"w": torch.zeros(40)},
-            "copies": [torch.zeros(40)],
-        }
-        dcp.load(found, storage_reader=ChainReader(path))
-        assert torch.equal(found["copy"]["w"], state["copy"]["w"])
-        assert torch.equal(found["copies"][0], state["copy"]["w"])
+            dcp.save(saved, storage_writer=writer, checkpoint_id=path)
+        back = state(*torch.zeros(3, 40)) | {"copies": [torch.zeros(40)]}
+        dcp.load(back, storage_reader=ChainReader(path))
+        assert torch.equal(back["copy"]["w"], saved["copy"]["w"])
+        assert torch.equal(back["copies"][0], saved["copy"]["w"])
         if step not in (0, 3):  # where it was exact until then, a track begins with a base
-            assert torch.equal(found["model"]["w"], shared) == tied
-            assert not torch.equal(found["model"]["free"], own + 1)
+            assert torch.equal(back["model"]["w"], shared) == tied
+            assert not torch.equal(back["model"]["free"], other + 1)

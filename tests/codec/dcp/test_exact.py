@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import types
@@ -15,7 +16,6 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 from codec.dcp import ChainReader, ChainWriter, needed
-from codec.errors import DigestError, ParentError
 from codec.record import record as records
 from codec.storage import directory as storage
 
@@ -192,7 +192,7 @@ def test_resumes(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_keep(tmp_path: Path) -> None:
     """Directories that residuals lead from stay; others go."""
     writer = ChainWriter(bits=2, keep=2, base_every=3)
-    for step in range(10):
+    for step in range(7):
         if step == 6:
             writer = ChainWriter(bits=2, keep=2, base_every=3, resume=tmp_path / "5")
         save(writer, tmp_path / f"{step}", step)
@@ -203,34 +203,6 @@ def test_keep(tmp_path: Path) -> None:
             check(tmp_path / f"{left}", left)
 
 
-def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    writer = ChainWriter(bits=2)
-    for step in range(3):
-        save(writer, tmp_path / f"{step}", step)
-
-    def refused(kind: type[Exception], word: str) -> None:
-        with pytest.raises(CheckpointException) as error:
-            check(tmp_path / "2", 2)
-        fault = error.value.failures[0][0]
-        assert type(fault) is kind, fault
-        assert word in str(fault)
-
-    (tmp_path / "0").rename(tmp_path / "away")
-    refused(ParentError, "no longer holds 0")
-    (tmp_path / "away").rename(tmp_path / "0")
-    (parent,) = (tmp_path / "1").glob("*.delta.safetensors")
-    data = parent.read_bytes()
-    parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    refused(DigestError, parent.name)
-    with pytest.raises(CheckpointException, match="Without resume="):
-        save(ChainWriter(bits=2, resume=tmp_path / "2"), tmp_path / "3", 3)
-    parent.unlink()
-    refused(ParentError, "is missing")
-    save(writer, tmp_path / "3", 3)  # a base: what it would build on has gone
-    check(tmp_path / "3", 3)
-    assert needed(tmp_path / "3") == [tmp_path / "3"]
-
-
 def test_exact_moments(tmp_path: Path) -> None:
     """AdamW's, kept exact by a policy, beside lossy weights."""
     torch.manual_seed(0)
@@ -238,22 +210,20 @@ def test_exact_moments(tmp_path: Path) -> None:
     optimizer = torch.optim.AdamW(net.parameters())
     x, y = torch.randn(256, 64), torch.randint(10, (256,))
     writer = ChainWriter(bits=2, policy={"optim.*": "exact"})
-    for step in range(4):
-        loss = torch.nn.functional.cross_entropy(net(x), y)
+    for step in range(3):
         optimizer.zero_grad()
-        loss.backward()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
-        moments = optimizer.state_dict()["state"]
-        state = {"model": net.state_dict(), "optim": {"state": moments}}
-        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
-        found = {k: {n: torch.zeros_like(t) for n, t in own.items()} for k, own in moments.items()}
-        into = {"model": net.state_dict(), "optim": {"state": found}}
-        into["model"] = {name: tensor.clone() for name, tensor in into["model"].items()}
-        dcp.load(into, storage_reader=ChainReader(tmp_path / f"{step}"))
-        for key, own in moments.items():
-            for name, tensor in own.items():
-                assert torch.equal(bits_of(found[key][name]), bits_of(tensor)), (key, name)
+        state = {"model": net.state_dict(), "optim": {"state": optimizer.state_dict()["state"]}}
+        path, back = tmp_path / f"{step}", copy.deepcopy(state)
+        dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        pairs = [
+            (back["optim"]["state"][key][name].zero_(), tensor)
+            for key, moments in state["optim"]["state"].items()
+            for name, tensor in moments.items()
+        ]
+        dcp.load(back, storage_reader=ChainReader(path))
+        assert all(torch.equal(bits_of(read), bits_of(tensor)) for read, tensor in pairs)
         if step:
-            assert kinds(tmp_path / f"{step}") == ["base", "delta", "delta"], "steps are whole"
-            nbytes = sum(t.nbytes for own in moments.values() for t in own.values())
-            assert size(tmp_path / f"{step}", "*") < 0.95 * nbytes
+            assert kinds(path) == ["base", "delta", "delta"], "steps are whole"
+            assert size(path, "*") < 0.95 * sum(tensor.nbytes for _, tensor in pairs)
