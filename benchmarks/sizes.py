@@ -93,8 +93,8 @@ def main() -> None:
     options = parser.parse_args()
     data = [("digits", None)] + ([("mnist", options.mnist)] if options.mnist else [])
     print(
-        "model   data    kept            scope   records  run-length  largest  Huffman  arithmetic  "
-        "entropy  E        distance"
+        "model   data    kept            scope   records  run-length  largest  Huffman  "
+        "arithmetic  entropy  E        distance"
     )
     for name, folder in data:
         for setting, coding in CODINGS.items():
