@@ -28,6 +28,7 @@ from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 MakeChain = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
+Patch = pytest.MonkeyPatch
 
 
 def quiet(*_: Any) -> None:
@@ -78,8 +79,7 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
         assert {t.name: t.stored for t in c.tensors} == stored
         assert c.full_nbytes == 4 * 3090 + 8
         assert c.file_nbytes == (own.files[step // 10].source).stat().st_size
-        assert back["half"].dtype == torch.bfloat16
-        assert int(back["n"]) == step // 10
+        assert (back["half"].dtype, int(back["n"])) == (torch.bfloat16, step // 10)
         assert c.kind == "delta" or c.distance == 0.0
     assert made.sha256 == hashlib.sha256(made.archive.read_bytes()).hexdigest()
     assert [p.name for p in place.path.iterdir()] == ["run.lcc.zip"]
@@ -104,9 +104,7 @@ def test_who_stops_leaves_nothing(at: int, own: OwnFiles, place: VisitorFolder) 
     assert list(place.path.iterdir()) == []
 
 
-def test_a_chain_that_is_too_large(
-    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_that_is_too_large(own: OwnFiles, place: VisitorFolder, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
     with pytest.raises(FullError, match=r"archives of at most 14\.0 kB"):
         compress(own, ChainSettings(), place, quiet)
@@ -117,7 +115,7 @@ def test_a_chain_that_is_too_large(
 
 
 def test_a_wrong_or_shorter_archive_is_not_offered(
-    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
+    own: OwnFiles, place: VisitorFolder, monkeypatch: Patch
 ) -> None:
     """A writer that packs something else is found out."""
     pack = codec.Chain.pack

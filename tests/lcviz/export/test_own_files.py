@@ -199,8 +199,7 @@ def test_who_leaves_ends_the_process_and_leaves_nothing(
 
     with pytest.raises(LeftError):
         open_files([("1.pt", tmp_path / "1.pt")], place, tell)
-    assert list(place.path.iterdir()) == []
-    assert shelf.nbytes == 0
+    assert (list(place.path.iterdir()), shelf.nbytes) == ([], 0)
 
 
 def with_member(name: str, data: bytes, method: int) -> Callable[[bytes], bytes]:
@@ -326,8 +325,7 @@ def test_a_hostile_zip_beside_papers(
         (tmp_path / "all.zip").write_bytes(data)
         (refusal,) = opened(place, tmp_path / "all.zip").refused
         assert sentence in refusal
-        assert list(place.path.iterdir()) == []
-        assert shelf.nbytes == 0
+        assert (list(place.path.iterdir()), shelf.nbytes) == ([], 0)
 
 
 def test_a_zip_of_too_many_members(
@@ -379,8 +377,7 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     assert (state["epoch"], state["optimizer"]) == (1, {"state": {}})
     assert state["numbers"] == [(1, 2.5, None, b"x"), 10**30]
     inner = state["state_dict"]["model"]
-    assert list(inner) == ["b", "a", "n"]
-    assert inner["n"] == 3
+    assert (list(inner), inner["n"]) == (["b", "a", "n"], 3)
     assert torch.equal(inner["a"], W.T)
     assert inner["a"].is_contiguous()
     data = (tmp_path / "2.pt").read_bytes()
@@ -480,8 +477,7 @@ def test_a_refused_upload_is_deleted_at_once(place: VisitorFolder, shelf: Shelf)
     first, second = sorted(place.path.iterdir())
     found = open_files([("../../a.pt", first), ("C:\\b.safetensors", second)], place, quiet)
     assert [r.partition(":")[0] for r in found.refused] == ["a.pt", "b.safetensors"]
-    assert list(place.path.iterdir()) == []
-    assert shelf.nbytes == 0
+    assert (list(place.path.iterdir()), shelf.nbytes) == ([], 0)
 
 
 def test_a_file_that_changes_or_goes(
@@ -516,8 +512,7 @@ def test_a_pickle_that_changes_while_it_is_read(
     torch.save({"w": W}, tmp_path / "1.pt")
     found = opened(place, tmp_path / "1.pt")
     assert found.refused == ("1.pt: has changed while it was read; open it again.",)
-    assert list(place.path.iterdir()) == []
-    assert shelf.nbytes == 0
+    assert (list(place.path.iterdir()), shelf.nbytes) == ([], 0)
 
 
 def test_what_a_path_names(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
 MakePage = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def read_back(page: Any) -> list[str]:
     return [t for t in page.texts("markdown") if "read back bit for bit" in t]
 
 
-def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: Patch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         page = exporting()
@@ -58,7 +59,7 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
 
 
 def test_the_example_is_packed_once_and_a_run_for_every_visitor(
-    exporting: MakePage, run: Run, monkeypatch: pytest.MonkeyPatch
+    exporting: MakePage, run: Run, monkeypatch: Patch
 ) -> None:
     packed: list[Run] = []
     pack = export_page.pack
@@ -75,9 +76,7 @@ def test_the_example_is_packed_once_and_a_run_for_every_visitor(
     assert packed[1:] == [run, run]
 
 
-def test_what_is_said_of_a_run_is_true(
-    exporting: MakePage, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_said_of_a_run_is_true(exporting: MakePage, run: Run, monkeypatch: Patch) -> None:
     restore, restored = downloads.restore, []
     monkeypatch.setattr(
         downloads, "restore", lambda *asked: restored.append(asked[1]) or restore(*asked)

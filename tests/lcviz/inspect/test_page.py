@@ -29,6 +29,7 @@ BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
 Said = Callable[[Any, str], list[str]]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
@@ -65,8 +66,7 @@ def test_what_is_folded_away_costs_nothing(inspecting: MakePage) -> None:
     page = inspecting(unfold=False)
     for kind in ("file_uploader", "text_input"):
         assert not page.at.get(kind)
-    assert len(page.at.dataframe) == 0
-    assert len(inspecting().at.dataframe) == 2
+    assert (len(page.at.dataframe), len(inspecting().at.dataframe)) == (0, 2)
 
 
 def test_it_opens_on_the_newest_step(inspecting: MakePage) -> None:
@@ -78,7 +78,7 @@ def test_it_opens_on_the_newest_step(inspecting: MakePage) -> None:
 
 
 def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
-    inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, create: Callable[..., Run], monkeypatch: Patch
 ) -> None:
     run = create()
     run.step()
@@ -89,7 +89,7 @@ def test_what_one_session_has_read_of_a_run_another_has_not_to_read(
 
 
 def test_the_example_and_a_run(
-    inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, create: Callable[..., Run], monkeypatch: Patch
 ) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
@@ -137,9 +137,7 @@ def test_a_chain_of_gradients_says_that_weights_are_the_base_s(
         assert len(told) == (0 if step == 0 else 1), step
 
 
-def test_a_path_in_the_url(
-    inspecting: MakePage, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_in_the_url(inspecting: MakePage, path: Path, monkeypatch: Patch) -> None:
     page = inspecting(inspect_path=path, inspect_step=4)
     chain = codec.Chain(path)
     assert page.metrics["Records"] == ("9", "1 base, 8 deltas")
@@ -245,7 +243,7 @@ def test_only_verifying_finds_what_was_forged(
 
 
 def test_paths_that_are_not_opened(
-    inspecting: MakePage, path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, path: Path, said: Said, monkeypatch: Patch
 ) -> None:
     page = inspecting()
     for name in ("/tmp/a/b.lcc", "~nobody-here/run.lcc", "/tmp/x\0y", f"/tmp/{'n' * 999}"):
@@ -283,11 +281,7 @@ def packed(path: Path) -> bytes:
 
 
 def test_an_uploaded_archive(
-    inspecting: MakePage,
-    packed: bytes,
-    said: Said,
-    upload: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    inspecting: MakePage, packed: bytes, said: Said, upload: Callable[..., Any], monkeypatch: Patch
 ) -> None:
     page = inspecting()
     upload(page, "my_run.lcc.zip", packed)
@@ -317,11 +311,7 @@ def test_an_uploaded_archive(
 
 
 def test_everything_that_export_gave_is_opened(
-    inspecting: MakePage,
-    packed: bytes,
-    said: Said,
-    upload: Callable[..., Any],
-    path: Path,
+    inspecting: MakePage, packed: bytes, said: Said, upload: Callable[..., Any], path: Path
 ) -> None:
     """Uploaded, the chain inside it is found; a path says which file to take."""
     file = io.BytesIO()
@@ -431,11 +421,7 @@ def test_an_upload_on_another_page(
 
 
 def test_uploads_that_are_refused(
-    inspecting: MakePage,
-    path: Path,
-    packed: bytes,
-    upload: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    inspecting: MakePage, path: Path, packed: bytes, upload: Callable[..., Any], monkeypatch: Patch
 ) -> None:
     page = inspecting()
     for where, name, value, data, reason in (
@@ -458,7 +444,7 @@ def test_uploads_that_are_refused(
 
 
 def test_decoding_stops_goes_on_and_survives_one_record(
-    inspecting: MakePage, path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, path: Path, said: Said, monkeypatch: Patch
 ) -> None:
     whole = inspect.count_exponents
 

@@ -12,12 +12,7 @@ from streamlit.testing.v1 import AppTest
 import codec
 from codec import Coding
 from lcviz.lab.follow_weight import Weight
-from lcviz.live.followed import (
-    MOST_STAIRS,
-    first_weight,
-    history_of,
-    largest_in_bucket,
-)
+from lcviz.live.followed import MOST_STAIRS, first_weight, history_of, largest_in_bucket
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
@@ -132,8 +127,7 @@ def test_the_largest_change_of_a_bar(
             assert weight is None or weight.tensor != W
             continue
         assert weight is not None
-        assert weight.tensor == W
-        assert at.reshape(-1)[weight.index] == bar
+        assert (weight.tensor, at.reshape(-1)[weight.index]) == (W, bar)
         assert abs(change.reshape(-1)[weight.index]) == members.max()
         assert bars.bar_of(history_of(run, shown, weight).followed) == bar
     assert bars.weight(shown, 10_000, W) is None

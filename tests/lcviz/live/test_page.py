@@ -38,6 +38,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 Live = Callable[..., Any]
 Create = Callable[..., Run]
+Patch = pytest.MonkeyPatch
 PANELS = {"size", "by-bits", "huffman"}  # of the details
 PICTURES = {"headline", "weights", "buckets", "bits", "weight", "loss", "examples"}
 SHORT = {"iterations": "4", "interval": "1"}  # the URL has the words on screen
@@ -272,7 +273,7 @@ def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(live: Live, creat
 
 
 def test_late_reports_of_a_slider_or_toggle_that_is_gone(
-    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
+    live: Live, create: Create, monkeypatch: Patch
 ) -> None:
     """Neither brings back what was chosen there; nor does a slider of the run before."""
     calls: dict[str, list[Any]] = {"viewed": [], "follow": []}
@@ -349,7 +350,7 @@ def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
     assert (settings.loss_share, settings.coding) == (None, Coding())
 
 
-def test_reset(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reset(live: Live, monkeypatch: Patch) -> None:
     """One that cannot start loses nothing; else the run begins anew, and its old link is stale."""
     page = live(**SHORT).click("start")
     page.finish()
@@ -401,7 +402,7 @@ def test_a_click_before_the_browser_has_drawn_a_reset(live: Live) -> None:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
+def held(monkeypatch: Patch) -> Iterator[threading.Semaphore]:
     """Every iteration of every run waits for one release of this semaphore."""
     gate, loss = threading.Semaphore(0), Task.loss
 
@@ -449,8 +450,7 @@ def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -
 
     run.pause = let_it_come_to_rest  # type: ignore[method-assign]
     page.click("pause")
-    assert run.snapshot().status == "paused"
-    assert page.at.button(key="play").label == "Play"
+    assert (run.snapshot().status, page.at.button(key="play").label) == ("paused", "Play")
 
 
 @pytest.mark.parametrize("shown", ["Pause", "Play"])
@@ -478,7 +478,7 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
     ("looks", "seconds"), [((0.02,), 2.0), ((0.062,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
 )
 def test_the_slower_a_look_is_the_longer_until_the_next(
-    create: Create, monkeypatch: pytest.MonkeyPatch, looks: tuple[float, ...], seconds: float
+    create: Create, monkeypatch: Patch, looks: tuple[float, ...], seconds: float
 ) -> None:
     """The first looks decide, by their median."""
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)
@@ -509,7 +509,7 @@ def test_looks_at_a_run_that_plays_are_timed(
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Live, create: Create, held: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+    live: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
 ) -> None:
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
@@ -524,8 +524,7 @@ def test_a_step_that_takes_long_is_watched(
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
     held.release(3)
-    assert page.finish().status == "paused"
-    assert shown_step(page) == 3
+    assert (page.finish().status, shown_step(page)) == ("paused", 3)
     assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
     assert live_page.PATIENCE < WATCH_SECONDS / 4
 
@@ -567,9 +566,7 @@ def test_a_tolerance(live: Live) -> None:
     assert any("Enter a number from 1e-09 to 10." in t for t in page.texts("markdown"))
 
 
-def test_what_is_tried_is_tried_on_the_whole_run(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_tried_is_tried_on_the_whole_run(live: Live, monkeypatch: Patch) -> None:
     """From the first checkpoint on, once for each setting, and not again at each poll."""
     measured: list[float] = []
 
@@ -622,7 +619,7 @@ def test_a_setting_that_cannot_save_the_run_says_why(live: Live) -> None:
 
 
 def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, monkeypatch: Patch
 ) -> None:
     """It works in the background: by now it may be done with the step that is shown."""
     look = Replays.look
@@ -658,7 +655,7 @@ def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+def test_without_the_example(live: Live, monkeypatch: Patch, broken: bool) -> None:
     """Not trained yet, or it cannot be: the settings and the button work all the same."""
 
     def fail() -> Run:
@@ -680,8 +677,7 @@ def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken
     assert page.at.button(key="start").disabled
     assert any("Fix in the sidebar: Save every" in t for t in page.texts("markdown"))
     page.set("number_input", "interval", 1).click("start")
-    assert page.finish().status == "finished"
-    assert page.charts == PANELS
+    assert (page.finish().status, page.charts) == ("finished", PANELS)
     monkeypatch.undo()
     assert live().charts == PANELS
 
@@ -695,11 +691,7 @@ def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken
     ],
 )
 def test_a_run_that_cannot_start(
-    live: Live,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    parameters: dict[str, str],
-    said: str,
+    live: Live, tmp_path: Path, monkeypatch: Patch, parameters: dict[str, str], said: str
 ) -> None:
     if parameters == SHORT:
         monkeypatch.setattr(runs, "MAX_RUNS", 0)
@@ -727,7 +719,7 @@ def test_a_run_that_cannot_start(
 def test_wrong_input_is_said_at_its_field(
     live: Live,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
     parameters: dict[str, str],
     field: str,
     said: str,
@@ -771,7 +763,7 @@ def test_a_budget_without_room_is_told(live: Live) -> None:
         assert part in error(page)
 
 
-def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
     import codec.storage.directory
 
     page = live(run=create().id).click("step")

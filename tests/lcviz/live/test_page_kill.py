@@ -26,10 +26,11 @@ pytestmark = pytest.mark.usefixtures("server")
 SECONDS = 60
 Live = Callable[..., Any]
 Create = Callable[..., Run]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _fresh(monkeypatch: Patch) -> Iterator[None]:
     """Short races, and no job of another test."""
     monkeypatch.setattr(lab, "CAPS", (8,))
     yield
@@ -38,7 +39,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def raced(monkeypatch: pytest.MonkeyPatch) -> list[Raced]:
+def raced(monkeypatch: Patch) -> list[Raced]:
     """What races have come to."""
     found: list[Raced] = []
     race = Crash.race
@@ -255,7 +256,7 @@ def test_a_race_that_goes_on_beside_the_run_stays_until_it_is_closed(
 
 
 def test_a_long_chain_is_read_in_the_background(
-    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
+    live: Live, create: Create, monkeypatch: Patch
 ) -> None:
     """Every tab says it, can be left, and goes on once the chain is read."""
     read, restarted = threading.Event(), run_module.restarted_model
@@ -285,7 +286,7 @@ def test_a_long_chain_is_read_in_the_background(
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     """Races wait for this event in the middle of repeating the training."""
     go_on, race = threading.Event(), Crash.race
 
@@ -321,7 +322,7 @@ def test_a_race_in_two_tabs(live: Live, create: Create, held: threading.Event) -
 
 @pytest.mark.parametrize(("caps", "said_of"), [((8,), "8 minutes"), ((8, 4), "4 minutes")])
 def test_a_race_that_takes_too_long(
-    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch, caps: tuple[int, ...], said_of: str
+    live: Live, create: Create, monkeypatch: Patch, caps: tuple[int, ...], said_of: str
 ) -> None:
     """It is not offered, or rework is looked for less far."""
     monkeypatch.setattr(lab, "CAPS", caps)
@@ -344,9 +345,7 @@ def test_a_repeated_training_that_differs(live: Live, create: Create) -> None:
     assert not page.texts("warning")
 
 
-def test_what_goes_wrong_is_told(
-    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
     def refuse(*_: object) -> None:
         raise RunError("This cannot be done.")
 

@@ -30,8 +30,7 @@ def test_tried_against_a_chain_of_its_own(make_case: MakeCase, scope: str, tmp_p
     """The record that a checkpointer writes after a base of the track, and what it restores."""
     case = make_case(3)
     found = try_all(one_delta(case))
-    assert list(found) == list(all_settings())
-    assert len(found) == 9 * 2 * 2
+    assert (list(found), len(found)) == (list(all_settings()), 9 * 2 * 2)
     for i, (v, trial) in enumerate((v, s) for v, s in found.items() if v.scope == scope):
         path = tmp_path / f"{i}.lcc"
         with codec.Checkpointer(path, **v.header(), base_every=None) as checkpointer:

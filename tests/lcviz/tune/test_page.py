@@ -37,11 +37,12 @@ pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
 Tuning = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 FEW = Grid((1, 2, 3), (), ("model",), ("runlength",), (1, 2), distances=()).settings
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _quick(monkeypatch: Patch) -> Iterator[None]:
     def few(own: Sweep) -> list[Setting]:
         return FEW[:2] if own.wide else FEW
 
@@ -90,8 +91,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     finished(page.click("tune-asked-start"), sweep)
     (found,) = session.all_jobs().look(sweep, 1).finished_parts
     tuned = answer(found.value, "rework", 3.0).tuned
-    assert page.charts == {"frontier"}
-    assert page.at.title[0].proto.help == tuned.because
+    assert (page.charts, page.at.title[0].proto.help) == ({"frontier"}, tuned.because)
     assert title(page) == f"Tune: {answer(found.value, 'rework', 3.0).headline}"
     (link,) = page.at.get("page_link")
     parameters = dict(parse_qsl(link.proto.query_string))
@@ -172,15 +172,14 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
 
 
 def test_a_recording_until_the_example_s_answer_is_there(
-    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tuning: Tuning, held: threading.Event, monkeypatch: Patch
 ) -> None:
     """Of the example with its usual settings alone."""
     sweep = of_run(session.all_runs().example())  # these tests' example is a short one
     monkeypatch.setattr(page_recommend, "SWEEP", sweep)
     recording = answer(recorded(), "rework", 3.0)
     page = tuning()
-    assert title(page) == f"Tune: {recording.headline}"
-    assert page.charts == {"frontier"}
+    assert (title(page), page.charts) == (f"Tune: {recording.headline}", {"frontier"})
     assert "`python -m lcviz.record`" in said(page)
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
@@ -204,8 +203,7 @@ def test_what_the_visitor_stopped_does_not_begin_again(
     page = tuning()
     assert keys(page) == ["tune-run-stop"]
     finished(page.click("tune-run-stop"), sweep)
-    assert keys(page.run()) == ["tune-run-start"]
-    assert page.texts("info") == ["Stopped."]
+    assert (keys(page.run()), page.texts("info")) == (["tune-run-start"], ["Stopped."])
     assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
     other = tuning()  # has not stopped it
     assert keys(other) == ["tune-run-stop"]
@@ -214,9 +212,7 @@ def test_what_the_visitor_stopped_does_not_begin_again(
 
 
 @pytest.mark.parametrize("status", [jobs.FAILED, jobs.DONE])
-def test_what_failed_does_not_begin_again(
-    status: str, tuning: Tuning, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_does_not_begin_again(status: str, tuning: Tuning, monkeypatch: Patch) -> None:
     asked: list[int] = []
     try_out = Sweep.try_out
 
@@ -231,12 +227,11 @@ def test_what_failed_does_not_begin_again(
     page = finished(tuning(), sweep)
     finished(page, sweep)
     finished(tuning(), sweep)
-    assert session.all_jobs().look(sweep, 1).status == status
-    assert len(asked) == 1
+    assert (session.all_jobs().look(sweep, 1).status, len(asked)) == (status, 1)
 
 
 def test_a_full_line_leaves_the_button(
-    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tuning: Tuning, held: threading.Event, monkeypatch: Patch
 ) -> None:
     tuning(**MODEL).click("tune-asked-start")
     monkeypatch.setattr(jobs, "MAX_WAITING", 0)
@@ -284,9 +279,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert "price" not in table
 
 
-def test_own_files_too_few_for_an_interval(
-    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_files_too_few_for_an_interval(tuning: Tuning, own: Path, monkeypatch: Patch) -> None:
     """That interval is left out, and the page says so."""
     several = Grid((2,), (), ("model",), ("runlength",), (1, 2, 5, 10)).settings
     monkeypatch.setattr(Sweep, "candidate_settings", property(lambda _: several))
@@ -385,9 +378,7 @@ def test_a_wrong_path_is_said_at_its_field(
     assert page.at.button(key="tune-asked-start").disabled
 
 
-def test_only_paths_that_a_visitor_may_name(
-    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_paths_that_a_visitor_may_name(tuning: Tuning, own: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv(FOLDERS, str(own / "other"))
     page = tuning(**OWN, tune_own=str(own))
     assert "is in none of the folders" in page.texts("error")[0]
@@ -395,7 +386,7 @@ def test_only_paths_that_a_visitor_may_name(
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     """Nothing is tried out before this event."""
     try_out, go_on = Sweep.try_out, threading.Event()
 
@@ -426,5 +417,4 @@ def test_one_stops_and_the_other_goes_on(tuning: Tuning, held: threading.Event) 
     assert other.texts("info") == ["Stopped."]
     other.click("tune-asked-start")
     held.set()
-    assert finished(other, sweep).charts == {"frontier"}
-    assert one.run().charts == {"frontier"}
+    assert (finished(other, sweep).charts, one.run().charts) == ({"frontier"}, {"frontier"})

@@ -296,8 +296,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
         [c for c in found.candidates if c.setting.coding.uniform is uniform]
         for uniform in (True, False)
     )
-    assert len(steps) == 1
-    assert len(buckets) == 2
+    assert (len(steps), len(buckets)) == (1, 2)
     best = found.recommended
     assert best is not None
     kind = "exponent buckets" if best.setting.coding.uniform else "equal steps"
@@ -321,10 +320,8 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
 
 def test_where_a_run_fails() -> None:
     points = failure_points(160)
-    assert points[0] == 40
-    assert points[-1] == 100
-    assert len(points) == 10
-    assert just_before_a_checkpoint(40, 1) == 40
+    assert (points[0], points[-1]) == (40, 100)
+    assert (len(points), just_before_a_checkpoint(40, 1)) == (10, 40)
     assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
 
 
