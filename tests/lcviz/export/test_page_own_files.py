@@ -172,7 +172,7 @@ def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_
 
 def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> None:
     for i in range(9):
-        (tmp_path / f"{i}.pt").write_bytes(b"evil")
+        (tmp_path / f"{i}.safetensors").write_bytes(b"evil")
         save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
     page = own_files(export_path=tmp_path)
     assert len(page.texts("error")) == len(page.texts("warning")) == 6

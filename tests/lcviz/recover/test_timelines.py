@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from codec import Coding
 from lcviz.lab.workload import workload
@@ -33,15 +31,6 @@ from lcviz.recover.timelines import (
 
 Patch = pytest.MonkeyPatch
 DRILL = Drill(workload("logistic-regression"), 0, 2, Coding())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As the line of experiments does: sums come out the same every time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -62,6 +62,13 @@ def asked(capsys: Capsys, name: str, *more: str) -> str:
     return capsys.readouterr().out
 
 
+def exit_code(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as exc:  # argparse's own
+        return int(exc.code or 0)
+
+
 def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """And without what the machine's mood decides besides: how many saves were skipped."""
     times = ("iteration", "above", "call", "saved")
@@ -167,10 +174,7 @@ def test_checkpoints_of_one_s_own(name: str, capsys: Capsys) -> None:
     ],
 )
 def test_mistakes_are_told(arguments: list[str], code: int, told: str, capsys: Capsys) -> None:
-    try:
-        found = main(arguments)
-    except SystemExit as exc:  # argparse's own
-        found = int(exc.code or 0)
+    found = exit_code(arguments)
     error = capsys.readouterr().err
     assert found == code, error
     assert told in error
@@ -361,10 +365,7 @@ def test_names_that_do_not_tell_the_steps(capsys: Capsys) -> None:
     ],
 )
 def test_errors_are_json_too(arguments: list[str], name: str, code: int, capsys: Capsys) -> None:
-    try:
-        found = main(arguments)
-    except SystemExit as exc:  # argparse's own
-        found = int(exc.code or 0)
+    found = exit_code(arguments)
     captured = capsys.readouterr()
     error = json.loads(captured.out)["error"]
     assert (error["class"], error["exit_code"], found) == (name, code, code)
