@@ -38,13 +38,12 @@ PAGES = {  # parameters of their own
 }
 # What opens a part of a page that has parameters of its own.
 OPENED = {
-    "live": ({"keep": "Budget", "details": "true"}, {"optimizer": "Adam"}),
+    "live": ({"keep": "Budget", "details": "true", "optimizer": "Adam"},),
     "learn": ({"carry": "16 weights of this run"},),
     "tune": (
         {"tune_source": "another model"},
         {"tune_source": "own files"},
-        {"tune_view": "Compare"},
-        {"tune_view": "Compare", "tune_b_keep": "Budget"},
+        {"tune_view": "Compare", "tune_b_keep": "Budget"},  # and A by bits
     ),
     "recover": ({"recover_source": "own files"},),
     "export": ({"export_source": "Files of mine"},),
