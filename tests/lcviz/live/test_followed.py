@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 import codec
 from codec import Coding
 from lcviz.lab.follow_weight import Weight
-from lcviz.live.followed import MOST_STAIRS, first_weight, history_of, largest_in_bucket
+from lcviz.live import followed as module
+from lcviz.live.followed import first_weight, history_of, largest_in_bucket
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
@@ -80,11 +81,15 @@ def test_stairs_of_a_whole_run_that_is_tried(finished_runs: Finished, retry: Ret
     assert history_of(run, shown, weight, replay, own).stairs == own  # cached stairs are reused
 
 
-def test_no_more_stairs_than_can_be_told_apart(finished_runs: Finished) -> None:
-    run = finished_runs(stop_after=150, loss_share=1e-6)
+def test_no_more_stairs_than_can_be_told_apart(
+    finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module.MOST_STAIRS == 100
+    monkeypatch.setattr(module, "MOST_STAIRS", 4)
+    run = finished_runs(stop_after=7)
     stairs = history_of(run, newest(run), Weight("linear.bias", 3)).stairs
-    assert MOST_STAIRS / 2 < len(stairs) <= MOST_STAIRS + 1
-    assert max(stairs) == 150
+    assert 2 < len(stairs) <= 5
+    assert max(stairs) == 7
 
 
 def test_the_first_weight_has_waited_to_be_kept(finished_runs: Finished) -> None:

@@ -505,12 +505,12 @@ def test_looks_at_a_run_that_plays_are_timed(
 
 
 def test_a_step_that_takes_long_is_watched(
-    bare: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
+    live: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
 ) -> None:
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
-    page = bare(run=run.id).click("step")
+    page = live(run=run.id).click("step")
     assert run.snapshot().status == "playing"
     assert page.at.button(key="pause").label == "Pause"
     run._last_watched -= 15
@@ -754,10 +754,10 @@ def test_a_budget_without_room_is_told(bare: Live) -> None:
         assert part in error(page)
 
 
-def test_a_disk_error_is_told(bare: Live, create: Create, monkeypatch: Patch) -> None:
+def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
     import codec.storage.directory
 
-    page = bare(run=create().id).click("step")
+    page = live(run=create().id).click("step")
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
