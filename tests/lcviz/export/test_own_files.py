@@ -178,9 +178,9 @@ def test_one_that_never_ends_is_ended(
 ) -> None:
     """The next one is read by another process."""
     monkeypatch.setattr(pt_reader, "SECONDS", 0.0)
-    monkeypatch.setattr(pt_reader, "SECONDS_A_BYTE", 3e-4)  # the larger file has a minute
+    monkeypatch.setattr(pt_reader, "SECONDS_A_BYTE", 1e-4)  # the larger file has minutes
     (tmp_path / "0.pt").write_bytes(rewritten(pickled=tuples(60)))
-    torch.save({"w": torch.zeros(2**16)}, tmp_path / "1.pt")
+    torch.save({"w": torch.zeros(2**20)}, tmp_path / "1.pt")
     found = opened(place, tmp_path / "0.pt", tmp_path / "1.pt")
     assert found.refused == ("0.pt: takes far more time or memory than a file of its size needs.",)
     assert [file.name for file in found.files] == ["1.pt"]

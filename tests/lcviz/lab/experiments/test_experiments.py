@@ -376,8 +376,6 @@ def test_errors_are_json_too(arguments: list[str], name: str, code: int, capsys:
     ("shell", "code", "told"),
     [
         (">/dev/full", 1, "standard output"),
-        ("--json >&-", 1, "standard output"),
-        ("--csv >/dev/full", 1, "standard output"),
         ("", 0, "rows are kept"),
     ],
 )
