@@ -18,6 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
+from safetensors.torch import save_file
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -196,7 +197,7 @@ def own(tmp_path: Path) -> Path:
     w = torch.zeros(400)
     for i in range(40):
         w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
-        torch.save({"w": w}, tmp_path / f"{i}.pt")
+        save_file({"w": w}, tmp_path / f"{i}.safetensors")
     return tmp_path
 
 

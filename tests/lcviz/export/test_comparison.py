@@ -24,11 +24,7 @@ from lcviz.export.comparison import (
     totals,
     zipped_nbytes,
 )
-from lcviz.export.comparison_figure import (
-    distance_by_step,
-    sizes_by_step,
-    tensors_of_step,
-)
+from lcviz.export.comparison_figure import distance_by_step, sizes_by_step, tensors_of_step
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 MakeChain = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
+Patch = pytest.MonkeyPatch
 
 
 def quiet(*_: Any) -> None:
@@ -55,6 +57,11 @@ def own(nested: Path) -> OwnFiles:
     return open_files(list_files(nested), Shelf().place(), quiet)
 
 
+def copies(own: OwnFiles, folder: Path) -> list[Path]:
+    """The files under other names, which do not matter, the last one first."""
+    return [shutil.copy(f.source, folder / f"copy-of-{f.name}") for f in reversed(own.files)]
+
+
 def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
     calls: list[tuple[int, int]] = []
     settings = ChainSettings(Coding(3), base_every=3)
@@ -78,8 +85,7 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
         assert {t.name: t.stored for t in c.tensors} == stored
         assert c.full_nbytes == 4 * 3090 + 8
         assert c.file_nbytes == (own.files[step // 10].source).stat().st_size
-        assert back["half"].dtype == torch.bfloat16
-        assert int(back["n"]) == step // 10
+        assert (back["half"].dtype, int(back["n"])) == (torch.bfloat16, step // 10)
         assert c.kind == "delta" or c.distance == 0.0
     assert made.sha256 == hashlib.sha256(made.archive.read_bytes()).hexdigest()
     assert [p.name for p in place.path.iterdir()] == ["run.lcc.zip"]
@@ -104,9 +110,7 @@ def test_who_stops_leaves_nothing(at: int, own: OwnFiles, place: VisitorFolder) 
     assert list(place.path.iterdir()) == []
 
 
-def test_a_chain_that_is_too_large(
-    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_that_is_too_large(own: OwnFiles, place: VisitorFolder, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
     with pytest.raises(FullError, match=r"archives of at most 14\.0 kB"):
         compress(own, ChainSettings(), place, quiet)
@@ -117,7 +121,7 @@ def test_a_chain_that_is_too_large(
 
 
 def test_a_wrong_or_shorter_archive_is_not_offered(
-    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
+    own: OwnFiles, place: VisitorFolder, monkeypatch: Patch
 ) -> None:
     """A writer that packs something else is found out."""
     pack = codec.Chain.pack
@@ -141,12 +145,10 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
 
 
 def test_the_script_makes_the_same_chain(
-    own: OwnFiles, place: VisitorFolder, nested: Path, tmp_path: Path, reproduce: Answer
+    own: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
     made = compress(own, ChainSettings(Coding(None, "tensor", "huffman", 0.25), 3), place, quiet)
-    for file in sorted(nested.iterdir()):  # names do not matter
-        (tmp_path / f"copy-of-{file.name}").write_bytes(file.read_bytes())
-    files = sorted(tmp_path.glob("copy-of-*"), reverse=True)
+    files = copies(own, tmp_path)
     code, output = reproduce(made.load(), made.receipt, *files)
     assert (code, output.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
     code, output = reproduce(made.load(), made.receipt, *files[1:])
@@ -194,14 +196,13 @@ def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
     assert [f["left_out"] for f in receipt["files"]] == [[]] * 5
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> OwnFiles:
     """Four checkpoints of a training: weights, moments of Adam, a step, losses, and a dtype."""
     torch.manual_seed(0)
     model = torch.nn.Linear(30, 20)
     optimizer = torch.optim.Adam(model.parameters())
-    folder = tmp_path / "trained"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("trained")
     losses: list[float] = []
     for epoch in range(4):
         loss = model(torch.randn(8, 30)).square().mean()
@@ -212,21 +213,20 @@ def trained(tmp_path: Path) -> Path:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         state |= {"epoch": epoch, "losses": losses, "config": {"dtype": torch.float32}}
         torch.save(state, folder / f"e{epoch}.pt")
-    return folder
+    return open_files(list_files(folder), Shelf().place(), quiet)
 
 
 def test_all_that_a_chain_can_hold_is_kept(
-    trained: Path, place: VisitorFolder, tmp_path: Path, reproduce: Answer
+    trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
     """Moments as in training; and the files are compared without what the chain lacks."""
-    own = open_files(list_files(trained), Shelf().place(), quiet)
-    assert own.parts.keys() == {"model", "optimizer", "epoch", "losses"}
-    (reasons,) = {tuple(file.left_out.items()) for file in own.files}
+    assert trained.parts.keys() == {"model", "optimizer", "epoch", "losses"}
+    (reasons,) = {tuple(file.left_out.items()) for file in trained.files}
     assert reasons[0][0] == "config"
     assert "'config/dtype' is a dtype" in reasons[0][1]
-    made = compress(own, ChainSettings(), place, quiet)
+    made = compress(trained, ChainSettings(), place, quiet)
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta"]
-    state = torch.load(trained / "e3.pt", weights_only=True)
+    state = torch.load(trained.files[3].source, weights_only=True)
     back = codec.restore(io.BytesIO(made.load().data), 3)
     assert list(back) == ["model", "optimizer", "epoch", "losses"]
     assert (back["epoch"], back["losses"]) == (3, state["losses"])
@@ -239,17 +239,14 @@ def test_all_that_a_chain_can_hold_is_kept(
     file = io.BytesIO()
     torch.save(state, file)
     assert made.steps[3].file_nbytes == pytest.approx(file.tell(), abs=200)
-    for copy in trained.iterdir():
-        (tmp_path / f"copy-of-{copy.name}").write_bytes(copy.read_bytes())
-    assert reproduce(made.load(), made.receipt, *tmp_path.glob("copy-of-*"))[0] == 0
+    assert reproduce(made.load(), made.receipt, *copies(trained, tmp_path))[0] == 0
 
 
 def test_what_a_visitor_leaves_out_is_left_out_on_both_sides(
-    trained: Path, place: VisitorFolder, tmp_path: Path, reproduce: Answer
+    trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
-    own = open_files(list_files(trained), Shelf().place(), quiet)
     settings = ChainSettings(left_out=frozenset({"optimizer", "losses"}))
-    made = compress(own, settings, place, quiet)
+    made = compress(trained, settings, place, quiet)
     assert list(codec.restore(io.BytesIO(made.load().data), 3)) == ["model", "epoch"]
     weights = 4 * (30 * 20 + 20)
     for c in made.steps:
@@ -260,6 +257,4 @@ def test_what_a_visitor_leaves_out_is_left_out_on_both_sides(
     left_out = ["config", "losses", "optimizer"]
     assert [f["left_out"] for f in made.receipt["files"]] == [left_out] * 4
     assert receipts.describe(made.receipt)["Left out"] == ", ".join(left_out)
-    for copy in trained.iterdir():
-        (tmp_path / f"copy-of-{copy.name}").write_bytes(copy.read_bytes())
-    assert reproduce(made.load(), made.receipt, *tmp_path.glob("copy-of-*"))[0] == 0
+    assert reproduce(made.load(), made.receipt, *copies(trained, tmp_path))[0] == 0

@@ -23,6 +23,7 @@ from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
 MakePage = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def read_back(page: Any) -> list[str]:
     return [t for t in page.texts("markdown") if "read back bit for bit" in t]
 
 
-def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: Patch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         page = exporting()
@@ -58,7 +59,7 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
 
 
 def test_the_example_is_packed_once_and_a_run_for_every_visitor(
-    exporting: MakePage, run: Run, monkeypatch: pytest.MonkeyPatch
+    exporting: MakePage, run: Run, monkeypatch: Patch
 ) -> None:
     packed: list[Run] = []
     pack = export_page.pack
@@ -75,9 +76,7 @@ def test_the_example_is_packed_once_and_a_run_for_every_visitor(
     assert packed[1:] == [run, run]
 
 
-def test_what_is_said_of_a_run_is_true(
-    exporting: MakePage, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_said_of_a_run_is_true(exporting: MakePage, run: Run, monkeypatch: Patch) -> None:
     restore, restored = downloads.restore, []
     monkeypatch.setattr(
         downloads, "restore", lambda *asked: restored.append(asked[1]) or restore(*asked)
@@ -171,22 +170,21 @@ def test_the_commands_work_with_what_they_install(
     folder = lay_down(package, receipt).parent
     step = page.at.session_state[downloads.RESTORED][1]
     (folder / f"{step.name}.safetensors").write_bytes(step.data)
-    environments: list[tuple[list[str], list[str]]] = []
+    environments: dict[str, list[str]] = {}  # what is installed -> what works with it
     for i, block in enumerate(page.unfold("export-elsewhere").at.code):
         if block.value.startswith("pip install "):
-            pins = block.value.removeprefix("pip install ").split()
-            environments.append(([pin.partition("==")[0] for pin in pins], []))
+            names = re.sub("==[^ ]+", "", block.value.removeprefix("pip install "))
+            commands = environments.setdefault(names, [])
         elif block.language == "python":
             (folder / f"block{i}.py").write_text(block.value)
-            environments[-1][1].append(f"block{i}.py")
+            commands.append(f"block{i}.py")
         else:
-            lines = block.value.splitlines()
-            environments[-1][1].extend(line.removeprefix("python ") for line in lines)
-    assert [len(commands) for _, commands in environments] == [1, 3, 2]
-    environments[1][1].append("restore.py")
-    for packages, commands in environments:
+            commands += [line.removeprefix("python ") for line in block.value.splitlines()]
+    assert [len(commands) for commands in environments.values()] == [1, 5]
+    commands.insert(3, "restore.py")
+    for names, commands in environments.items():
         done = subprocess.run(
-            [sys.executable, "-c", _ONLY_WITH, " ".join(packages), *commands],
+            [sys.executable, "-c", _ONLY_WITH, names, *commands],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(Path(codec.__file__).parents[1])},
             capture_output=True,

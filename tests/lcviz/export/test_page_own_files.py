@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("server")
 SECONDS = 60
 OpenPage = Callable[..., Any]
 MakeChain = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 
 
@@ -125,7 +126,7 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
 
 
 def test_chains_of_other_settings_are_kept_up_to_a_number(
-    own_files: OpenPage, series: Path, monkeypatch: pytest.MonkeyPatch
+    own_files: OpenPage, series: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
     finished(page.click("export-start"))
@@ -171,7 +172,7 @@ def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_
 
 def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> None:
     for i in range(9):
-        (tmp_path / f"{i}.pt").write_bytes(b"evil")
+        (tmp_path / f"{i}.safetensors").write_bytes(b"evil")
         save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
     page = own_files(export_path=tmp_path)
     assert len(page.texts("error")) == len(page.texts("warning")) == 6
@@ -180,7 +181,7 @@ def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> N
 
 
 def test_nothing_is_there_until_something_can_be_opened(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files()
     assert not page.at.button
@@ -198,7 +199,7 @@ def test_nothing_is_there_until_something_can_be_opened(
 
 
 def test_a_server_for_others_opens_no_path(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
@@ -212,7 +213,7 @@ def test_a_server_for_others_opens_no_path(
 
 
 def test_a_chain_as_it_is_and_again(
-    own_files: OpenPage, make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
+    own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch
 ) -> None:
     """Its name becomes a part of scripts and of lines for a shell."""
     monkeypatch.setattr("lcviz.ui.widgets.MOST_STEPS", 3)
@@ -234,9 +235,7 @@ def test_a_chain_as_it_is_and_again(
     assert "makes the chain again" in everything_help(page)
 
 
-def test_a_damaged_chain(
-    own_files: OpenPage, make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
     record = make_chain(*STATES[:3]) / "00000001.delta.safetensors"
     data = bytearray(record.read_bytes())
     data[-1] ^= 1
@@ -269,16 +268,13 @@ def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) ->
     page = upload(own_files(), data)
     assert [b.key for b in page.at.button] == ["own-close", "export-start"]
     page.set("text_input", "export_path", str(series))
-    assert buttons(page) == ["Compress 4 checkpoints"]
-    assert session.shelf().nbytes == 0
+    assert (buttons(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
     upload(page, data)
     page.click("own-close")
     assert buttons(page) == ["Compress 4 checkpoints"]
 
 
-def test_stopped_and_asked_for_again(
-    own_files: OpenPage, series: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_and_asked_for_again(own_files: OpenPage, series: Path, monkeypatch: Patch) -> None:
     compress, go_on = compressing.compress, threading.Event()
 
     def slow(*arguments: Any) -> Any:

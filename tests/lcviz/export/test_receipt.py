@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -25,7 +24,6 @@ from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
 
-ROOT = Path(__file__).resolve().parents[3]
 MakeRun = Callable[..., Run]
 Paths = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
@@ -206,21 +204,12 @@ def test_the_command(
 
 
 def test_the_script_trains_the_same_bytes(
-    package: Package, receipt: Receipt, lay_down: Paths
+    package: Package, receipt: Receipt, reproduce: Answer, tmp_path: Path
 ) -> None:
-    """As a process of its own: neither the dashboard nor pytest are there."""
-    path = lay_down(package, receipt)
-    done = subprocess.run(
-        [sys.executable, path, "-o", "again.zip"],
-        cwd=path.parent,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        timeout=120,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "the same: every byte is that of the receipt"
-    assert path.with_name("again.zip").read_bytes() == package.data
+    """In a process of its own, where the dashboard and pytest are not there: see `test_page`."""
+    code, output = reproduce(package, receipt, "-o", "again.zip")
+    assert (code, output.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
+    assert (tmp_path / "again.zip").read_bytes() == package.data
 
 
 @pytest.mark.parametrize(
@@ -345,8 +334,8 @@ def test_data_of_a_folder_are_asked_for(
         text = "\n".join(["userId,movieId,rating,timestamp", *rows])
         (tmp_path / name / "ratings.csv").write_text(text + "\n")
     run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
-    run.play()
-    assert run.wait(60).status == "finished"
+    run.step()
+    run.wait(60)
     package = pack(run)
     receipt = receipts.of_run(run, package)
     assert str(tmp_path) not in json.dumps(receipt)  # where it lay is nobody's business

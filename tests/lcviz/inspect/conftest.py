@@ -56,8 +56,9 @@ def inspecting(page_of: Callable[[AppTest], Any]) -> Callable[..., Any]:
         at = AppTest.from_function(_inspect_page, default_timeout=60)
         for name, value in parameters.items():
             at.query_params[name] = str(value)
-        page = page_of(at).run()
-        return page.unfold(*FOLDED) if unfold else page
+        for key in FOLDED if unfold else ():
+            at.session_state[key] = True
+        return page_of(at).run()
 
     return open_page
 

@@ -19,9 +19,11 @@ from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
 
+Patch = pytest.MonkeyPatch
+
 
 @pytest.fixture(autouse=True)
-def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def _always_fresh(monkeypatch: Patch) -> None:
     monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
 
 
@@ -65,7 +67,7 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
     assert steps(watch)[1] == 1
 
 
-def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_places(tmp_path: Path, monkeypatch: Patch) -> None:
     for name in "abc":
         write(tmp_path / name / "run.lcc")
     monkeypatch.chdir(tmp_path / "a")
@@ -118,9 +120,7 @@ def test_what_cannot_be_opened_is_told_and_tried_again(tmp_path: Path) -> None:
     assert (run.problem, steps(watch)) == ("", [2])
 
 
-def test_a_settled_folder_is_not_listed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_settled_folder_is_not_listed_again(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc", 2)
     ago = time.time() - 60
     os.utime(path, (ago, ago))
@@ -137,8 +137,7 @@ def test_a_settled_folder_is_not_listed_again(
         assert steps(watch) == [2]
     assert listed == [path]
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)  # now and then, for what keeps no time
-    assert steps(watch) == [2]
-    assert listed == [path, path]
+    assert (steps(watch), listed) == ([2], [path, path])
     monkeypatch.undo()
     monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
     write(path, 4)
@@ -149,9 +148,7 @@ def test_a_settled_folder_is_not_listed_again(
     assert steps(watch) == [4]
 
 
-def test_a_look_that_takes_long_is_rested_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_that_takes_long_is_rested_from(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc", 2)
     monkeypatch.setattr(watching, "FRESH_SECONDS", 1e-9)
     watch, whole = Watch([str(path)]), codec.Chain.__init__
@@ -211,7 +208,7 @@ def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
 
 
 def test_a_server_that_does_not_answer_keeps_nobody_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     path = write(tmp_path / "run.lcc")
     hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
@@ -255,9 +252,7 @@ def test_a_server_that_does_not_answer_keeps_nobody_waiting(
     assert read == []  # what was read before is known still
 
 
-def test_a_disk_that_hangs_stops_the_one_who_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_hangs_stops_the_one_who_looks(tmp_path: Path, monkeypatch: Patch) -> None:
     path = tmp_path / "run.lcc"
     watch, goes_on, looks = Watch([str(path)]), threading.Event(), threading.Event()
     monkeypatch.setattr(watching, "FIRST_SECONDS", 0.05)
@@ -303,9 +298,7 @@ def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
     assert (names(local), steps(local)) == (["run.lcc"], [2])
 
 
-def test_what_is_above_everything_is_not_walked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_above_everything_is_not_walked(tmp_path: Path, monkeypatch: Patch) -> None:
     for i in range(6):
         write(tmp_path / f"{i}" / "run.lcc", 1)
     monkeypatch.setattr(watch_paths, "MOST_FOLDERS", 4)
@@ -321,7 +314,7 @@ def test_what_is_above_everything_is_not_walked(
 
 
 def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     url, read = f"memory://{tmp_path.name}/run.lcc", codec.Chain.read
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
@@ -364,9 +357,7 @@ def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_what_may_be_named_instead_of_a_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_may_be_named_instead_of_a_chain(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc")
     watch = Watch([str(record) for record in path.iterdir() if record.suffix == ".safetensors"])
     assert (names(watch), watch.places.printed, steps(watch)) == (["run.lcc"], (str(path),), [2])

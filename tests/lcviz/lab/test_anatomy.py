@@ -14,14 +14,7 @@ import codec
 from codec import Coding
 from codec.scheme import huffman
 from codec.scheme.coders import CODERS
-from lcviz.lab.anatomy import (
-    EVERY_BITS,
-    dissect,
-    n_kept,
-    promotions,
-    record_sizes,
-    totals,
-)
+from lcviz.lab.anatomy import EVERY_BITS, dissect, n_kept, promotions, record_sizes, totals
 
 MakeCase = Callable[..., Any]
 SCOPES = ("model", "tensor")
@@ -127,8 +120,7 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str)
     case = make_case(9, scope=scope, budget=0.1, quantizer="exponent")
     alphabets, codes = dissect(case.changes, case.step)
     *others, last = promotions(alphabets, codes, Coding(budget=0.1))
-    assert tuple(others) == promotions(alphabets, codes)
-    assert last.rule == Coding(budget=0.1)
+    assert (tuple(others), last.rule) == (promotions(alphabets, codes), Coding(budget=0.1))
     kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
     assert last.buckets_kept == kept
     assert 0 < kept < last.buckets

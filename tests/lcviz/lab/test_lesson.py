@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.scheme import huffman
-from lcviz.lab.lesson import (
-    Fields,
-    Lesson,
-    fields,
-    huffman_merges,
-    lesson,
-    pick_weights,
-)
+from lcviz.lab.lesson import Fields, Lesson, fields, huffman_merges, lesson, pick_weights
 
 TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
 TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
@@ -47,8 +40,7 @@ def test_the_paper_s_example() -> None:
         (0.09, 0.08, 0, "0"),
     ]
     assert found.stage_bits == {"float32": 320, "e": 30, "p": 20, "h": 18}
-    assert found.numbers[2].rebuilt == 1.0
-    assert found.buckets.levels.size == 4
+    assert (found.numbers[2].rebuilt, found.buckets.levels.size) == (1.0, 4)
     alone = example(bits=None).stage_bits  # an index is as long as there are buckets
     assert alone == {"float32": 320, "e": 30, "p": 30, "h": 23}
 

@@ -39,8 +39,7 @@ def test_steps_count_not_places() -> None:
 def test_distance() -> None:
     a = {"w": np.array([[3.0, 1.0]], np.float32), "b": np.array([7.0], np.float32)}
     b = {"w": np.array([[0.0, 1.0]], np.float32), "b": np.array([3.0], np.float32)}
-    assert distance(a, b) == 5.0
-    assert distance(a, b, ["w"]) == 3.0
+    assert (distance(a, b), distance(a, b, ["w"])) == (5.0, 3.0)
     many = {"w": np.full(10**6, 1e-3, np.float32)}  # float32 sums lose digits here
     assert distance(many, {"w": np.zeros(10**6, np.float32)}) == pytest.approx(1.0, rel=1e-6)
     assert math.isnan(distance(a, {"w": a["w"], "b": np.array([math.nan], np.float32)}))
@@ -49,8 +48,7 @@ def test_distance() -> None:
 
 def test_smoothed() -> None:
     assert smoothed([4.0, 2.0, 0.0, 4.0, 8.0], 1) == [3.0, 2.0, 2.0, 4.0]
-    assert smoothed([4.0, 2.0], 0) == [4.0, 2.0]
-    assert smoothed([4.0, 2.0], 2) == []
+    assert (smoothed([4.0, 2.0], 0), smoothed([4.0, 2.0], 2)) == ([4.0, 2.0], [])
 
 
 @pytest.mark.parametrize(
@@ -83,16 +81,14 @@ def test_crossing(excess: list[float], expected: float | None) -> None:
 def test_a_negligible_excess_waits_for_no_trend_that_rises() -> None:
     """This one falls by 1 an iteration on average."""
     trend = [7.0, 7.5, 8.0, 4.0]
-    assert crossing(trend, [1e-9] * 4) == 0
-    assert crossing(trend, [0.009] * 4) == 0
+    assert (crossing(trend, [1e-9] * 4), crossing(trend, [0.009] * 4)) == (0, 0)
     assert crossing(trend, [0.02] * 4) == pytest.approx(2 + 1.02 / 4)
     assert crossing(trend, [0.5, 1e-9, 0.0, 0.0]) == 1  # where the undisturbed training is
     assert crossing([7.0, 7.0, 7.0], [1e-9] * 3) is None  # one that gains nothing
 
 
 def test_recent_means() -> None:
-    assert recent([1.0, 3.0, 5.0, 7.0], 3) == [1.0, 2.0, 3.0, 5.0]
-    assert recent([], 3) == []
+    assert (recent([1.0, 3.0, 5.0, 7.0], 3), recent([], 3)) == ([1.0, 2.0, 3.0, 5.0], [])
     exploded = recent([1.0, math.inf, 3.0, 5.0], 3)
     assert math.isnan(exploded.pop(1))
     assert exploded == [1.0, 2.0, 4.0]

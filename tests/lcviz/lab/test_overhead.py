@@ -66,5 +66,4 @@ def test_all_that_is_waited_for_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(overhead.time, "perf_counter", lambda: now)
     iteration, call = train(Workload(), 0, 4, save)  # type: ignore[arg-type]
-    assert iteration == (4 * 3.5 + 10) / 4
-    assert call == 0.5
+    assert (iteration, call) == ((4 * 3.5 + 10) / 4, 0.5)

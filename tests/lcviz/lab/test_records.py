@@ -17,14 +17,9 @@ from codec.inspect import is_tensor, leaves
 from codec.scheme.coding import Coding
 from lcviz.lab import records as module
 from lcviz.lab.chain_summary import Summary, summarize
-from lcviz.lab.records import (
-    Catalogue,
-    RecordFacts,
-    list_records,
-    read_contents,
-    read_heads,
-)
+from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents, read_heads
 
+Patch = pytest.MonkeyPatch
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 BAD = GOLDEN / "bad"
 FULL = 4 * (2000 + 30 + 27) + 8  # bytes of a state, float32 where lossy
@@ -80,7 +75,7 @@ def summary_of(path: Path) -> Summary:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(monkeypatch: Patch) -> list[int]:
     """The steps of the records that are read whole."""
     read: list[int] = []
     whole = codec.Chain.read
@@ -164,9 +159,7 @@ def test_only_new_records_are_read(tmp_path: Path, reads: list[int]) -> None:
     assert summarize(after.records).problems == ()
 
 
-def test_of_new_heads_only_the_beginning_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_new_heads_only_the_beginning_is_read(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc", 6)
     seen: list[str] = []
     peek: Callable[..., Any] = module.peek
@@ -297,7 +290,7 @@ def test_what_is_cut_off_misnamed_or_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_a_disk_did_not_give_is_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+    tmp_path: Path, monkeypatch: Patch, packed: bool
 ) -> None:
     """An archive and a URL keep no time that would tell that a record changed."""
     path = write(tmp_path / "run.lcc", 6)

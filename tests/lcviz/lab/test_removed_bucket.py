@@ -97,8 +97,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     for b in result.buckets:
         without = slow_rebuild(case, (b.exponent, b.sign))
         mine = (mantissa != 0) & (exponent - 1 == b.exponent) & ((deltas < 0) == b.sign)
-        assert b.count == int(mine.sum())
-        assert b.kept == bool((codes[mine] > 0).any())
+        assert (b.count, b.kept) == (int(mine.sum()), bool((codes[mine] > 0).any()))
         assert b.loss == loss_of(without)
         assert b.distance == pytest.approx(distance_to(case, without), rel=1e-3, abs=1e-6)
         below = slow_rebuild(case, *keys[keys.index((b.exponent, b.sign)) :])

@@ -36,8 +36,7 @@ def test_a_training() -> None:
         assert moment.loss_of is not None
         losses.append(moment.loss_of(moment.arrays))
         assert [t.name for t in moment.layout.tensors] == ["linear.weight", "linear.bias"]
-    assert steps == [0, 3, 6]
-    assert len(series) == 3
+    assert (steps, len(series)) == ([0, 3, 6], 3)
     expected = []
     fresh = workload("logistic-regression").training(1)
     for step in range(7):

@@ -15,8 +15,7 @@ def test_the_same_name_in_another_folder_is_another_training() -> None:
     one, other = (Workload("matrix-factorization", "movielens", folder) for folder in ("a", "b"))
     assert one != other
     drills = {Drill(own, 0, 1, Coding()) for own in (one, other, one)}
-    assert len(drills) == 2
-    assert workload("lenet5") == workload("lenet5", "digits")
+    assert (len(drills), workload("lenet5")) == (2, workload("lenet5", "digits"))
 
 
 @pytest.mark.parametrize("whole", [False, True])

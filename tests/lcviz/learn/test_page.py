@@ -118,8 +118,7 @@ def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     page = learning({recording.TOLD: done | {"live": moved}})
     shown = data(page)
     assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
-    assert shown["home"] == read_numbers(TRAINED)
-    assert shown["start"] == done
+    assert (shown["home"], shown["start"]) == (read_numbers(TRAINED), done)
     assert recording.TOLD not in page.at.session_state
 
 

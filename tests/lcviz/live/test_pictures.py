@@ -168,8 +168,7 @@ def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], 
     alphabet = max(shown.alphabets, key=lambda a: a.n)
     moved = int(alphabet.buckets.count[: alphabet.n_kept].sum())
     assert sum(bar["count"] for bar in data["bars"]) == moved
-    assert data["dead"] == alphabet.n - moved
-    assert data["size"] == alphabet.encoded.levels[1]
+    assert (data["dead"], data["size"]) == (alphabet.n - moved, alphabet.encoded.levels[1])
     assert max(abs(bar["at"]) for bar in data["bars"]) <= MOST_BARS
     assert 0 not in {bar["at"] for bar in data["bars"]}
     table = steps_picture(shown).table
@@ -224,8 +223,7 @@ def test_what_a_bucket_is_worth(finished_runs: Finished, scope: str) -> None:
     losses = {(b.exponent, b.sign): b.loss for b in removed.buckets}
     distances = {(b.exponent, b.sign): b.distance for b in removed.buckets}
     data = check(buckets_picture(shown, bits_that_keep(shown), Worth(True, removed)))
-    assert data["view"] == "error"
-    assert data["loss"] == round(removed.loss, 6)
+    assert (data["view"], data["loss"]) == ("error", round(removed.loss, 6))
     delta = np.concatenate(
         [(shown.states.live[n] - shown.states.before[n]).ravel() for n in shown.states.live]
     ).astype(np.float64)

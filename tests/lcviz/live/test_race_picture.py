@@ -53,18 +53,14 @@ def amounts(**rework: float) -> list[Outcome]:
 
 def test_a_race_that_is_over() -> None:
     found = race_picture(RACE, 83, over=True)
-    assert found.name == "curves"
-    assert found.text == verdict(RACE)
+    assert (found.name, found.text) == ("curves", verdict(RACE))
     drawn = {line["name"]: line for line in found.data["lines"]}
     assert list(drawn) == ["before", "no crash", "full", "SCAR", "TOPN", "LC"]
-    assert drawn["LC"]["x"] == [0, 0.7]
-    assert drawn["LC"]["y"] == [2.1, 2.0]
-    assert drawn["SCAR"]["label"] == "SCAR > 4"
-    assert drawn["TOPN"]["label"] == "TOPN 1.4"
+    assert (drawn["LC"]["x"], drawn["LC"]["y"]) == ([0, 0.7], [2.1, 2.0])
+    assert (drawn["SCAR"]["label"], drawn["TOPN"]["label"]) == ("SCAR > 4", "TOPN 1.4")
     assert all(line["ends"] for name, line in drawn.items() if name in METHODS)
     assert found.data["level"]["y"] == 2.0
-    assert found.data["marks"][0]["text"] == "crash at 83"
-    assert found.data["range"] == [-2, 4]
+    assert (found.data["marks"][0]["text"], found.data["range"]) == ("crash at 83", [-2, 4])
     assert found.data["play"] == 6
     assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
     assert found.table["LC"].tolist()[2] == "2.10000"

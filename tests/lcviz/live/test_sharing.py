@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,26 +33,33 @@ def links(page: Any) -> list[dict[str, list[str]]]:
 
 
 @pytest.fixture
+def live(live: Live) -> Live:
+    """The Live page without its details."""
+    return partial(live, details="false")
+
+
+@pytest.fixture
 def run(create: Create) -> Run:
     return create(interval=2, stop_after=100)
 
 
+def stepped(run: Run) -> Run:
+    run.step()
+    run.wait(60)
+    return run
+
+
 def test_the_link_of_a_run_that_rests_names_the_step(live: Live, run: Run) -> None:
     """Whoever opens it once the run has gone on sees the same."""
-    run.step()
-    run.wait(60)
-    look, *_ = links(live(run=run.id, details="false"))
+    look, *_ = links(live(run=stepped(run).id))
     assert look["step"] == ["2"]
-    run.step()
-    run.wait(60)
-    again = live(steers=False, run=run.id, details="false", step=look["step"][0])
+    stepped(run)
+    again = live(steers=False, run=run.id, step=look["step"][0])
     assert again.picture("weight")["marks"][0]["step"] == 2
 
 
 def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
-    run.step()
-    run.wait(60)
-    page = live(steers=False, run=run.id, details="false")
+    page = live(steers=False, run=stepped(run).id)
     assert page.picture("headline")["status"].startswith("iteration 2 of 100")
     assert "You are watching. Only the run's owner can steer it." in page.texts("markdown")
     assert not buttons(page) & STEERING
@@ -67,31 +75,27 @@ def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
 
 
 def test_the_private_link_hands_the_steering_on(live: Live, run: Run) -> None:
-    owner = live(run=run.id, details="false")
+    owner = live(run=run.id)
     assert {"play", "step", "kill", "reset"} <= buttons(owner)
     look, steer = links(owner)
     assert look["run"] == [run.id]
     assert "steer" not in look
     assert steer["steer"] == [session.all_runs().key(run)]
     given = {name: value for name, (value,) in steer.items()}
-    friend = live(steers=False, details="false", **given)
+    friend = live(steers=False, **given)
     assert "steer" not in friend.at.query_params  # an address that is copied is a link to look
     friend.click("step")
     assert run.wait(60).iteration == 2
 
 
-@pytest.mark.parametrize("key", ["", "wrong"])
-def test_another_key_opens_nothing(live: Live, run: Run, key: str) -> None:
-    page = live(steers=False, run=run.id, steer=key, details="false")
+@pytest.mark.parametrize("key", ["", "wrong", "of another run"])
+def test_another_key_opens_nothing(live: Live, run: Run, create: Create, key: str) -> None:
+    if key == "of another run":
+        key = session.all_runs().key(create(interval=2, stop_after=100))
+    page = live(steers=False, run=run.id, steer=key)
     assert "You are watching" in " ".join(page.texts("markdown"))
     assert not buttons(page) & STEERING
     assert "steer" not in page.at.query_params
-
-
-def test_the_key_of_one_run_opens_no_other(live: Live, run: Run, create: Create) -> None:
-    other = create(interval=2, stop_after=100)
-    page = live(steers=False, run=run.id, steer=session.all_runs().key(other), details="false")
-    assert not buttons(page) & STEERING
 
 
 # With fast reruns, two threads of a session are at work.

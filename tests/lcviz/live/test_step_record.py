@@ -91,8 +91,7 @@ def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> 
         size = before[name].size
         state[name] = before[name] + middle[position : position + size].reshape(before[name].shape)
         position += size
-    assert result.step == 3
-    assert result.loss == run.task.probe_loss(state)
+    assert (result.step, result.loss) == (3, run.task.probe_loss(state))
     off = math.sqrt(sum(np.square(state[n].astype(np.float64) - live[n]).sum() for n in live))
     assert result.distance == pytest.approx(off / newest.moved, rel=1e-3)
     assert sum(b.count for b in result.buckets) == np.count_nonzero(delta)

@@ -13,16 +13,7 @@ from lcviz.live.weight_picture import bits_text, bucket_text, weight_picture
 
 BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
-    8,
-    Weight("c1.weight", 7),
-    (2, 5),
-    0.5,
-    0.4,
-    -0.1,
-    BUCKET,
-    -0.095,
-    WeightCode("101"),
-    0.405,
+    8, Weight("c1.weight", 7), (2, 5), 0.5, 0.4, -0.1, BUCKET, -0.095, WeightCode("101"), 0.405
 )
 DROPPED = replace(KEPT, step=9, track=0.405, live=0.3, delta=-0.105, level=0.0, restored=0.405)
 EXACT = Followed(8, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, 0.5, None, 0.5, exact=True)

@@ -96,15 +96,13 @@ def test_measured_when_asked_for_and_again(
     assert "saved every iteration, in three ways" in page.texts("markdown")[0]
     assert f"{DRILL.iterations} iterations" in page.at.button(key="recover-timelines-start").help
     measure(page)
-    assert page.charts == {"recover-timelines"}
-    assert kept == [0]
+    assert (page.charts, kept) == ({"recover-timelines"}, [0])
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
     assert "the same weights to the last bit" in told
     assert "Merged takes" in told
     measure(page, 1)
-    assert len(kept) == 2
-    assert page.charts == {"recover-timelines"}
+    assert (len(kept), page.charts) == (2, {"recover-timelines"})
     assert not page.at.button
 
 
@@ -137,9 +135,7 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
     assert kept == [0]  # the other session found it there
 
 
-def test_on_recover_with_its_own_model(
-    page_of: Callable[[AppTest], Any],
-) -> None:
+def test_on_recover_with_its_own_model(page_of: Callable[[AppTest], Any]) -> None:
     def script() -> None:
         from lcviz.recover import page as recover
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from codec import Coding
 from lcviz.lab.workload import workload
@@ -31,16 +29,8 @@ from lcviz.recover.timelines import (
     Timeline,
 )
 
+Patch = pytest.MonkeyPatch
 DRILL = Drill(workload("logistic-regression"), 0, 2, Coding())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As the line of experiments does: sums come out the same every time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +144,7 @@ def test_medians_and_shares() -> None:
     assert line.behind(machine=False) == [(0, 0), (2, 1), (3, 0), (5, 1), (6, 0), (10, 1), (14, 0)]
 
 
-def test_behind_when_several_things_happen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_when_several_things_happen_at_once(monkeypatch: Patch) -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         ends = np.unique(rng.integers(1, 12, 6)).tolist()
@@ -174,9 +164,7 @@ def test_behind_when_several_things_happen_at_once(monkeypatch: pytest.MonkeyPat
     assert len(asked) <= 1  # one pass: a page asks at every tick
 
 
-def test_what_progress_raises_leaves_nothing_behind(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_progress_raises_leaves_nothing_behind(tmp_path: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(timelines.tempfile, "tempdir", str(tmp_path))
     n = DRILL.iterations
 
@@ -192,5 +180,4 @@ def test_what_progress_raises_leaves_nothing_behind(
 @pytest.mark.parametrize(("interval", "before"), [(1, 24), (2, 32), (3, 24), (5, 40), (20, 160)])
 def test_warm_before_and_just_merged(interval: int, before: int) -> None:
     drill = Drill(workload("lenet5"), 0, interval, Coding())
-    assert drill.before == before
-    assert drill.iterations == before + SHOWN * interval
+    assert (drill.before, drill.iterations) == (before, before + SHOWN * interval)

@@ -46,8 +46,7 @@ def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
     path = save(tmp_path / "run.lcc")
     told: list[tuple[int, int]] = []
     figures = figures_of(path, progress=lambda done, total: told.append((done, total)))
-    assert list(figures) == NAMES
-    assert len(figures) == len(NAMES)
+    assert (list(figures), len(figures)) == (NAMES, len(NAMES))
     for name, panel in figures.panels.items():
         check_figure(panel)
         assert isinstance(figures[name], go.Figure)

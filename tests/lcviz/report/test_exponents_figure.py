@@ -21,8 +21,7 @@ def test_exponents_by_step(check_figure: Check) -> None:
     panel = exponents_over_steps(steps)
     figure = check_figure(panel)
     (heat,) = figure["data"]
-    assert heat["x"] == ["0", "3", "9"]
-    assert heat["y"] == [-7, -6, -5]
+    assert (heat["x"], heat["y"]) == (["0", "3", "9"], [-7, -6, -5])
     assert heat["customdata"] == [[None, 10, None], 3 * [None], [None, 1, 40]]
     assert heat["z"] == [[None, 1.0, None], 3 * [None], [None, 0.0, 1.602]]
     colours = figure["layout"]["coloraxis"]

@@ -13,6 +13,8 @@ from plotly.offline import get_plotlyjs
 import codec
 from lcviz.__main__ import main
 
+Capsys = pytest.CaptureFixture[str]
+
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
@@ -44,7 +46,7 @@ def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:
     assert name.endswith("script&gt;&lt;b&gt;")  # Plotly reads tags in texts
 
 
-def test_mistakes_are_told(chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_told(chain: Path, tmp_path: Path, capsys: Capsys) -> None:
     for arguments, told in (
         ([str(tmp_path / "no.lcc")], "there is no chain directory"),
         ([str(chain), "--step", "7"], "no record holds step 7"),
@@ -54,9 +56,7 @@ def test_mistakes_are_told(chain: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert told in capsys.readouterr().err
 
 
-def test_a_damaged_chain_gets_a_report(
-    chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_chain_gets_a_report(chain: Path, tmp_path: Path, capsys: Capsys) -> None:
     record = chain / codec.Chain(chain).entries[1].name
     record.write_bytes(record.read_bytes()[:-40])
     path = tmp_path / "report.html"

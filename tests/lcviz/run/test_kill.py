@@ -240,8 +240,7 @@ def test_killed_again_and_again(make_run: MakeRun) -> None:
     again = killed(run)
     assert [(k.iteration, k.step) for k in again.kills] == [(4, 3), (3, 3)]
     run.go_on()
-    assert killed(run, 8).kills[-1].step == 6
-    assert run.snapshot().trained == 9
+    assert (killed(run, 8).kills[-1].step, run.snapshot().trained) == (6, 9)
     run.go_on()
     run.play()
     after = run.wait(SECONDS)

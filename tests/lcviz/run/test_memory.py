@@ -56,8 +56,7 @@ def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
         (14, 4, (13, 14), (14,)),
     ):
         kept.add(step, f"of {step}", nbytes)
-        assert kept.steps == steps
-        assert kept.steps_in_memory == in_memory
+        assert (kept.steps, kept.steps_in_memory) == (steps, in_memory)
         assert [kept.get(s) for s in steps] == [f"of {s}" for s in steps]
         assert kept.steps_in_memory == in_memory  # to read one does not bring it back
         on_disk = {int(path.name) for path in tmp_path.glob("steps-*/*")}
@@ -142,8 +141,7 @@ def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(saved_step, "dissect_weights", seen)
     run = finished(make_run(stop_after=RECENT + 4))
     gc.collect()
-    assert len(made) == RECENT + 4
-    assert sum(ref() is not None for ref in made) == 1
+    assert (len(made), sum(ref() is not None for ref in made)) == (RECENT + 4, 1)
     read = [weakref.ref(c.alphabets[0]) for c in run.snapshot().checkpoints[1:-1]]
     gc.collect()
     assert sum(ref() is not None for ref in read) == RECENT

@@ -90,8 +90,7 @@ def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
 def test_same_settings_same_bytes(make_run: MakeRun, model: str, changes: dict[str, Any]) -> None:
     first, second = (make_run(model, stop_after=2, **changes) for _ in range(2))
     assert played(first).status == played(second).status == "finished"
-    assert len(chain_bytes(first)) == 3
-    assert chain_bytes(first) == chain_bytes(second)
+    assert (len(chain_bytes(first)), chain_bytes(first)) == (3, chain_bytes(second))
 
 
 def test_other_settings_other_bytes(make_run: MakeRun, finished_runs: Callable[..., Run]) -> None:
@@ -255,8 +254,7 @@ def test_stepping_leaves_no_trace(make_run: MakeRun) -> None:
     for i, status in ((2, "paused"), (4, "paused"), (6, "finished")):
         snapshot = stepped(run)
         assert (snapshot.status, snapshot.iteration, snapshot.newest.step) == (status, i, i)
-    assert played(whole).status == "finished"
-    assert chain_bytes(run) == chain_bytes(whole)
+    assert (played(whole).status, chain_bytes(run)) == ("finished", chain_bytes(whole))
     for again in (run.play, run.step, run.pause):
         again()
         assert run.wait(60) == snapshot

@@ -95,10 +95,9 @@ def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
 @pytest.mark.parametrize("whole", [True, False])
 def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> None:
     run = make_run(**WHOLE | {"optimizer_state": whole})
-    run.step()
-    run.wait(60)
-    run.step()
-    run.wait(60)
+    for _ in range(2):
+        run.step()
+        run.wait(60)
     run.kill()
     run.go_on()
     state = run._trainer.live.training.state()

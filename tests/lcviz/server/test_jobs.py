@@ -111,14 +111,11 @@ def test_what_is_there_is_given_at_once_and_more_of_it_is_added(line: Jobs[int])
         raise AssertionError("it is there already")
 
     line.ask("a", 2, never, "somebody else")
-    assert line.look("a", 2) == first
-    assert line.look("a", 1).status == DONE
-    assert line.look("a", 3).status == IDLE
-    assert values(line, "a", 3) == [0, 1]
+    assert (line.look("a", 2), line.look("a", 1).status) == (first, DONE)
+    assert (line.look("a", 3).status, values(line, "a", 3)) == (IDLE, [0, 1])
     more = []
     line.ask("a", 4, lambda part, _tell: more.append(part) or part, "me")  # type: ignore[func-returns-value]
-    assert line.wait("a", 4, SECONDS).status == DONE
-    assert more == [2, 3]
+    assert (line.wait("a", 4, SECONDS).status, more) == (DONE, [2, 3])
     assert line.look("b", 2).finished_parts == ()
 
 
@@ -135,8 +132,7 @@ def test_stopped_within_a_part_finished_parts_stay(line: Jobs[int], gate: Gate) 
     assert (gate.done, values(line, "a", 3)) == ([0], [0])
     gate.let(100)
     line.ask("a", 3, gate, "me")
-    assert line.wait("a", 3, SECONDS).status == DONE
-    assert gate.done == [0, 1, 2]
+    assert (line.wait("a", 3, SECONDS).status, gate.done) == (DONE, [0, 1, 2])
 
 
 def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
@@ -156,8 +152,7 @@ def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     line.leave("she")  # out of the line at once
     assert line.look("c", 1).status == STOPPED
     other.let(2)
-    assert line.wait("b", 1, SECONDS).status == DONE
-    assert values(line, "c", 1) == []
+    assert (line.wait("b", 1, SECONDS).status, values(line, "c", 1)) == (DONE, [])
 
 
 def test_shared_by_two_and_left_by_one(line: Jobs[int], gate: Gate) -> None:
@@ -173,8 +168,7 @@ def test_shared_by_two_and_left_by_one(line: Jobs[int], gate: Gate) -> None:
     line.ask("a", 1, gate, "she")  # in time
     assert line.look("a", 1).status == WORKING
     gate.let(2)
-    assert line.wait("b", 1, SECONDS).status == DONE
-    assert line.look("a", 1).status == DONE
+    assert (line.wait("b", 1, SECONDS).status, line.look("a", 1).status) == (DONE, DONE)
     assert gate.done == [0]
 
 
@@ -231,8 +225,7 @@ def test_errors_are_told_and_the_next_one_is_done(
     assert view.status == FAILED
     assert message in view.message
     assert "secret" not in view.message
-    assert values(line, "a", 2) == [0]
-    assert line.wait("b", 1, SECONDS).status == DONE
+    assert (values(line, "a", 2), line.wait("b", 1, SECONDS).status) == ([0], DONE)
     line.ask("c", 1, gate, "you")
     line.ask("a", 2, quick, "me")  # once more, and the error is forgotten
     line.leave("me")

@@ -15,6 +15,7 @@ from lcviz.server.replays import Replays
 
 SECONDS = 300.0
 Finished = Callable[..., Run]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -36,23 +37,20 @@ def test_it_is_done_once_and_goes_on_with_the_run(
         found = line.look(run, trial, n, "me", SECONDS)
         assert [step.step for step in found.steps] == list(range(1, n + 1))
         assert found.is_over
-        assert set(found.losses) == set(range(1, n + 1))
-        assert found.at(n) == found.steps[-1]
+        assert (set(found.losses), found.at(n)) == (set(range(1, n + 1)), found.steps[-1])
     again = line.look(run, trial, 3, "you", 0)
     assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
 def test_a_long_run_is_measured_at_some_steps_and_at_the_one_shown(
-    line: Replays, finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
+    line: Replays, finished_runs: Finished, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(replays, "MEASURED", 2)
     found = line.look(finished_runs(), Trial(Coding(1)), 2, "me", SECONDS)
     assert list(found.losses) == [2, 3, 6]
 
 
-def test_the_newest_try_wins(
-    line: Replays, finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_try_wins(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
     """What nobody wants any more ends after the step under way."""
     save, go = Replay.save, threading.Event()
     saved: list[Trial] = []
@@ -81,9 +79,7 @@ def test_a_setting_that_cannot_save_says_why(line: Replays, finished_runs: Finis
     assert "too small" in found.problem
 
 
-def test_few_are_kept(
-    line: Replays, finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_are_kept(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
     """One that made room is done again when somebody asks for it."""
     monkeypatch.setattr(replays, "KEPT", 2)
     run = finished_runs()

@@ -176,8 +176,7 @@ def test_a_closed_run_leaves_nothing(
     manager.close(run)
     assert held == [(3,)]
     assert manager.get(run.id) is None
-    assert run.snapshot().status == "closed"
-    assert list(tmp_path.iterdir()) == []
+    assert (run.snapshot().status, list(tmp_path.iterdir())) == ("closed", [])
 
 
 def test_a_run_that_cannot_start_leaves_nothing(

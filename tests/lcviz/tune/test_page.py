@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
@@ -37,11 +38,12 @@ pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
 Tuning = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 FEW = Grid((1, 2, 3), (), ("model",), ("runlength",), (1, 2), distances=()).settings
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _quick(monkeypatch: Patch) -> Iterator[None]:
     def few(own: Sweep) -> list[Setting]:
         return FEW[:2] if own.wide else FEW
 
@@ -58,6 +60,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 MODEL = {"tune_source": "another model", "tune_model": "Matrix factorization"}
 OWN = {"tune_source": "own files"}
+NAMES = [f"{i}.safetensors" for i in range(40)]
 
 
 def title(page: Any) -> str:
@@ -90,8 +93,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     finished(page.click("tune-asked-start"), sweep)
     (found,) = session.all_jobs().look(sweep, 1).finished_parts
     tuned = answer(found.value, "rework", 3.0).tuned
-    assert page.charts == {"frontier"}
-    assert page.at.title[0].proto.help == tuned.because
+    assert (page.charts, page.at.title[0].proto.help) == ({"frontier"}, tuned.because)
     assert title(page) == f"Tune: {answer(found.value, 'rework', 3.0).headline}"
     (link,) = page.at.get("page_link")
     parameters = dict(parse_qsl(link.proto.query_string))
@@ -172,15 +174,14 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
 
 
 def test_a_recording_until_the_example_s_answer_is_there(
-    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tuning: Tuning, held: threading.Event, monkeypatch: Patch
 ) -> None:
     """Of the example with its usual settings alone."""
     sweep = of_run(session.all_runs().example())  # these tests' example is a short one
     monkeypatch.setattr(page_recommend, "SWEEP", sweep)
     recording = answer(recorded(), "rework", 3.0)
     page = tuning()
-    assert title(page) == f"Tune: {recording.headline}"
-    assert page.charts == {"frontier"}
+    assert (title(page), page.charts) == (f"Tune: {recording.headline}", {"frontier"})
     assert "`python -m lcviz.record`" in said(page)
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
@@ -204,8 +205,7 @@ def test_what_the_visitor_stopped_does_not_begin_again(
     page = tuning()
     assert keys(page) == ["tune-run-stop"]
     finished(page.click("tune-run-stop"), sweep)
-    assert keys(page.run()) == ["tune-run-start"]
-    assert page.texts("info") == ["Stopped."]
+    assert (keys(page.run()), page.texts("info")) == (["tune-run-start"], ["Stopped."])
     assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
     other = tuning()  # has not stopped it
     assert keys(other) == ["tune-run-stop"]
@@ -214,9 +214,7 @@ def test_what_the_visitor_stopped_does_not_begin_again(
 
 
 @pytest.mark.parametrize("status", [jobs.FAILED, jobs.DONE])
-def test_what_failed_does_not_begin_again(
-    status: str, tuning: Tuning, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_does_not_begin_again(status: str, tuning: Tuning, monkeypatch: Patch) -> None:
     asked: list[int] = []
     try_out = Sweep.try_out
 
@@ -231,12 +229,11 @@ def test_what_failed_does_not_begin_again(
     page = finished(tuning(), sweep)
     finished(page, sweep)
     finished(tuning(), sweep)
-    assert session.all_jobs().look(sweep, 1).status == status
-    assert len(asked) == 1
+    assert (session.all_jobs().look(sweep, 1).status, len(asked)) == (status, 1)
 
 
 def test_a_full_line_leaves_the_button(
-    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tuning: Tuning, held: threading.Event, monkeypatch: Patch
 ) -> None:
     tuning(**MODEL).click("tune-asked-start")
     monkeypatch.setattr(jobs, "MAX_WAITING", 0)
@@ -265,7 +262,7 @@ def of_own(page: Any) -> Any:
 def test_own_files(tuning: Tuning, own: Path) -> None:
     """What was found is said before anything is tried; the lines keep the files' interval."""
     for i in reversed(range(40)):
-        (own / f"{i}.pt").rename(own / f"step-{5 * i + 5}.pt")
+        (own / f"{i}.safetensors").rename(own / f"step-{5 * i + 5}.safetensors")
     page = tuning(**OWN, tune_distance="0.2")
     assert page.at.button(key="tune-asked-start").disabled
     page.set("text_input", "tune_own", f" {own} ")
@@ -284,55 +281,46 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert "price" not in table
 
 
-def test_own_files_too_few_for_an_interval(
-    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That interval is left out, and the page says so."""
+def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> None:
+    """Intervals that they are too few for are left out, and the page says so; three are enough."""
     several = Grid((2,), (), ("model",), ("runlength",), (1, 2, 5, 10)).settings
-    monkeypatch.setattr(Sweep, "candidate_settings", property(lambda _: several))
-    for i in range(14, 40):
-        (own / f"{i}.pt").unlink()
-    page = tuning(**OWN, tune_own=str(own), tune_distance="1")
-    of_own(page.click("tune-asked-start"))
-    page.run()
-    assert not page.texts("error")
-    assert page.charts == {"frontier"}
-    left_out = "Saves at every 5 or every 10 are left out: this series is too short for them."
-    basis = " This rests on 6 failures: the fewer, the wider is the margin."
-    assert page.texts("caption")[0].endswith(f". {left_out}{basis}")
-    assert left_out in page.at.title[0].proto.help
+    for settings, n, which, failures in (
+        (several, 14, "every 5 or every 10", 6),
+        (FEW, 3, "every 2", 2),
+    ):
+        monkeypatch.setattr(Sweep, "candidate_settings", property(lambda _, few=settings: few))
+        for name in NAMES[n:]:
+            (own / name).unlink(missing_ok=True)
+        page = tuning(**OWN, tune_own=str(own), tune_distance="1")
+        of_own(page.click("tune-asked-start"))
+        page.run()
+        assert (page.texts("error"), page.charts) == ([], {"frontier"})
+        left_out = f"Saves at {which} are left out: this series is too short for them."
+        basis = f" This rests on {failures} failures: the fewer, the wider is the margin."
+        assert page.texts("caption")[0].endswith(f". {left_out}{basis}")
+        assert left_out in page.at.title[0].proto.help
+    (own / NAMES[2]).unlink()
+    page = tuning(**OWN, tune_own=str(own))
+    assert "too few. Open 3 or more." in said(page)
+    assert page.at.button(key="tune-asked-start").disabled
 
 
 def test_own_files_with_what_no_chain_holds(tuning: Tuning, own: Path) -> None:
     """It is left out, as on Export."""
     for i in range(40):
-        state = {"model": torch.load(own / f"{i}.pt", weights_only=True), "kind": torch.float32}
-        torch.save(state, own / f"{i}.pt")
+        file = own / f"{i}.safetensors"
+        torch.save({"model": load_file(file), "kind": torch.float32}, own / f"{i}.pt")
+        file.unlink()
     page = tuning(**OWN, tune_own=str(own))
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page.click("tune-asked-start")).status == jobs.DONE
-
-
-def test_three_own_files_are_enough_and_two_too_few(tuning: Tuning, own: Path) -> None:
-    for i in range(3, 40):
-        (own / f"{i}.pt").unlink()
-    page = tuning(**OWN, tune_own=str(own), tune_distance="1")
-    of_own(page.click("tune-asked-start"))
-    page.run()
-    assert page.charts == {"frontier"}
-    assert "Saves at every 2 are left out" in page.texts("caption")[0]
-    assert "This rests on 2 failures" in page.texts("caption")[0]
-    (own / "2.pt").unlink()
-    page = tuning(**OWN, tune_own=str(own))
-    assert "too few. Open 3 or more." in said(page)
-    assert page.at.button(key="tune-asked-start").disabled
 
 
 def test_uploads_are_tried_out_and_stay_for_export(
     tuning: Tuning, own: Path, page_of: Callable[[AppTest], Any]
 ) -> None:
     page = tuning(**OWN, tune_distance="1")
-    given = [(f"{i}.pt", (own / f"{i}.pt").read_bytes(), "") for i in range(7)]
+    given = [(f.name, f.read_bytes(), "") for f in map(own.joinpath, NAMES[:7])]
     page.set("file_uploader", "own_upload_0", given)
     assert page.texts("caption")[0].startswith("7 files, steps 0–6 every 1, ")
     of_own(page.click("tune-asked-start"))
@@ -353,13 +341,19 @@ def test_uploads_are_tried_out_and_stay_for_export(
     assert page.at.button(key="tune-asked-start").disabled
 
 
-def test_a_path_given_on_one_page_stands_on_the_other(tuning: Tuning, own: Path) -> None:
+def test_a_path_given_on_one_page_stands_on_the_other(
+    tuning: Tuning, own: Path, monkeypatch: Patch
+) -> None:
+    """Unless the link has another, or the server opens it for no visitor."""
     page = tuning()
     page.at.session_state["own-path"] = ("export_path", str(own))
     page.set("segmented_control", "tune_source", "own")
     assert page.at.text_input(key="tune_own").value == str(own)
     assert page.texts("caption")[0].startswith("40 files")
-    assert tuning(**OWN, tune_own="/nowhere").at.text_input(key="tune_own").value == "/nowhere"
+    monkeypatch.setenv(FOLDERS, str(own / "other"))
+    page = tuning(**OWN, tune_own=str(own))
+    assert "is in none of the folders" in page.texts("error")[0]
+    assert page.at.button(key="tune-asked-start").disabled
 
 
 @pytest.mark.parametrize(
@@ -378,24 +372,16 @@ def test_a_wrong_path_is_said_at_its_field(
     (tmp_path / "empty").mkdir()
     (tmp_path / "odd").mkdir()
     for i in (1, 2, 3):
-        torch.save({"w": torch.ones(400 + i // 3)}, tmp_path / "odd" / f"{i}.pt")
+        save_file({"w": torch.ones(400 + i // 3)}, tmp_path / "odd" / NAMES[i])
     page = tuning(**OWN, tune_own=str(tmp_path / path))
+    assert page.at.text_input(key="tune_own").value == str(tmp_path / path)
     (error,) = page.texts("error")
     assert re.search(told, error.replace("\\", "").replace("\u2060", ""))
     assert page.at.button(key="tune-asked-start").disabled
 
 
-def test_only_paths_that_a_visitor_may_name(
-    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(FOLDERS, str(own / "other"))
-    page = tuning(**OWN, tune_own=str(own))
-    assert "is in none of the folders" in page.texts("error")[0]
-    assert page.at.button(key="tune-asked-start").disabled
-
-
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     """Nothing is tried out before this event."""
     try_out, go_on = Sweep.try_out, threading.Event()
 
@@ -426,5 +412,4 @@ def test_one_stops_and_the_other_goes_on(tuning: Tuning, held: threading.Event) 
     assert other.texts("info") == ["Stopped."]
     other.click("tune-asked-start")
     held.set()
-    assert finished(other, sweep).charts == {"frontier"}
-    assert one.run().charts == {"frontier"}
+    assert (finished(other, sweep).charts, one.run().charts) == ({"frontier"}, {"frontier"})

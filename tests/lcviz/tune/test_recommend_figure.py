@@ -50,19 +50,13 @@ def test_rework(check_figure: Check) -> None:
     figure = check_figure(panel)
     drawn = points(figure)
     assert drawn["Pareto frontier"] == [(2, 6), (4, 1.5), (8, 0.75)]  # what 95 of 100 stay below
-    assert len(drawn["tried"]) == 4
-    assert drawn["recommended"] == [(4, 1.5)]
+    assert (len(drawn["tried"]), drawn["recommended"]) == (4, [(4, 1.5)])
     assert drawn[LIMIT] == [(2, 2), (8, 2)]
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
     assert "Not drawn: 1 that cost more than 25 iterations after a crash" in panel.sentence
     assert panel.table["price"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
-    assert panel.table["price, 95 of 100 below"].tolist() == [
-        "not reached",
-        "6.00",
-        "1.50",
-        "0.75",
-    ]
+    assert panel.table["price, 95 of 100 below"].tolist() == ["not reached", "6.00", "1.50", "0.75"]
     assert panel.table["advised"].tolist() == ["", "", "→", ""]
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcviz.text import exponent_text, minus, nbytes_text, percent_text
-from lcviz.ui.charts import (
-    BEHIND,
-    BLUE,
-    GREEN,
-    PURPLE,
-    VERMILION,
-    base_figure,
-    inked_figure,
-)
+from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
 
 
 def test_bytes() -> None:

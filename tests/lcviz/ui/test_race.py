@@ -39,8 +39,7 @@ def test_on_the_trend_it_ends_at_the_price(seeds: Seeds) -> None:
     of_lc = ["LC Huffman 0.4", "LC run-length 0"]
     assert labels(drawn) == ["no crash", "full 0", "SCAR 1.4", "TOPN > 4", *of_lc]
     assert drawn.data["log"]
-    assert drawn.data["play"] == 6
-    assert drawn.data["height"] == HEIGHT
+    assert (drawn.data["play"], drawn.data["height"]) == (6, HEIGHT)
     assert "LC Huffman after 0.4" in drawn.text
     assert "TOPN not within 4 iterations" in drawn.text
     assert drawn.table["SCAR"].tolist()[:3] == ["2.30000", "2.05000", ""]

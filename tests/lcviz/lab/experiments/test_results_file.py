@@ -100,8 +100,7 @@ def test_what_finishes_no_trial_leaves_the_file_alone(tmp_path: Path) -> None:
     ResultsFile(path, ASKED).add(["a", 1], [{"x": 1}])
     before = path.read_bytes()
     ResultsFile(path, ASKED | {"seeds": 4})
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
 def test_two_at_once_do_not_mix(tmp_path: Path) -> None:

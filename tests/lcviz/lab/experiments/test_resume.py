@@ -39,8 +39,7 @@ def test_trials() -> None:
 
 def test_ways_compared(rows: list[Row]) -> None:
     by = {row["way"]: row for row in rows}
-    assert list(by) == list(WAYS)
-    assert by[EXACT]["extra"] == 0
+    assert (list(by), by[EXACT]["extra"]) == (list(WAYS), 0)
     assert by["whole state, exact"]["peak"] == 0
     sizes = [by[f"moments {how}"]["share"] for how in ("at 3 bits", "at 2 bits")]
     sizes = [by["whole state, exact"]["share"], by[EXACT]["share"], *sizes]
@@ -77,8 +76,7 @@ def test_races_go_on_to_the_cap() -> None:
     of = replace(workload("logistic-regression"), optimizer="adamw", lr=0.001)
     stop = Protocol(fail_at=6, cap=5, smooth=1, whole=True)
     full, bare = fail_and_recover(of, 0, [Method("full"), lc(Coding(), NONE)], stop)
-    assert full.race.restored == full.race.undisturbed
-    assert len(bare.race.restored) == 6
+    assert (full.race.restored, len(bare.race.restored)) == (full.race.undisturbed, 6)
     few = replace(stop, whole=False)
     (short,) = fail_and_recover(of, 0, [Method("full")], few)
     assert (short.rework, len(short.race.restored)) < (full.rework + 1, 6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,14 +21,6 @@ from lcviz.lab.workload import Workload, workload
 
 OF = workload("matrix-factorization")
 INTERVAL, LAST, CAP = 3, 14, 15
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def crash_of(chain: Path, of: Workload = OF, went_on: int | None = None) -> Crash:

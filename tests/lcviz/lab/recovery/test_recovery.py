@@ -79,8 +79,7 @@ def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
         assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
     done = [n for n, _ in calls]
-    assert done == sorted(done)
-    assert {total for _, total in calls} == {done[-1]}
+    assert (done, {total for _, total in calls}) == (sorted(done), {done[-1]})
     other = fail_and_recover(workload("matrix-factorization"), 4, METHODS[1:2], SHORT)
     assert other[0].loss_before != again[0].loss_before
 

@@ -59,8 +59,7 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     assert (full.rework, full.rework_raw, full.since) == (2, 2, 2)
     assert full.on_trend[2:] == pytest.approx(race.trend[:2])
     assert full.on_trend[:2] == pytest.approx(race.trend_before[:2])
-    assert race.restored[0] == full.loss_restored
-    assert race.undisturbed[0] == full.loss_before
+    assert (race.restored[0], race.undisturbed[0]) == (full.loss_restored, full.loss_before)
 
 
 def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> None:

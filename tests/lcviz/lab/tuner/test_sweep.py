@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
+from safetensors.torch import load_file
 
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner.candidates import Grid
@@ -39,14 +39,14 @@ class Opened:
     """Checkpoints as the dashboard opens them."""
 
     def __init__(self, folder: Path) -> None:
-        self._paths = [folder / f"{step}.pt" for step in range(40)]
+        self._paths = [folder / f"{step}.safetensors" for step in range(40)]
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(range(40))
 
     def states(self) -> Iterator[tuple[int, Any]]:
-        return enumerate(torch.load(path, weights_only=True) for path in self._paths)
+        return enumerate(map(load_file, self._paths))
 
 
 def test_checkpoints_of_one_s_own(own: Path) -> None:

@@ -132,8 +132,8 @@ def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
         assert c.rework.value == pytest.approx(np.mean(real), rel=0.35, abs=0.3)
 
 
-def test_a_target_of_size_wants_the_least_rework() -> None:
-    found = tune(SERIES, "size", 0.06, FEW)
+def test_a_target_of_size_wants_the_least_rework(tuned: Tuned) -> None:
+    found = choose(tuned.candidates, "size", 0.06)
     assert found.recommended is not None
     assert found.recommended.share < found.recommended.share_bound <= 0.06
     for c in found.candidates:
@@ -154,14 +154,13 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     assert found.recommended is not None
     assert found.recommended.rework is None
     assert found.recommended.distance_bound <= 0.2
-    nearest = tune(own, "size", 0.2, FEW)
-    assert "restores closest" in nearest.because
+    assert "restores closest" in choose(found.candidates, "size", 0.2).because
     calls: list[tuple[int, int]] = []
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
         tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
     assert not calls  # before anything is tried
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
-        choose(try_out(own, FEW[:2]), "rework", 3)
+        choose(found.candidates, "rework", 3)
 
 
 def test_settings_that_come_to_the_same_stand_there_once() -> None:
@@ -200,20 +199,20 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
         coders=("runlength",),
         intervals=(1,),
     ).settings
-    (c,) = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
-    assert c.exact_share == 0.5
-    assert c.share > 0.5
+    found = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
+    assert found[0].exact_share == 0.5
+    assert found[0].share > 0.5
     for most in (1.0, 0.1):
-        because = tune(OwnSeries([tmp_path]), "size", most, few).because
+        because = choose(found, "size", most).because
         assert "50.00 % are tensors stored exactly" in because
+    assert "for every checkpoint" in choose(found, "distance", 9.0).because
     other = tune(OwnSeries([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
     assert other.candidates[0].exact_share == 0
     assert "exactly" not in other.because
-    assert "for every checkpoint" in tune(OwnSeries([tmp_path]), "distance", 9.0, few).because
 
 
-def test_nothing_meets_the_target() -> None:
-    found = tune(SERIES, "rework", 1e-9, FEW[:4])
+def test_nothing_meets_the_target(tuned: Tuned) -> None:
+    found = choose(tuned.candidates[:4], "rework", 1e-9)
     assert found.recommended is None
     assert found.because.startswith("No setting of 4 ")
     assert found.frontier
@@ -241,10 +240,9 @@ def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST_TRACK_NBYTES", 3 * 4 * 7850)
     calls: list[tuple[int, int]] = []
-    again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
-    assert again == tuned
-    rounds = -(-len(FEW) // 3)
-    assert calls == [(n, 49 * rounds) for n in range(1, 49 * rounds + 1)]
+    again = try_out(SERIES, FEW[:4], lambda done, total: calls.append((done, total)))
+    assert again == tuned.candidates[:4]
+    assert calls == [(n, 49 * 2) for n in range(1, 49 * 2 + 1)]  # in two rounds
 
 
 @pytest.mark.parametrize(("target", "most"), [("speed", 1.0), ("size", 0.0), ("rework", math.nan)])
@@ -261,7 +259,7 @@ def test_series_that_cannot_fail(tmp_path: Path) -> None:
         tune(replace(SERIES, iterations=13), "size", 0.1, Grid(intervals=(1,)).settings)
     torch.save({"w": torch.ones(7, 7)}, tmp_path / "40.pt")
     with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 differ from those"):
-        tune(OwnSeries([tmp_path]), "size", 0.1, FEW)
+        tune(OwnSeries([tmp_path]), "size", 0.1, FEW[:1])
 
 
 @pytest.mark.usefixtures("own")
@@ -296,8 +294,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
         [c for c in found.candidates if c.setting.coding.uniform is uniform]
         for uniform in (True, False)
     )
-    assert len(steps) == 1
-    assert len(buckets) == 2
+    assert (len(steps), len(buckets)) == (1, 2)
     best = found.recommended
     assert best is not None
     kind = "exponent buckets" if best.setting.coding.uniform else "equal steps"
@@ -321,10 +318,8 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
 
 def test_where_a_run_fails() -> None:
     points = failure_points(160)
-    assert points[0] == 40
-    assert points[-1] == 100
-    assert len(points) == 10
-    assert just_before_a_checkpoint(40, 1) == 40
+    assert (points[0], points[-1]) == (40, 100)
+    assert (len(points), just_before_a_checkpoint(40, 1)) == (10, 40)
     assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
 
 

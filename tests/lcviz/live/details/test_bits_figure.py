@@ -115,8 +115,7 @@ def test_a_budget(check_figure: Check) -> None:
     figure = check_figure(panel)
     assert figure["data"][0]["x"] == [*NAMES, "5 %"]
     assert panel.sentence.startswith("Budget 5.00 % in buckets keeps 17 of 20 buckets")
-    assert panel.table["x"].tolist() == [*NAMES, "5 %"]
-    assert bands(figure) == [(8.5, 9.5)]
+    assert (panel.table["x"].tolist(), bands(figure)) == ([*NAMES, "5 %"], [(8.5, 9.5)])
 
 
 def test_a_delta_without_elements(check_figure: Check) -> None:

@@ -98,8 +98,7 @@ def test_words_of_the_table_spell_the_payload(make_case: MakeCase) -> None:
         if word in symbol_of:
             codes.append(symbol_of[word])
             word = ""
-    assert word == ""
-    assert codes == case.codes()[0].tolist()
+    assert (word, codes) == ("", case.codes()[0].tolist())
 
 
 def test_the_paper_s_table_of_a_record_of_runs() -> None:
@@ -154,8 +153,7 @@ def test_tokens_spell_the_payload(share: float, kinds: int, steps: int) -> None:
     assert [len(r.word) for r in rows] == sorted(len(r.word) for r in rows)
     for r in rows:
         if r.symbol is not None and r.level is not None:
-            assert r.level == e.levels[r.symbol]
-            assert r.sign == int(r.level < 0)
+            assert (r.level, r.sign) == (e.levels[r.symbol], int(r.level < 0))
             assert r.last - r.first + 1 == 2**r.extra_bits
     uncounted = token_table(alphabet)
     assert set(uncounted) == {replace(r, count=None) for r in rows}

@@ -68,8 +68,7 @@ def drawn(figure: dict[str, Any]) -> list[str]:
 )
 def test_few_symbols(check_figure: Check, counts: list[int], leaves: list[str]) -> None:
     panel = code_panel(rows_for(counts), plain(counts), "fc.bias")
-    assert drawn(check_figure(panel)) == leaves
-    assert panel.table["count"].tolist() == counts
+    assert (drawn(check_figure(panel)), panel.table["count"].tolist()) == (leaves, counts)
     assert ("(none)" in panel.table["code word"].tolist()) == (len(leaves) == 1)
     parts = ("2 symbols, 1.0000 bits", "0.9710", "new: 2 bytes and 12 B of words")
     for part in parts if len(leaves) == 2 else ("fc.bias: a single symbol",):
@@ -91,8 +90,7 @@ def test_four_symbols_as_in_the_paper(check_figure: Check) -> None:
     panel = code_panel(rows_for([5, 2, 1, 2]), plain([5, 2, 1, 2]), "δ")
     figure = check_figure(panel)
     assert sorted(map(len, panel.table["code word"])) == [1, 2, 3, 3]
-    assert len(drawn(figure)) == 4
-    assert panel.table["count"].tolist() == [5, 2, 1, 2]
+    assert (len(drawn(figure)), panel.table["count"].tolist()) == (4, [5, 2, 1, 2])
     assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "+2⁻²", "−2⁻³"]
     assert panel.table["level"].tolist() == ["0", "−0.75", "0.375", "−0.1875"]
     assert "4 symbols, 1.8000 bits" in panel.sentence
@@ -121,8 +119,7 @@ def test_branches_spell_the_words(check_figure: Check) -> None:
         while place in parent:
             word = beside[place[0] - 0.5, place[1]] + word
             place = parent[place]
-        assert place[0] == 0
-        assert text.split("  →  ")[0] == word
+        assert (place[0], text.split("  →  ")[0]) == (0, word)
     assert {text.split("  →  ")[0] for text in drawn(figure)} == {r.word for r in rows}
 
 
@@ -189,8 +186,7 @@ def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
     }
     assert sorted(drawn(figure)) == sorted(f"{w}  →  {token}" for token, w in words.items())
     counts = dict(zip(panel.table["token"], panel.table["count"]))
-    assert counts["28–31 zeros, +0.75"] == 98
-    assert counts["escape: any other run"] == 0
+    assert (counts["28–31 zeros, +0.75"], counts["escape: any other run"]) == (98, 0)
     assert dict(zip(panel.table["token"], panel.table["extra bits"]))["28–31 zeros, +0.75"] == "2"
     assert len(set(figure["data"][2]["marker"]["color"])) == 3  # positive, negative, neither
     assert alphabet.encoded.table is not None
