@@ -34,6 +34,11 @@ def flips(out: str) -> bool:
     return lengths and noticed and "files: " in out
 
 
+def fuzz(out: str) -> bool:
+    """Some thousand inputs."""
+    return "12,000 inputs, 0 findings" in out
+
+
 def hostile(out: str) -> bool:
     """All files that are soon made."""
     return number(out, "cases, 0 WRONG") >= 70
@@ -57,8 +62,8 @@ def length(out: str) -> bool:
 
 def writers(out: str) -> bool:
     """Two writers, and a reader beside some hundred steps, for which the writer waits every 20."""
-    told = "10 rounds of two writers" in out and "9 steps of a clock that jumps" in out
-    return told and number(out, "reads beside a writer") >= 4
+    done = "10 rounds of two writers" in out and "9 steps of a clock that jumps" in out
+    return done and number(out, "reads beside a writer") >= 4
 
 
 @pytest.mark.parametrize(
@@ -66,12 +71,7 @@ def writers(out: str) -> bool:
     [
         pytest.param("disks", "--codes 1 --every 2 --lasting 5 --stride 20", disks, marks=LINUX),
         ("flips", "--every 5 --files 200 --archive 64 --bits 1", flips),
-        pytest.param(
-            "fuzz",
-            "--inputs 12000 --seed 1",
-            lambda out: "12,000 inputs, 0 findings" in out,
-            marks=FORK,
-        ),
+        pytest.param("fuzz", "--inputs 12000 --seed 1", fuzz, marks=FORK),
         # A slow machine is no fault.
         pytest.param("hostile", "--small --seconds 120", hostile, marks=LINUX),
         pytest.param("kills", "--random 10 --every 2", kills, marks=FORK),
@@ -79,6 +79,7 @@ def writers(out: str) -> bool:
         ("races", "", lambda out: out == "10 rounds of 10 cases, 0 differ\n"),
         pytest.param("writers", "--rounds 10 --steps 100", writers, marks=FORK),
     ],
+    ids=["disks", "flips", "fuzz", "hostile", "kills", "length", "races", "writers"],
 )
 def test_a_quick_set_finds_nothing(
     name: str, arguments: str, is_fine: Callable[[str], bool]
