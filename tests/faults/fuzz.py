@@ -37,6 +37,7 @@ from codec.record import record as records
 from codec.record.header import Header, more_array
 from codec.record.values import read_values
 from codec.scheme.arithmetic import ArithmeticCode
+from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.scheme.payload import Constant, Payload
 from codec.scheme.prefix import PrefixCode
@@ -176,7 +177,7 @@ class Samples:
         self.encoded: list[codec.Encoded] = []
         self.structures: list[tree.Parts] = []
         self.texts = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n']
-        for coder in ("runlength", "huffman"):
+        for coder in CODERS:
             for size, share in ((60, 1.0), (3000, 0.05), (70_000, 0.001)):
                 for scope in ("model", "tensor"):
                     self._add(rng, size, share, Coding(3, scope, coder))

@@ -41,7 +41,7 @@ def started() -> None:
 @pytest.fixture(autouse=True)
 def forked(request: pytest.FixtureRequest) -> None:
     """In all others it is a fork of this one, see `forks`."""
-    if "started" not in request.fixturenames:
+    if getattr(request, "param", "started" not in request.fixturenames):
         request.getfixturevalue("forks")
 
 
@@ -95,9 +95,15 @@ def states(n: int) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.usefixtures("started")
 @pytest.mark.parametrize(
-    "settings", [{}, {"bits": 3, "scope": "tensor"}, {"budget": 0.1}, {"tolerance": 0.01}]
+    ("forked", "settings"),
+    [
+        (False, {}),
+        (True, {"bits": 3, "scope": "tensor"}),
+        (True, {"budget": 0.1}),
+        (True, {"tolerance": 0.01}),
+    ],
+    indirect=["forked"],
 )
 def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -115,7 +121,8 @@ def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
                 assert (found.non_finite, found.delta) == ((), None)
                 assert found.seconds > 0
         maps = Path(f"/proc/{child(there)}/maps")
-        assert not maps.exists() or "torch" not in maps.read_text()  # seconds, and much memory
+        if not settings and maps.exists():
+            assert "torch" not in maps.read_text()  # seconds, and much memory
     assert records(one) == records(two)
     assert len(records(two)) == 6
     assert codec.verify(two).ok
@@ -162,7 +169,6 @@ def test_answers_that_nobody_asks_for(tmp_path: Path) -> None:
     assert [saved.kind for saved in saves[1:34]] == ["delta"] * 32 + ["base"]
 
 
-@pytest.mark.usefixtures("started")
 def test_tensors_wherever_they_lie(tmp_path: Path) -> None:
     """In the same place or in another one, views, other dtypes: saved is what they hold now."""
     z, w = torch.randn(20, dtype=torch.complex64), torch.arange(20.0)
@@ -429,25 +435,19 @@ def test_large_states_give_way_to_the_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("started")
-def test_modules_where_the_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are none of those that are meant, whatever they are called."""
-    for name in ("codec", "filelock", "signal"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend("")
-    with codec.Checkpointer("run.lcc", asynchronous=True) as checkpoints:
-        assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
-
-
-@pytest.mark.usefixtures("started")
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_another_working_directory(
+def test_where_the_training_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
 ) -> None:
+    """Modules there are none of those that are meant, whatever they are called; and it may change
+    its directory."""
+    for name in ("codec", "filelock", "signal"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
     with codec.Checkpointer("run.lcc", asynchronous=asynchronous) as checkpoints:
-        checkpoints.save(0, {"n": np.array(0)})
+        assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
         monkeypatch.chdir("elsewhere")
         checkpoints.save(1, {"n": np.array(1)})
         restored = checkpoints.restore()
@@ -456,13 +456,12 @@ def test_another_working_directory(
     assert codec.verify(tmp_path / "run.lcc").steps == (0, 1)
 
 
-@pytest.mark.usefixtures("started")
 def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(subprocess, "Popen", refuse)
+        patched.setattr("codec.saving.process.subprocess.Popen", refuse)
         with pytest.raises(codec.WriteError, match=r"no process for saving .* Too many open"):
             codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True)
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
@@ -477,53 +476,60 @@ def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert codec.restore(tmp_path / "run.lcc")["n"].tolist() == list(range(99))
 
 
+# A training of its own for each argument, all of which run at once.
 SCRIPT = """
 import os, signal, sys
 import numpy as np, codec
-checkpoints = codec.Checkpointer(sys.argv[1], bits=2, asynchronous=True)
-w = np.zeros(2**18, np.float32)
-for step in range(int(sys.argv[4])):
-    checkpoints.save(step, {"w": w + step})
-if sys.argv[2] != "alone" and os.fork() == 0:  # as a data loader that outlives the training
-    signal.pause()
-if sys.argv[2] == "half a message":
-    checkpoints._recorder._line._socket.sendall(b'{"step": 3, "num')
-os.kill(os.getpid(), getattr(signal, sys.argv[3]))
+
+def train(path, how, by, n):
+    os.setsid()
+    checkpoints = codec.Checkpointer(path, bits=2, asynchronous=True)
+    w = np.zeros(2**18, np.float32)
+    for step in range(int(n)):
+        checkpoints.save(step, {"w": w + step})
+    if how != "alone" and os.fork() == 0:  # as a data loader that outlives the training
+        signal.pause()
+    if how == "half":
+        checkpoints._recorder._line._socket.sendall(b'{"step": 3, "num')
+    os.kill(os.getpid(), getattr(signal, by))
+
+for path in sys.argv[1:]:
+    if not (pid := os.fork()):
+        train(path, *path.split("/")[-1].split("-"))
+        sys.exit(0)
+    print(pid, flush=True)
+assert all(os.wait()[1] for _ in sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "by", "n"),
-    [
-        ("alone", "SIGKILL", 1),
-        ("alone", "SIGINT", 3),
-        ("fork", "SIGKILL", 3),
-        ("fork", "SIGINT", 3),
-        ("half a message", "SIGKILL", 3),
-    ],
-)
-def test_the_training_is_killed(tmp_path: Path, how: str, by: str, n: int) -> None:
+def test_the_training_is_killed(tmp_path: Path) -> None:
     """What was handed over is written, and then the directory is free for the next one; though a
     fork still holds the line: the rest of half a message never comes, and neither does its end."""
-    path = tmp_path / "run.lcc"
-    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(path), how, by, str(n)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    cases = ("alone-SIGKILL-1", "alone-SIGINT-3", "fork-SIGKILL-3", "fork-SIGINT-3")
+    paths = [tmp_path / case for case in (*cases, "half-SIGKILL-3")]
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, *map(str, paths)]
+    with (tmp_path / "pids").open("w") as out:  # no pipe: the forks would keep it open
+        subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, timeout=300, check=True)
+    pids = list(map(int, (tmp_path / "pids").read_text().split()))
+    deadline = time.monotonic() + 3000
     try:
-        assert process.wait(300) != 0
-        deadline = time.monotonic() + 3000
-        while True:
-            try:
-                checkpoints = codec.Checkpointer(path, resume=True)
-                break
-            except LockedError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-        assert checkpoints.step == n - 1
-        checkpoints.close()
-        assert codec.verify(path).steps == tuple(range(n))
-        assert (codec.restore(path)["w"] == n - 1).all()
+        for path in paths:
+            while True:
+                try:
+                    checkpoints = codec.Checkpointer(path, resume=True)
+                    break
+                except LockedError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            n = int(path.name[-1])
+            assert checkpoints.step == n - 1
+            checkpoints.close()
+            assert codec.verify(path).steps == tuple(range(n))
+            assert (codec.restore(path)["w"] == n - 1).all()
     finally:
-        os.killpg(process.pid, signal.SIGKILL) if how != "alone" else None
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
 
 
 def test_closing_twice_and_saving_afterwards(tmp_path: Path) -> None:
@@ -565,7 +571,7 @@ def test_interrupted_while_a_state_is_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """It is saved all the same, once, and nothing is written over what is still being read."""
-    path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
+    path, w = tmp_path / "run.lcc", torch.zeros(500_000)
     tell, drop, answers = Line.send, Line.discard, []
 
     def interrupted(line: Line, message: dict[str, Any], *more: Any) -> None:
@@ -596,7 +602,7 @@ def test_interrupted_while_a_state_is_handed_over(
 def test_interrupted_while_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
+    path, w = tmp_path / "run.lcc", torch.zeros(500_000)
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
         for i in range(4):
             saved = checkpoints.save(i, {"w": w + i})

@@ -110,21 +110,29 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(*(t.detach().reshape(-1).view(torch.uint8) for t in (a, b)))
 
 
-@pytest.mark.parametrize("dtype", NUMPY)
-def test_numpy_scalars_keep_their_type(tmp_path: Path, dtype: str) -> None:
-    kind = np.dtype(dtype).type
-    values = [kind(0), kind(1), np.array(100 / 3).astype(kind)[()]]
-    if dtype[0] in "fc":
-        values += [kind("nan"), kind("-inf"), -kind(0)]
-    for value in ({"a": values, "b": values[-1]}, tuple(values), values[1]):
+def test_numpy_scalars_keep_their_type(tmp_path: Path) -> None:
+    state: dict[str, list[Any]] = {}
+    for dtype in NUMPY:
+        kind = np.dtype(dtype).type
+        state[dtype] = [kind(0), kind(1), np.array(100 / 3).astype(kind)[()]]
+        if dtype[0] in "fc":
+            state[dtype] += [kind("nan"), kind("-inf"), -kind(0)]
+    forms: list[Callable[[list[Any]], Any]] = [
+        lambda values: {"a": values, "b": values[-1]},
+        tuple,
+        lambda values: values[1],
+    ]
+    for form in forms:
+        value = {name: form(values) for name, values in state.items()}
         assert same(again(tmp_path / "run.lcc", value)["x"], value)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-@pytest.mark.parametrize("dtype", TORCH)
-def test_tensors_without_dimensions_in_lists(tmp_path: Path, dtype: str) -> None:
-    values = [torch.tensor(v).to(getattr(torch, dtype)) for v in (0.0, 1.0, 3.3)]
-    state = {"list": values, "mapping": values[1], "tuple": (values[2],)}
+def test_tensors_without_dimensions_in_lists(tmp_path: Path) -> None:
+    state = {}
+    for dtype in TORCH:
+        values = [torch.tensor(v).to(getattr(torch, dtype)) for v in (0.0, 1.0, 3.3)]
+        state[dtype] = {"list": values, "mapping": values[1], "tuple": (values[2],)}
     assert same(again(tmp_path / "run.lcc", state)["x"], state)
 
 

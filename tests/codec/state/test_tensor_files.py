@@ -50,15 +50,8 @@ def test_read_what_was_written(tmp_path: Path) -> None:
     assert back["model"]["b"].tolist() == [0, 1, 2]
     assert (back["epoch"], back["rest"]) == (3, [1.5, None])
     assert files.write_state(tmp_path / "a.safetensors", state, "safetensors") == (2, 3)
-
-
-def test_tensors_alone(tmp_path: Path) -> None:
-    path = tmp_path / "b.safetensors"
-    save_file({"w": torch.ones(3, dtype=torch.bfloat16)}, path)
-    assert files.read_state(path)["w"].dtype == torch.bfloat16
-
-
-def test_a_type_that_torch_has_not(tmp_path: Path) -> None:
+    save_file({"w": torch.ones(3, dtype=torch.bfloat16)}, tmp_path / "b.safetensors")
+    assert files.read_state(tmp_path / "b.safetensors")["w"].dtype == torch.bfloat16
     with pytest.raises(DTypeError, match="torch has no dtype"):
         files.write_state(tmp_path / "a.pt", {"w": np.zeros(3, np.longdouble)}, "pt")
 
@@ -78,19 +71,25 @@ def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_plain_pickle_is_called_so(tmp_path: Path, protocol: int) -> None:
+def test_a_plain_pickle_is_called_so(tmp_path: Path, protocol: int, capsys: Capture) -> None:
+    """And not unpickled."""
     path = tmp_path / "a.pt"
     path.write_bytes(pickle.dumps({"w": [1.5, 2.5], "x": Foreign()}, protocol))
     with pytest.raises(SourceError, match=r"a\.pt: .* plain pickle, .*torch\.save") as caught:
         files.read_state(path)
     assert "issue" not in str(caught.value)
+    path.write_bytes(pickle.dumps(Foreign(), protocol))
+    with pytest.raises(SourceError):
+        files.read_state(path)
+    assert "unpickled" not in capsys.readouterr().out
 
 
-def test_what_torch_says_besides_is_left_out(tmp_path: Path) -> None:
+def test_what_torch_says_besides_is_left_out(tmp_path: Path, capsys: Capture) -> None:
     torch.save({"w": Foreign()}, tmp_path / "a.pt")
     with pytest.raises(SourceError, match="GLOBAL") as caught:
         files.read_state(tmp_path / "a.pt")
     assert "issue" not in str(caught.value)
+    assert "unpickled" not in capsys.readouterr().out
     (tmp_path / "b.pt").write_bytes(b"no pickle, no zip")
     with pytest.raises(SourceError, match=r"not a torch\.save file"):
         files.read_state(tmp_path / "b.pt")
@@ -143,24 +142,12 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         files.read_state(tmp_path / "a.pt")
 
 
-def test_nothing_is_unpickled(tmp_path: Path, capsys: Capture) -> None:
-    torch.save({"w": Foreign()}, tmp_path / "a.pt")
-    (tmp_path / "b.pt").write_bytes(pickle.dumps(Foreign()))
-    for name in ("a.pt", "b.pt"):
-        with pytest.raises(SourceError):
-            files.read_state(tmp_path / name)
-    assert "unpickled" not in capsys.readouterr().out
-
-
 def test_other_files(tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match=r"must end with one of \.safetensors, \.pt"):
         files.read_state(tmp_path / "a.h5")
     torch.save([torch.ones(2)], tmp_path / "list.pt")
     with pytest.raises(SourceError, match="holds a list; a state is a mapping"):
         files.read_state(tmp_path / "list.pt")
-
-
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "x.pt").mkdir()
     with pytest.raises(SourceError, match=r"x\.pt: is a directory"):
         files.read_state(tmp_path / "x.pt")

@@ -191,6 +191,16 @@ class Training:
             }
 
 
+@contextlib.contextmanager
+def begun(n: int, url: str = FLAKY) -> Iterator[tuple[Training, codec.Checkpointer]]:
+    """A training that has saved so many steps."""
+    training = Training()
+    with codec.Checkpointer(url) as checkpoints:
+        for step in range(n):
+            training.save(checkpoints, step)
+        yield training, checkpoints
+
+
 def names(store: dict[str, Any]) -> list[str]:
     return sorted(path.removeprefix("/bucket/run.lcc/") for path in store)
 
@@ -241,10 +251,8 @@ def test_the_same_chain_as_on_disk(
 
 def test_a_damaged_newest_record_is_set_aside(store: dict[str, Any]) -> None:
     """By a copy that is compared, for nothing can be renamed; twice in one place."""
-    training = Training()
-    with codec.Checkpointer(URL) as checkpoints:
-        for step in range(3):
-            training.save(checkpoints, step)
+    with begun(3, URL) as (training, _):
+        pass
     damaged = []
     for kind in ("delta", "delta"):
         name = f"/bucket/run.lcc/00000002.{kind}.safetensors"
@@ -292,9 +300,7 @@ def test_a_look_that_fails(
 ) -> None:
     """Says nothing; but a place where nothing is left says all."""
     monkeypatch.setattr("codec.storage.lease.LOOK", 0.0)
-    training, url = Training(), "flaky://bucket/run.lcc"
-    with codec.Checkpointer(url) as checkpoints:
-        training.save(checkpoints, 0)
+    with begun(1) as (training, checkpoints):
         if failure is not None:
             on("before", "ls", "", failure)
         else:
@@ -463,10 +469,7 @@ def test_a_put_that_fails(
     match: str | None,
     after: str,
 ) -> None:
-    training = Training()
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        for step in range(2):
-            training.save(checkpoints, step)
+    with begun(2) as (training, checkpoints):
         before = {name: store[name].getvalue() for name in store}
         for failure in failures:
             on(*failure)
@@ -484,7 +487,7 @@ def test_a_put_that_fails(
 def test_a_put_that_is_cut_short_or_comes_late(
     store: dict[str, Any], on: Callable[..., None]
 ) -> None:
-    path, training = "/bucket/run.lcc/00000002.delta.safetensors", Training()
+    path = "/bucket/run.lcc/00000002.delta.safetensors"
 
     def cut() -> None:
         data = store[path].getvalue()
@@ -492,9 +495,7 @@ def test_a_put_that_is_cut_short_or_comes_late(
         fsspec.filesystem("memory").pipe_file(path, data[:100])
 
     late: list[bytes] = []
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        for step in range(2):
-            training.save(checkpoints, step)
+    with begun(2) as (training, checkpoints):
         on("after", "put", NEXT, cut)
         with pytest.raises(codec.WriteError, match="removes what there is of it: it was cut short"):
             training.save(checkpoints, 2)
@@ -565,10 +566,9 @@ def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Pat
 
 def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
     """Not taken for damage: nothing is set aside, and what has to be is copied as a whole."""
-    training, whole = Training(), MemoryFileSystem.cat_file
-    with codec.Checkpointer(URL) as checkpoints:
-        for step in range(3):
-            training.save(checkpoints, step)
+    whole = MemoryFileSystem.cat_file
+    with begun(3, URL) as (training, _):
+        pass
     before = {name: store[name].getvalue() for name in store}
 
     def cut(self: Any, path: str, *args: Any, **kwargs: Any) -> bytes:
@@ -592,15 +592,13 @@ def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
 
 def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) -> None:
     """What became of the newest save: the next one has to take over, and begins with a base."""
-    path, training, late = "/bucket/run.lcc/00000002.delta.safetensors", Training(), []
+    path, late = "/bucket/run.lcc/00000002.delta.safetensors", []
 
     def delay() -> None:
         late.append(store.pop(path))
         raise LOST
 
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        for step in range(2):
-            training.save(checkpoints, step)
+    with begun(2) as (training, checkpoints):
         on("after", "put", NEXT, delay)
         with pytest.raises(codec.WriteError, match="the answer was lost"):
             training.save(checkpoints, 2)
@@ -651,15 +649,12 @@ def test_where_nothing_can_be_deleted(
     store: dict[str, Any], on: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A save of which nobody knows stays there, and those after it do without it."""
-    training = Training()
 
     def refuse() -> None:
         on("before", "rm", "", REFUSED, once=False)
         raise LOST
 
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        for step in range(2):
-            training.save(checkpoints, step)
+    with begun(2) as (training, checkpoints):
         on("after", "put", NEXT, LOST)
         on("before", "get", NEXT, refuse)
         with pytest.raises(codec.WriteError, match="the next save removes what"):
@@ -674,10 +669,8 @@ def test_listings_of_several_pages(
     monkeypatch: Patch, on: Callable[..., None], store: dict[str, Any]
 ) -> None:
     """They are of no one moment: repeated until nothing changes."""
-    training = Training()
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        for step in range(3):
-            training.save(checkpoints, step)
+    with begun(3):
+        pass
     late = store.pop("/bucket/run.lcc/00000002.delta.safetensors")
     add = functools.partial(store.__setitem__, "/bucket/run.lcc/00000002.delta.safetensors", late)
     on("after", "ls", "run.lcc", add)
@@ -721,10 +714,7 @@ def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str
     on("before", "put", WRITER, REFUSED)
     with pytest.raises(codec.WriteError, match=r"run\.lcc: cannot be written to: Access Denied"):
         codec.Checkpointer(FLAKY)
-    training = Training()
-    with codec.Checkpointer(FLAKY) as checkpoints:
-        training.save(checkpoints, 0)
-        training.save(checkpoints, 1)
+    with begun(2) as (training, checkpoints):
         on("after", "get", WRITER, LOST)  # so it stays
     assert WRITER in names(store)
     with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
@@ -846,11 +836,8 @@ def test_over_http(run: Path, server: str, capsys: Capture) -> None:
         codec.verify(signed)
     for suffix in ("", ".zip"):
         assert main(["verify", f"{signed}{suffix}?signature=geheim"]) == 0
-    for other, error in (
-        ("no", ChainNotFoundError),
-        ("no.zip", ChainNotFoundError),
-    ):
-        with pytest.raises(error, match="there is no"):
+    for other in ("no", "no.zip"):
+        with pytest.raises(ChainNotFoundError, match="there is no"):
             codec.restore(f"{server}/{other}")
     assert main(["info", "--json", f"{signed}?signature=geheim"]) == 0
     assert main(["verify", f"{signed}?signature=geheimer"]) == 0
@@ -975,13 +962,18 @@ def reached(port: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def way(moto_port: int) -> Iterator[Way]:
-    """To a server with a bucket, empty at first."""
+def emptied(moto_port: int) -> Any:
+    """The server's file system, without its bucket."""
     fs = fsspec.filesystem("s3", **reached(moto_port))
     if fs.exists("bucket"):
         fs.rm("bucket", recursive=True)
-    fs.mkdir("bucket")
+    return fs
+
+
+@pytest.fixture
+def way(moto_port: int) -> Iterator[Way]:
+    """To a server with a bucket, empty at first."""
+    emptied(moto_port).mkdir("bucket")
     way = Way(moto_port)
     yield way
     way.cut()
@@ -1140,9 +1132,7 @@ def test_s3_killed_in_the_middle(moto_port: int) -> None:
         with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):
             training.save(checkpoints, 3)
     way.at_request = lambda _method, _path: False
-    fs = fsspec.filesystem("s3", **reached(moto_port))
-    if fs.exists("bucket"):
-        fs.rm("bucket", recursive=True)
+    fs = emptied(moto_port)
     way.mend(moto_port)
     with pytest.raises(LockedError, match=r"\.writer, .* was deleted"):
         training.save(checkpoints, 4)
