@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.scheme.arithmetic import matrices_of
 from codec.scheme.delta import Delta, Group, alphabet_name
-from codec.scheme.payload import ROW_NBYTES
+from codec.scheme.payload import ROW_NBYTES, matrices_of
 from codec.scheme.quantize import Codes, empty_codes
 from codec.scheme.stream import MAX_BATCH_LEVELS, MAX_LEVELS, Encoded, LosslessStage, code, decode
 from codec.scheme.survivors import packed

@@ -16,20 +16,17 @@ use the streams of `stream`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import StreamError
-from codec.state.tensors import TensorSpec
 
 from . import kernels
-from .payload import Alphabet, DirectPayload, Levels, Matrices, Row, is_vector
-from .pieces import Bytes, Pieces
+from .payload import DirectPayload, Levels, Matrices, n_elements
 from .quantize import Codes
 
 MOST = 2**17  # elements: in larger alphabets, time matters more than bytes
@@ -41,18 +38,10 @@ _NOTHING = np.empty(0)
 
 @dataclass(frozen=True, eq=False)
 class ArithmeticCode(DirectPayload):
-    """One arithmetic code of all elements.
-
-    Attributes:
-        code: uint8, without zeros at its end.
-        matrices: Rows and columns of every tensor.
-    """
+    """One arithmetic code of all elements, without zero bytes at its end."""
 
     TITLE: ClassVar[str] = "arithmetic code"
-    CLASSES: ClassVar[tuple[int, ...]] = (255,)
-
-    code: Bytes
-    matrices: Matrices
+    CLASSES: ClassVar[Sequence[int]] = (255,)
 
     @classmethod
     def may_serve(cls, n: int) -> bool:
@@ -68,45 +57,9 @@ class ArithmeticCode(DirectPayload):
         code = write(codes if step_code_of is None else step_code_of[codes], matrices)
         return None if code is None else cls(code, matrices)
 
-    @property
-    def bits(self) -> int:
-        """Bits of all bytes."""
-        return 8 * self.code.size
-
-    @property
-    def data(self) -> Bytes:
-        """The code."""
-        return self.code
-
-    @property
-    def data_nbytes(self) -> int:
-        """Bytes of the code."""
-        return self.code.size
-
-    @property
-    def row(self) -> Row:
-        """The bytes of the code, in the place of units and size."""
-        (classes,) = self.CLASSES
-        return Row(0, classes, self.code.size & 255, self.code.size >> 8)
-
-    @classmethod
-    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
-        """Nothing follows the row."""
-        nbytes = row.units | row.size << 8
-        return cls(np.broadcast_to(np.uint8(0), nbytes), matrices_of(alphabet.tensors))
-
-    def with_data(self, data: Bytes) -> Self:
-        """The same matrices with their code."""
-        return replace(self, code=data)
-
     def check(self, n: int, k: int) -> None:
         """Raise StreamError if this cannot be an arithmetic code of n elements."""
-        if not is_vector(self.code, np.uint8):
-            raise StreamError("an arithmetic code is a uint8 vector")
-        if k < 2:
-            raise StreamError("an arithmetic code, but no level other than zero")
-        if not are_matrices(self.matrices) or n_elements(self.matrices) != n:
-            raise StreamError(f"matrices that do not have {n} elements together")
+        super().check(n, k)
         if self.code.size and not self.code[-1]:
             raise StreamError("an arithmetic code that ends with a byte of zeros")
 
@@ -120,32 +73,6 @@ class ArithmeticCode(DirectPayload):
         """The bits of each element: (n,). Raises StreamError."""
         k = len(levels) if uniform else int(step_codes(levels.reshape(-1)).max()) + 1
         return bits(self.code, self.matrices, k)
-
-
-def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
-    """Rows and columns of a tensor: its first dimension, and all others."""
-    rows = shape[0] if shape else 1
-    return rows, math.prod(shape[1:])
-
-
-def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
-    """Rows and columns of each tensor of an alphabet."""
-    return tuple(matrix_of(t.shape) for t in tensors)
-
-
-def are_matrices(matrices: object) -> bool:
-    """Whether these are pairs of integers, each at least 0."""
-    return isinstance(matrices, tuple) and all(
-        isinstance(matrix, tuple)
-        and len(matrix) == 2
-        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
-        for matrix in matrices
-    )
-
-
-def n_elements(matrices: Matrices) -> int:
-    """The number of elements of all tensors together."""
-    return sum(rows * columns for rows, columns in matrices)
 
 
 def step_codes(levels: NDArray[np.float32]) -> NDArray[np.uint16]:

@@ -15,10 +15,11 @@ a code means: the levels are those of buckets or of uniform steps. In a record, 
 
 from __future__ import annotations
 
+import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -106,7 +107,7 @@ class Payload(ABC):
     """
 
     TITLE: ClassVar[str]
-    CLASSES: ClassVar[Container[int]]
+    CLASSES: ClassVar[Sequence[int]]
 
     table: CodeTable | None = None
 
@@ -162,8 +163,17 @@ class Payload(ABC):
         return advance_codes(self.codes(segments.n, levels, uniform), levels, segments, mode)
 
 
+@dataclass(frozen=True, eq=False)
 class DirectPayload(Payload):
-    """A kind without code words, made from the codes of all elements of a single delta."""
+    """A kind without code words, made from the codes of all elements of a single delta.
+
+    Attributes:
+        code: uint8, at most 16 MiB. A row has their number in the place of units and size.
+        matrices: Rows and columns of every tensor.
+    """
+
+    code: Bytes
+    matrices: Matrices
 
     @classmethod
     @abstractmethod
@@ -177,6 +187,45 @@ class DirectPayload(Payload):
     ) -> Self | None:
         """The payload of these codes, (n,); None if it is no shorter than the elements."""
 
+    @property
+    def bits(self) -> int:
+        """Bits of all bytes."""
+        return 8 * self.code.size
+
+    @property
+    def data(self) -> Bytes:
+        """The code."""
+        return self.code
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes of the code."""
+        return self.code.size
+
+    @property
+    def row(self) -> Row:
+        """The kind's class, and how many bytes there are."""
+        return Row(0, self.CLASSES[0], self.code.size & 255, self.code.size >> 8)
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Nothing follows the row."""
+        nbytes = row.units | row.size << 8
+        return cls(np.broadcast_to(np.uint8(0), nbytes), matrices_of(alphabet.tensors))
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same matrices with their code."""
+        return replace(self, code=data)
+
+    def check(self, n: int, k: int) -> None:
+        """Raise StreamError if this cannot be the payload of n elements of k levels."""
+        if not is_vector(self.code, np.uint8):
+            raise StreamError(f"an {self.TITLE} is a uint8 vector")
+        if k < 2:
+            raise StreamError(f"an {self.TITLE}, but no level other than zero")
+        if not _are_matrices(self.matrices) or n_elements(self.matrices) != n:
+            raise StreamError(f"matrices that do not have {n} elements together")
+
     @abstractmethod
     def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
         """The bits of each element: (n,). Raises StreamError."""
@@ -187,7 +236,7 @@ class Constant(Payload):
     """Nothing: every element has the last code."""
 
     TITLE: ClassVar[str] = "no code"
-    CLASSES: ClassVar[Container[int]] = (0,)
+    CLASSES: ClassVar[Sequence[int]] = (0,)
 
     @property
     def bits(self) -> int:
@@ -248,6 +297,32 @@ class Constant(Payload):
             if mode == CHANGE:
                 track[...] = moved
         return sums
+
+
+def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of a tensor: its first dimension, and all others."""
+    rows = shape[0] if shape else 1
+    return rows, math.prod(shape[1:])
+
+
+def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
+    """Rows and columns of each tensor of an alphabet."""
+    return tuple(matrix_of(t.shape) for t in tensors)
+
+
+def n_elements(matrices: Matrices) -> int:
+    """The number of elements of all tensors together."""
+    return sum(rows * columns for rows, columns in matrices)
+
+
+def _are_matrices(matrices: object) -> bool:
+    """Whether these are pairs of integers, each at least 0."""
+    return isinstance(matrices, tuple) and all(
+        isinstance(matrix, tuple)
+        and len(matrix) == 2
+        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
+        for matrix in matrices
+    )
 
 
 def codes_for(n: int, k: int) -> Codes:

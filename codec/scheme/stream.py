@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from codec.errors import StreamError
 
 from . import prefix, tables
-from .arithmetic import matrix_of
 from .coders import coder_of
 from .payload import (
     Constant,
@@ -30,6 +29,7 @@ from .payload import (
     Sums,
     advance_codes,
     columns_of,
+    matrix_of,
 )
 from .prefix import PrefixCode
 from .quantize import Quantized, empty_codes

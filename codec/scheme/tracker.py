@@ -23,14 +23,13 @@ from codec.state.tensors import (
 from codec.state.tree import describe_difference
 
 from . import batch, uniform
-from .arithmetic import matrices_of
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import UNSET, Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .digest import digest
 from .distance import fit_distance
-from .payload import CHANGE, LOOK
+from .payload import CHANGE, LOOK, matrices_of
 from .quantize import Buckets, n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of

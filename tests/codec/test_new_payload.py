@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,8 +16,7 @@ import codec
 from codec.dcp import ChainReader, ChainWriter
 from codec.scheme import payloads
 from codec.scheme.coders import CODERS, RUNLENGTH
-from codec.scheme.payload import Alphabet, DirectPayload, Row
-from codec.scheme.pieces import Pieces
+from codec.scheme.payload import DirectPayload, Matrices
 
 Array = np.ndarray[Any, Any]
 TARGETS = [
@@ -28,51 +28,22 @@ TARGETS = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
 class Zipped(DirectPayload):
     """All codes, compressed by zlib."""
 
     TITLE: ClassVar[str] = "zip"
-    CLASSES: ClassVar[tuple[int, ...]] = (254,)
-
-    zipped: Array
+    CLASSES: ClassVar[Sequence[int]] = (254,)
 
     @classmethod
     def may_serve(cls, n: int) -> bool:
         return n > 0
 
     @classmethod
-    def of(cls, codes: Array, matrices: object, levels: Array, uniform: bool) -> Self:
-        return cls(np.frombuffer(zlib.compress(codes.tobytes(), 9), np.uint8))
-
-    @property
-    def bits(self) -> int:
-        return 8 * self.zipped.size
-
-    @property
-    def data(self) -> Array:
-        return self.zipped
-
-    @property
-    def data_nbytes(self) -> int:
-        return int(self.zipped.size)
-
-    @property
-    def row(self) -> Row:
-        return Row(0, 254, self.zipped.size & 255, self.zipped.size >> 8)
-
-    @classmethod
-    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
-        return cls(np.zeros(row.units | row.size << 8, np.uint8))
-
-    def with_data(self, data: Array) -> Self:
-        return replace(self, zipped=data)
-
-    def check(self, n: int, k: int) -> None:
-        pass
+    def of(cls, codes: Array, matrices: Matrices, levels: Array, uniform: bool) -> Self:
+        return cls(np.frombuffer(zlib.compress(codes.tobytes(), 9), np.uint8), matrices)
 
     def codes(self, n: int, levels: Array, uniform: bool) -> Array:
-        return np.frombuffer(zlib.decompress(self.zipped.tobytes()), np.uint16)
+        return np.frombuffer(zlib.decompress(self.code.tobytes()), np.uint16)
 
     def element_bits(self, n: int, levels: Array, uniform: bool) -> Array:
         return np.full(n, self.bits / n)
