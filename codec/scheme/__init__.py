@@ -9,18 +9,23 @@ Read in this order:
     huffman     canonical prefix codes with limited lengths
     runlength   a run of zeros and the symbol after it as one token
     tables      which code table is cheapest, and whether to reuse the last one
+    payload     the interface of all payloads, and the payload of an alphabet that needs no bits
+    prefix      code words, in streams that threads write and read side by side
+    arithmetic  one adaptive arithmetic code for a small alphabet
+    payloads    the kinds of payloads
     coders      the lossless coders by name
-    arithmetic  one adaptive arithmetic code for a small alphabet in uniform steps
-    stream      codes to payload bits and back, in streams that threads share
+    stream      quantized values to bytes and back
     residual    exact tensors: the change from the last value to the next, bit by bit
     batch       small tensors that share an alphabet, each with levels of its own
     budget      the most buckets, or the smallest steps, within a size limit
     distance    the largest steps that leave at most a share of the change
     transition  the change from one layout to another within a step
     delta       one encoded step
+    digest      the digest of a tensor; `track` updates it where elements change
     track       the state a restart would load
     origin      a sample of the base: how far a restart would be behind
     tracker     states to deltas, each the difference to the track
     kernels     the compiled loops behind all of these
     workers, memory, warmup    threads, scratch memory, compiling before the first save
+    pieces      arrays of a record, read piece by piece
 """

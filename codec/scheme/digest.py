@@ -1,4 +1,4 @@
-"""The digest of a tensor, which a change of a few elements updates."""
+"""The digest of a whole tensor. Where elements change, `stream.advance` says by how much it does."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from .survivors import PROBED, Segments
 from .tables import CodeTable
 from .tracker import Tracker
 
+_CODERS = tuple(CODERS)
 _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
 
 
@@ -44,7 +45,7 @@ def warm_up() -> None:
     start = {"w": np.zeros_like(values)}
     targets: tuple[dict[str, float], ...] = ({}, {"tolerance": 0.1}, {"tolerance": 0.001})
     for target in targets:  # buckets, then steps whose codes take 1 byte and 2
-        for coder in CODERS:
+        for coder in _CODERS:
             tracker = Tracker(start, coder=coder, **target)  # type: ignore[arg-type]
             step = tracker.prepare({"w": values})
             tracker.commit(step)

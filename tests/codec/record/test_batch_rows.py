@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 from codec.errors import PayloadError
 from codec.record import alphabets
 from codec.record.alphabets import OF_BATCH, coded, groups_of, heads_of
-from codec.scheme import stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.payload import ROW_NBYTES, Row
@@ -127,7 +128,7 @@ def test_a_code_beyond_the_levels_of_its_tensor() -> None:
     (group,) = read(words)
     levels = group.encoded.levels.copy()
     levels[1:, :, 4] = 0
-    fewer = Group(group.tensors, stream.replace(group.encoded, levels=levels), None)
+    fewer = Group(group.tensors, replace(group.encoded, levels=levels), None)
     state, expected = ({n: np.full(30, -0.0, F32) for n in zeros} for _ in range(2))
     apply(Delta((fewer,), {}, (), CODING), state)
     apply(delta, expected)
