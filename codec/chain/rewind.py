@@ -9,7 +9,8 @@ change, so a hard link to each of them keeps the old chain:
       00000500.delta.safetensors
       until-730.lcc/                  all records up to step 730; those after 500 take disk space
 
-Not done here: the call before a training goes on (trainers.run), the track of the shorter chain (saving.recorder).
+Not done here: the call before a training goes on (trainers.run), the track of the shorter chain
+(saving.recorder).
 """
 
 from __future__ import annotations

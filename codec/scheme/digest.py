@@ -1,4 +1,4 @@
-"""The digest of a whole tensor. Where elements change, `stream.advance` says by how much it does."""
+"""The digest of a whole tensor. By how much a delta changes it, `stream.advance` tells."""
 
 from __future__ import annotations
 
