@@ -172,13 +172,14 @@ def dump_base(place: Place, track: Track) -> bytes:
 
 
 def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = None) -> bytes:
-    """A delta record.
+    """The bytes of a delta record.
 
     Args:
-        place: The record's.
+        place: The record's step, run and parent.
         digest: Digest of the track after the delta.
         delta: The record's content.
-        layout: The layout of that track; None to give each small tensor an array, see `small`.
+        layout: The layout of the track after the delta. Small exact tensors then share one array,
+            see the module `small`; None to give each an array.
     """
     arrays: dict[str, Content] = {**coded(delta.groups), **values_array(delta.values)}
     return _dump_delta(place, digest, delta, arrays, layout)

@@ -80,7 +80,10 @@ def restore(
 
 
 def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -> Restored:
-    """A step of a chain, see `restore`."""
+    """Rebuild a step: load a copy of the optimizer at each base and run its recorded steps again.
+
+    Each result is checked against its digest. Raises what `restore` raises.
+    """
     optimizer = unwrapped(optimizer)
     copy: OptimizerCopy | None = None
     position: Position | None = None
@@ -100,7 +103,7 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
                 n += 1
                 record = _record_of(position.track)
                 for optimizer_step in record["steps"]:
-                    if optimizer_step["used"] is not None:
+                    if optimizer_step["used"] is not None:  # an empty slot, see `checkpointer`
                         _run(copy, **optimizer_step)
                 copy.overwrite(_changed(record))
             _check(position, copy, record, base, last_good_step)
@@ -110,7 +113,7 @@ def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -
         return Restored(position.whole(), None, [], n)
     state = position.track.restore()
     record = state.pop(GRADIENTS)
-    copy.copy_to(record)
+    copy.copy_to(record)  # the state shares these tensors: it now has the weights of the copy
     return Restored(state, copy, record["steps"], n)
 
 

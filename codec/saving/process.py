@@ -158,8 +158,8 @@ def _serve(line: Line, parent: int) -> None:
     except Exception as exc:
         line.send(error_message(exc, None))
         return
-    warm_up()  # while the first iteration is computed
     try:
+        warm_up()  # while the training computes its first iteration
         _save_all(line, parent, recorder)
     finally:
         recorder.close()

@@ -44,10 +44,10 @@ class Coder:
         direct_kinds: Kinds of payloads without code words, of which the shortest takes the place of
             a longer prefix code.
         direct_buckets: Whether these are tried for buckets too, not only for uniform steps.
-        settle: Gives survivors their final codes. Takes survivors, the level of each of their codes
-            (uint16 (512,), or None if codes are levels already) and how often each level occurs
-            (int64 (k,)). Returns the units of a stream, and the counts of tokens as in `Counts`,
-            which are None if the coder counts no runs.
+        settle: Gives survivors their final codes; those of code 0 are survivors no more. Takes
+            survivors, the final code of each of their codes (uint16 (512,), or None if codes are
+            final already) and how often each final code occurs (int64 (k,)). Returns the units of a
+            stream, and the counts of tokens as in `Counts`, None if the coder counts no runs.
     """
 
     name: str
@@ -102,7 +102,8 @@ def _settle_codes(
             kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
 
         workers.spread(work, len(pieces))
-    return 1, None
+    units_of_a_stream = 1
+    return units_of_a_stream, None
 
 
 def _settle_tokens(

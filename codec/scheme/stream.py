@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -226,15 +225,17 @@ class LosslessStage:
         coder = coder_of(self.coder)
         units, tokens = coder.settle(survivors, final, code_counts)
         counts = Counts(code_counts, tokens, uniform)
+        if needs_no_bits(code_counts):
+            return Message(self, survivors, units, counts, levels, uniform, None, None)
+        choice = tables.choose(counts, self.previous, -(-survivors.units // units))
         direct = None
-        kinds = coder.direct_kinds_for(survivors.n, uniform) if self.matrices else ()
-        if kinds and not needs_no_bits(code_counts):
+        if kinds := coder.direct_kinds_for(survivors.n, uniform) if self.matrices else ():
             codes = survivors.all_codes
             payloads = [kind.of(codes, self.matrices, levels, uniform) for kind in kinds]
             shorter = [payload for payload in payloads if payload is not None]
             if shorter:
                 direct = Direct(min(shorter, key=lambda payload: payload.nbytes), codes)
-        return Message(self, survivors, units, counts, levels, uniform, direct)
+        return Message(self, survivors, units, counts, levels, uniform, choice, direct)
 
 
 @dataclass(frozen=True)
@@ -249,8 +250,9 @@ class Direct:
 class Message:
     """An alphabet ready to be written: its survivors have their final codes.
 
-    units: those of a stream. counts: of codes and tokens. direct: the shortest direct payload, if
-    the coder has one for this alphabet. levels, uniform: as in `Encoded`.
+    units: those of a stream. counts: of codes and tokens. choice: the cheapest code table, None if
+    no bits are needed. direct: the shortest direct payload, if the coder has one for this alphabet.
+    levels, uniform: as in `Encoded`.
     """
 
     stage: LosslessStage
@@ -259,29 +261,20 @@ class Message:
     counts: Counts
     levels: Levels
     uniform: bool
+    choice: Choice | None
     direct: Direct | None
-
-    @property
-    def needs_no_bits(self) -> bool:
-        """Whether all elements have the last code."""
-        return needs_no_bits(self.counts.codes)
 
     @property
     def n_streams(self) -> int:
         """Streams of a prefix code."""
         return -(-self.survivors.units // self.units)
 
-    @cached_property
-    def choice(self) -> Choice:
-        """The cheapest code table. The message must need bits."""
-        return tables.choose(self.counts, self.stage.previous, self.n_streams)
-
     @property
     def most_nbytes(self) -> int:
         """An upper bound of `Encoded.nbytes`."""
         n_levels = len(self.levels) - 1
         levels_nbytes = 4 * (min(n_levels, 1) if self.uniform else n_levels)
-        if self.needs_no_bits:
+        if self.choice is None:
             return levels_nbytes
         nbytes = self.choice.nbytes(self.n_streams)
         if self.direct:
@@ -306,7 +299,7 @@ def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[E
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
     moved = segments and segments.tracks_only()
-    if m.needs_no_bits:
+    if m.choice is None:
         e = _encoded(m, Constant())
         return e, advance(e, moved, mode)
     if m.direct and m.direct.payload.nbytes < m.choice.nbytes(m.n_streams):

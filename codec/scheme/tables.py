@@ -53,8 +53,8 @@ class CodeTable:
     ) -> CodeTable:
         """The table that was `packed`.
 
-        n_symbols: symbols of the message. uniform: whether some symbols may have no tokens. Raises
-        CodeTableError.
+        n_symbols: codes other than 0. uniform: whether these may be more than fit into a table, as
+        in equal steps; then only the first ones have tokens. Raises CodeTableError.
         """
         if uniform and 1 < classes <= MAX_CLASSES:
             n_symbols = min(n_symbols, runlength.n_symbols(classes))

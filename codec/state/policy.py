@@ -170,8 +170,10 @@ class Policy:
         return next(kinds, None)
 
     def unknown_models(self, tensors: Sequence[TensorSpec]) -> list[str]:
-        """Patterns for likely models that are exact because no pattern matches them and their keys
-        are not in MODELS: ["generator/*", "discriminator/*"] for a GAN.
+        """Patterns to propose for tensors that look like a model's but are exact.
+
+        No pattern of the policy matches them, and no key in MODELS leads to them. For a GAN:
+        ["generator/*", "discriminator/*"].
 
         tensors: of a whole state. Small tensors and those of an optimizer do not count.
         """

@@ -10,7 +10,7 @@ from lcviz.ui.glossary import GROUPS, TERMS, Term
 
 
 def page() -> None:
-    """The whole page."""
+    """The glossary: the entry that ?term= names, then all entries that contain the query."""
     with st.container(key="answer"):
         st.title("Glossary", anchor=False)
         query = st.text_input(

@@ -136,7 +136,10 @@ class CountedWord:
 
 
 def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[CountedWord, ...]:
-    """Each word that occurs, sorted by its bits in all, most first. codes: (n,), decoded."""
+    """Each code word that occurs, the one that takes most bits first.
+
+    () if the payload has no code words. codes: (n,), decoded.
+    """
     if e.table is None:
         return ()
     words, classes = huffman.code_words(e.table.lengths), e.table.classes

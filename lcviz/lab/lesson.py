@@ -157,8 +157,8 @@ class Merge:
 def huffman_merges(counts: Sequence[int]) -> tuple[Merge, ...]:
     """How Huffman's tree grows from its leaves (Huffman, Proc. IRE 40(9), 1952).
 
-    Of equally rare trees the older is merged first: symbols before nodes, the larger symbol before
-    the smaller one. This keeps the longest code word short, as in the codec.
+    Of equally rare trees, symbols are merged before nodes, larger symbols before smaller ones, and
+    older nodes before newer ones. This keeps the longest code word short, as in the codec.
 
     counts: occurrences of each symbol; symbols that do not occur are left out.
     """

@@ -148,10 +148,11 @@ def among(alphabet: Alphabet, keys: Collection[BucketKey]) -> NDArray[np.bool_]:
 def removed_from_series(
     series: Series, coding: Coding, progress: Progress = unreported
 ) -> RemovedBuckets:
-    """The experiment on the last checkpoint of a series, which is saved with this coding.
+    """Save a series with a coding, then leave out each bucket of its last delta in turn.
 
-    The loss is NaN if the series has none. Distances are those of the quantized tensors; u_0 is the
-    first state with the layout of the last one.
+    A last state with a new layout has no delta and is skipped. The loss is NaN if the series has
+    none. Distances are those of the quantized tensors, from the first state with the layout of the
+    delta.
 
     Raises:
         SettingsError: No two states in a row have the same layout, or nothing changed in the last.

@@ -30,7 +30,7 @@ class StepExponents:
 
 
 def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponents, ...]:
-    """Histograms of the steps of a delta or merged record; none of a base.
+    """How many levels have each exponent, for each step of a delta or merged record; () for a base.
 
     Raises RecordError or PayloadError if the record does not decode, and what `Chain.read` raises.
     """
@@ -39,6 +39,7 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
         return ()
     record = chain.read(facts.entry)
     if record.kind == "delta":
+        # Decoding needs the layout and the last code tables only.
         delta = delta_of(record, Track(layout, {}, {}, (), dict(facts.before.tables)))
         return _exponents_of_steps(delta.groups, [record.step])
     return tuple(

@@ -93,9 +93,10 @@ def crash_at_last(
 
 
 def _lab_loss(arrays: Arrays) -> tuple[str, LossOf | None]:
-    """Title and loss of the lab's model with these tensor names and shapes, on built-in data.
+    """Title and loss of the first demo model with these tensor names and shapes.
 
-    The model's tensors may lie below one outermost key. Returns "" and None if no model fits.
+    The loss is that on the model's default data. The model's tensors may lie below one outermost
+    key. Returns "" and None if no model fits.
     """
     outermost = {f"{name.partition('/')[0]}/" for name in arrays if "/" in name}
     for name, card in MODELS.items():

@@ -169,6 +169,7 @@ def _exact(candidate: Candidate) -> str:
 
 
 def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Setting]) -> str:
+    """Sentences on the settings that became no candidate, and why; "" if all did."""
     replayed = {c.setting for c in candidates}
     intervals = {setting.interval for setting in replayed}
     missing = [setting for setting in candidate_settings if setting not in replayed]

@@ -37,7 +37,7 @@ from codec.record.residuals import read_residual, residual_parts
 from codec.scheme import arithmetic, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
-from codec.scheme.payload import MAX_UNITS, ROW_NBYTES
+from codec.scheme.payload import MAX_UNITS, ROW_NBYTES, matrix_of
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
 from codec.scheme.tables import CodeTable
@@ -1075,7 +1075,7 @@ def test_any_codes_agree(data: st.DataObject) -> None:
     """The decoder above and the codec's read what the codec writes, of any matrices."""
     shape = st.lists(st.integers(0, 5), max_size=3).map(tuple)
     shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
-    matrices = tuple(map(arithmetic.matrix_of, shapes))
+    matrices = tuple(map(matrix_of, shapes))
     n = arithmetic.n_elements(matrices)
     code = st.integers(0, 2) | st.integers(0, 200) | st.integers(0, MAX_UNIFORM - 1)
     codes = np.array(data.draw(st.lists(code, min_size=n, max_size=n)), np.uint16)
