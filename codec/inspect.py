@@ -27,6 +27,7 @@ States and their tensors
 
 Settings
     CODERS             name -> coder
+    alike              which coders give the same payloads
     SCOPES             the scopes of an alphabet: model, tensor
     QUANTIZERS         the kinds of levels: exponent, uniform
     DEFAULT_DISTANCE   the target of a save that names none
@@ -110,7 +111,7 @@ from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
 from codec.scheme import huffman, runlength
-from codec.scheme.coders import CODERS
+from codec.scheme.coders import CODERS, alike
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
@@ -192,6 +193,7 @@ __all__ = [
     "Record",
     "TensorSpec",
     "Track",
+    "alike",
     "base_of",
     "by_numbers",
     "check_array",

@@ -7,7 +7,7 @@ It also says which direct payloads are tried. All coders share tables, payloads 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,20 @@ class Coder:
         if not uniform and not self.direct_buckets:
             return ()
         return tuple(kind for kind in self.direct_kinds if kind.may_serve(n))
+
+
+def alike(alphabets: Iterable[tuple[int, bool]]) -> dict[str, str]:
+    """Coder -> the first coder in CODERS that gives the same payloads.
+
+    alphabets: the number of elements of each, and whether its levels are uniform steps.
+    """
+    pairs, first_by_payloads = list(alphabets), dict[object, str]()
+    return {
+        name: first_by_payloads.setdefault(
+            (coder.counts_runs, *(coder.direct_kinds_for(*pair) for pair in pairs)), name
+        )
+        for name, coder in CODERS.items()
+    }
 
 
 def coder_of(name: str) -> Coder:

@@ -6,7 +6,7 @@ and each is coded on its own: threads write and read them in parallel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -61,7 +61,7 @@ class PrefixCode(Payload):
     words: Words
     streams: NDArray[np.uint32]
     stream_elements: int
-    table: CodeTable
+    table: CodeTable = field()  # required: a payload has None by default
     cached: bool = False
     saved_bits: int = 0
 

@@ -53,7 +53,9 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
             is_quantized = True
             non_finite = sum(state.arrays[name].size for name in step.non_finite)
             sizes = kept_sizes(alphabets)
-            huffman, runlength = (sizes.of(coder) or 0 for coder in ("huffman", "runlength"))
+            huffman, runlength = sizes.of("huffman"), sizes.of("runlength")
+            assert huffman is not None, "alphabets know the sizes of all coders"
+            assert runlength is not None, "alphabets know the sizes of all coders"
             yield Stages(
                 state.step,
                 coding.bits,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.inspect import CODERS, Buckets, Codes, huffman
+from codec.inspect import CODERS, Buckets, Codes, alike, huffman
 
 Shapes = Sequence[tuple[int, ...]]
 # Coders whose sizes only an encoding tells. That of a code of single values follows from counts.
@@ -99,16 +99,12 @@ def coded_sizes(
 ) -> dict[str, int]:
     """Coder -> bytes of what `encode_kept` encodes, for each coder in RECODED.
 
-    known: the sizes that need not be computed. Coders that try the same payloads have one size.
+    known: the sizes that need not be computed. Coders that give the same payloads have one size.
     """
-    by_payloads = {_payloads(name, codes.size, uniform): known[name] for name in known}
+    first = alike([(codes.size, uniform)])
+    sizes = {first[name]: nbytes for name, nbytes in known.items()}
     for name in RECODED:
-        if (payloads := _payloads(name, codes.size, uniform)) not in by_payloads:
+        if first[name] not in sizes:
             encoded = encode_kept(codes, buckets, name, uniform=uniform, shapes=shapes)
-            by_payloads[payloads] = encoded_nbytes(encoded)
-    return {name: by_payloads[_payloads(name, codes.size, uniform)] for name in RECODED}
-
-
-def _payloads(coder: str, n: int, uniform: bool) -> object:
-    """What tells whether two coders give the same size."""
-    return CODERS[coder].direct_kinds_for(n, uniform)
+            sizes[first[name]] = encoded_nbytes(encoded)
+    return {name: sizes[first[name]] for name in RECODED}

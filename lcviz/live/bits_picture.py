@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from codec.inspect import CODERS, DirectPayload
+from codec.inspect import CODERS, DirectPayload, alike
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
 from lcviz.lab.follow_weight import Weight
@@ -87,16 +87,12 @@ def bits_picture(
 def _coders(record: StepRecord) -> dict[str, tuple[str, str, str]]:
     """Name -> title, summary and short name of the coders that give different payloads.
 
-    Of coders that try the same payloads, the record's stands for the others.
+    Of coders that give the same payloads, the record's stands for the others.
     """
-    different: dict[Any, str] = {}
-    for name, coder in CODERS.items():
-        kinds = [coder.direct_kinds_for(a.n, a.uniform) for a in record.alphabets]
-        payloads = (coder.counts_runs, *kinds)
-        if payloads not in different or name == record.coder:
-            different[payloads] = name
-    coders = [CODERS[name] for name in different.values()]
-    return {c.name: (c.title, c.summary, c.short) for c in coders}
+    first = alike((a.n, a.uniform) for a in record.alphabets)
+    of_record = first[record.coder]
+    names = (record.coder if name == of_record else name for name in dict.fromkeys(first.values()))
+    return {n: (CODERS[n].title, CODERS[n].summary, CODERS[n].short) for n in names}
 
 
 def _part(record: StepRecord, name: str, nbytes: int) -> dict[str, Any]:

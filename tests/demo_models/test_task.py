@@ -83,7 +83,7 @@ def test_global_random_state_is_untouched(name: str) -> None:
 # --- batches ------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     iteration=st.integers(1, 2000),
     size=st.integers(1, 1437),

@@ -107,7 +107,7 @@ SENTENCES = {
         "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
     ],
     "explanation/scheme.md": [
-        "Up to {codec.scheme.arithmetic:MOST!,} values share an arithmetic code",
+        "Up to {codec.scheme.arithmetic:MOST!,} values may take [less]",
         "alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
     ],

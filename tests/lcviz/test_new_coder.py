@@ -9,9 +9,10 @@ from pathlib import Path
 LISTED = """
 from dataclasses import replace
 
-from codec.scheme.coders import ARITHMETIC, CODERS
+from codec.scheme.coders import CODERS, RUNLENGTH
 
-CODERS["toy"] = replace(ARITHMETIC, name="toy", letter="t", title="Toy coder", short="toy code")
+names = {"name": "toy", "letter": "t", "title": "Toy coder", "short": "toy code"}
+CODERS["toy"] = replace(RUNLENGTH, **names, direct_kinds=())  # run lengths for equal steps, too
 """
 PAGES = """
 import sys

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codec import Coding
-from codec.inspect import CODERS, QUANTIZERS, SCOPES
+from codec.inspect import CODERS, QUANTIZERS, SCOPES, alike
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES
@@ -103,8 +103,15 @@ class Grid:
         targets += [Coding(distance=d) for d in self.distances]
         return [
             Setting(replace(target, scope=scope, coder=coder), interval)
-            for target, scope, coder, interval in product(
-                targets, self.scopes, self.coders, self.intervals
+            for target in targets
+            for scope, coder, interval in product(
+                self.scopes, self._different_coders(target.uniform), self.intervals
             )
-            if not (target.uniform and coder == "arithmetic")  # the same as run-length
         ]
+
+    def _different_coders(self, uniform: bool) -> list[str]:
+        """Of coders that give the same payloads for few values, one."""
+        first, coder_of = alike([(1, uniform)]), dict[str, str]()
+        for name in self.coders:
+            coder_of.setdefault(first[name], name)
+        return list(coder_of.values())

@@ -693,7 +693,7 @@ def packed(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(
     edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
     near_end=st.booleans(),

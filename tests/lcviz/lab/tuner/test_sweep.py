@@ -25,6 +25,20 @@ def test_a_choice_or_every_setting() -> None:
     assert Sweep("matrix-factorization").unit == "iteration"
 
 
+def test_one_of_coders_that_give_the_same_payloads() -> None:
+    """In equal steps "arithmetic" does what "runlength" does; alone it is tried."""
+    for coders, different in (
+        (("runlength", "arithmetic"), {"runlength"}),
+        (("arithmetic", "huffman"), {"arithmetic", "huffman"}),
+        (("arithmetic",), {"arithmetic"}),
+    ):
+        grid = Grid(
+            bits=(), budgets=(0.05,), quantizers=("uniform",), distances=(0.3,), coders=coders
+        )
+        assert {s.coding.coder for s in grid.settings} == different
+        assert len(grid.settings) == 2 * len(different) * 2 * 4  # two targets
+
+
 def test_a_run_is_repeated_with_few_settings() -> None:
     trained = workload("logistic-regression")
     sweep = Sweep("", run=trained, seed=3)
