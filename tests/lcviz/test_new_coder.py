@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,12 @@ def test_a_listed_coder_is_on_every_page(tmp_path: Path, compiled: None) -> None
     """In a process of its own: the pages list the coders when they are imported."""
     script = tmp_path / "pages.py"
     script.write_text(LISTED + PAGES)
+    root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=300
+        [sys.executable, script, tmp_path],
+        env=os.environ | {"PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
