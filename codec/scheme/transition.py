@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from codec.lazy import lazy
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, same_bits
 
@@ -71,7 +71,7 @@ class Transition:
         """Bytes of the arrays."""
         return sum(array.nbytes for array in self.arrays.values())
 
-    @cached_property
+    @lazy
     def origins(self) -> tuple[int | None, ...]:
         """The number of the old value in the place of each value of the new structure.
 

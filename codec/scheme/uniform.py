@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import SettingsError
+from codec.lazy import lazy
 
 from . import kernels, workers
 from .kernels import FINE_SHIFT, N_FINE
@@ -69,7 +69,7 @@ class Magnitudes:
         """The numbers of the tensors with a change that is larger than this or not finite."""
         return np.flatnonzero(~(self.high.view(np.float32) <= magnitude))
 
-    @cached_property
+    @lazy
     def _below(self) -> NDArray[np.float64]:
         return np.concatenate(([0.0], np.cumsum(self.count, dtype=np.float64)))
 
@@ -108,13 +108,13 @@ class Magnitudes:
             low, high = (low, middle) if more else (middle, high)
         return float(low)
 
-    @cached_property
+    @lazy
     def _bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Lower and upper ends of the bins that have members, and their numbers of members."""
         bins = np.flatnonzero(self.count)
         return _EDGES[bins], _EDGES[bins + 1], self.count[bins]
 
-    @cached_property
+    @lazy
     def _energy(self) -> float:
         """The estimated sum of squares, with magnitudes spread evenly in each bin."""
         low, high, count = self._bins

@@ -16,13 +16,13 @@ import math
 import sys
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import DTypeError, StateMismatchError
+from codec.lazy import lazy
 
 from .family import MODEL, Family
 
@@ -86,17 +86,17 @@ class TensorSpec:
     library: str = "numpy"
     family: Family = MODEL
 
-    @cached_property
+    @lazy
     def alone(self) -> bool:
         """Whether the tensor has a target and levels of its own, as an optimizer's moments have."""
         return self.family.alone
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
 
-    @cached_property
+    @lazy
     def track_dtype(self) -> np.dtype[Any]:
         """dtype of its array in the track: float32 if lossy, else the carrier of its bits."""
         return np.dtype(np.float32 if self.lossy else CARRIER[self.dtype])
@@ -106,7 +106,7 @@ class TensorSpec:
         """Shape of its array in the track: a complex128 is two float64."""
         return (*self.shape, 2) if self.dtype == "C128" else self.shape
 
-    @cached_property
+    @lazy
     def track_nbytes(self) -> int:
         """Bytes of its array in the track."""
         return math.prod(self.track_shape) * self.track_dtype.itemsize
@@ -122,34 +122,34 @@ class Layout:
     tensors: tuple[TensorSpec, ...]
     structure: str = ""
 
-    @cached_property
+    @lazy
     def numbers(self) -> Mapping[str, int]:
         """Name -> place in the layout, from 0 on."""
         return {t.name: i for i, t in enumerate(self.tensors)}
 
-    @cached_property
+    @lazy
     def by_family(self) -> tuple[tuple[TensorSpec, ...], ...]:
         """The lossy tensors of each family, in the order of their first tensors."""
         return _grouped((t, t.family) for t in self.tensors if t.lossy)
 
-    @cached_property
+    @lazy
     def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
         """Each lossy tensor by itself; tensors that are alone, by family."""
         return _grouped(
             (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
         )
 
-    @cached_property
+    @lazy
     def digest_texts(self) -> tuple[bytes, ...]:
         """By tensor, the bytes that a track's digest covers before its content, see FORMAT.md."""
         return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)
 
-    @cached_property
+    @lazy
     def nbytes(self) -> int:
         """Bytes of the whole track, the denominator of every ratio: float32 where lossy."""
         return sum(t.track_nbytes for t in self.tensors)
 
-    @cached_property
+    @lazy
     def lossy_nbytes(self) -> int:
         """Bytes in float32 of the lossy tensors that are not alone; a budget is a share of them."""
         return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)

@@ -174,9 +174,12 @@ def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Sett
     intervals = {setting.interval for setting in replayed}
     missing = [setting for setting in candidate_settings if setting not in replayed]
     sentences = ""
-    if long := sorted({setting.interval for setting in missing} - intervals):
-        saves = " or ".join(f"every {interval}" for interval in long)
-        sentences += f" Saves at {saves} are left out: this series is too short for them."
+    if unused := sorted({setting.interval for setting in missing} - intervals):
+        saves = " or ".join(f"every {interval}" for interval in unused)
+        why = "this series is too short for them"
+        if all(setting.coding.budget for setting in missing if setting.interval in unused):
+            why += ", or the budgets are too small"  # without a budget, only the length can matter
+        sentences += f" Saves at {saves} are left out: {why}."
     if n := sum(setting.interval in intervals for setting in missing):
         settings_are = "1 setting is" if n == 1 else f"{n} settings are"
         sentences += (
