@@ -99,10 +99,10 @@ Files of others
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.chain.replay import GRADIENTS, Position, is_past, state_nbytes
 from codec.record.container import peek
+from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
 from codec.record.merged import merged_of, steps_of
 from codec.record.record import (
-    PREFIX,
     Record,
     base_of,
     delta_of,

@@ -14,6 +14,7 @@ from contextlib import suppress
 from codec.errors import ForeignRecordError
 from codec.record import layers, merged
 from codec.record import record as records
+from codec.record.exact import ExactPart
 from codec.record.merged import Merged, MergedStep
 from codec.record.record import Place, Record
 from codec.scheme.delta import Delta
@@ -117,7 +118,7 @@ class DeltaMerger:
             tables |= next_delta.tables
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
-            steps = [(MergedStep.of(r.step, r.track, d), d) for _, r, d in deltas]
+            steps = [(MergedStep(r.step, r.track, ExactPart.of(d)), d) for _, r, d in deltas]
             rest = deltas[-1][2].rest
             content = Merged(layers.layers_of(steps), delta.coding, tables, rest)
             name = record_name(last.step, "merged", entry.step)

@@ -21,7 +21,8 @@ from codec.chain import upkeep
 from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
-from codec.record.record import PREFIX, stored_layout
+from codec.record.exact import PREFIX
+from codec.record.record import stored_layout
 from codec.record.residuals import RESIDUALS
 from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer

@@ -8,9 +8,8 @@ or more. See FORMAT.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,28 +25,19 @@ from codec.state.tensors import Arrays, Layout
 
 from .alphabets import ARRAY, Head, alphabet_bytes, coded, groups_of, heads_of
 from .container import Content, seal
+from .exact import ExactPart, arrays_by_index, read_exact_part
 from .header import MAX_STEP, Header, digest_word, hex_of_digest
 from .record import (
-    PREFIX,
     TABLES,
     Place,
     Record,
-    check_exact,
     non_finite_entry,
     non_finite_names,
     table_arrays,
     tables_of,
 )
-from .residuals import RESIDUALS, read_residual, residual_parts
-from .small import SMALL, joined, read_small, split_small
-from .values import VALUES, read_values, values_array
 
 MAX_STEPS = 4096  # of a record: a decoder keeps up to 511 levels for each step
-_NUMBER = "(0|[1-9][0-9]{0,3})"
-_EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
-_RESIDUAL = re.compile(f"{re.escape(RESIDUALS)}{_NUMBER}/(.*)", re.DOTALL)
-_VALUES = re.compile(f"{VALUES}/{_NUMBER}")
-_SMALL = re.compile(f"{SMALL}/{_NUMBER}")
 
 
 @dataclass(frozen=True)
@@ -57,22 +47,12 @@ class MergedStep:
     Attributes:
         number: The step's number.
         track: Digest of the track after the step.
-        exact: Tensors that the step stores as they are, as in `Delta`.
-        values: Changes of values that are not tensors, as in `Delta`.
-        residuals: Name -> the residual of an exact tensor that has changed.
+        part: What the step stores besides its codes.
     """
 
     number: int
     track: str
-    exact: Arrays
-    values: Mapping[int, str]
-    residuals: Mapping[str, Residual] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, number: int, track: str, delta: Delta) -> MergedStep:
-        """The exact part of a delta of one step. track: digest of the track after it."""
-        residuals = {name: residual for name, (residual,) in delta.residuals.items()}
-        return cls(number, track, delta.exact, delta.values, residuals)
+    part: ExactPart
 
 
 @dataclass(frozen=True)
@@ -99,12 +79,12 @@ class Layer:
         residuals: dict[str, tuple[Residual, ...]] = {}
         changes: dict[int, list[str]] = {}
         for step in self.steps[begin:end]:
-            exact |= step.exact
-            for name in step.exact:
+            exact |= step.part.exact
+            for name in step.part.exact:
                 residuals.pop(name, None)
-            for name, residual in step.residuals.items():
+            for name, residual in step.part.residuals.items():
                 residuals[name] = (*residuals.get(name, ()), residual)
-            for number, change in step.values.items():
+            for number, change in step.part.values.items():
                 changes.setdefault(number, []).append(change)
         values = {number: edits.composed(texts) for number, texts in changes.items()}
         return Delta(groups, exact, self.non_finite, coding, None, values, residuals)
@@ -157,10 +137,7 @@ def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
     groups = [group for layer in merged.layers for group in layer.groups]
     arrays: dict[str, Content] = {**coded(groups), **tables}
     for i, step in enumerate(merged.steps):
-        exact, small = split_small(step.exact, layout, f"{SMALL}/{i}")
-        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in exact.items()} | small
-        arrays |= residual_parts(step.residuals, f"{RESIDUALS}{i}/")
-        arrays |= values_array(step.values, f"{VALUES}/{i}")
+        arrays |= step.part.arrays(layout, i)
     track = merged.steps[-1].track
     header = Header("merged", place.step, None, place.parent, track, merged.coding, merged.rest)
     entries = [
@@ -244,46 +221,11 @@ def _layer_entries(record: Record) -> list[_LayerEntry]:
 
 def _read_steps(record: Record, layout: Layout, entries: Sequence[_LayerEntry]) -> list[MergedStep]:
     """The steps of all layers. Raises PayloadError, MalformedRecordError."""
-    where, arrays = record.where, record.arrays
-    specs = {t.name: t for t in layout.tensors}
-    lossy = {t.name for t in layout.tensors if t.lossy}
-    non_finite = [entry.non_finite for entry in entries for _ in entry.steps]  # of each step
-    n = len(non_finite)
-    exact: list[Arrays] = [{} for _ in range(n)]
-    residuals: list[dict[str, Residual]] = [{} for _ in range(n)]
-    values: list[dict[int, str]] = [{} for _ in range(n)]
-    small: dict[int, Arrays] = {}
-    for name, array in arrays.items():
-        if name in (ARRAY, TABLES):
-            continue
-        if match := _EXACT.fullmatch(name):
-            i, tensor = int(match[1]), match[2]
-            if i >= n or tensor not in specs or (tensor in lossy and tensor not in non_finite[i]):
-                raise PayloadError(f"an array {short(name)}")
-            check_exact(array, specs[tensor], where)
-            exact[i][tensor] = array
-        elif match := _RESIDUAL.fullmatch(name):
-            i, tensor = int(match[1]), match[2]
-            if i >= n or tensor not in specs or f"{PREFIX}{i}/{tensor}" in arrays:
-                raise PayloadError(f"an array {short(name)}")
-            residuals[i][tensor] = read_residual(array, specs[tensor], short(name))
-        elif (match := _VALUES.fullmatch(name)) and int(match[1]) < n:
-            values[int(match[1])] = read_values(array)
-        elif (match := _SMALL.fullmatch(name)) and int(match[1]) < n:
-            small[int(match[1])] = read_small(array, layout, name)
-        else:
-            raise PayloadError(f"an array {short(name)}")
-    for i, small_tensors in small.items():
-        exact[i] = joined(exact[i], small_tensors)
-        if doubled := small_tensors.keys() & residuals[i].keys():
-            raise PayloadError(f"{short(min(doubled))} in {SMALL!r} and as a residual")
-    for i, names in enumerate(non_finite):
-        if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
-            raise PayloadError(f"no array of {short(names)}, which is not finite")
-    numbers_and_tracks = [step for entry in entries for step in entry.steps]
+    steps = [(*step, entry.non_finite) for entry in entries for step in entry.steps]
+    stored = {n: a for n, a in record.arrays.items() if n not in (ARRAY, TABLES)}
     return [
-        MergedStep(number, track, exact[i], values[i], residuals[i])
-        for i, (number, track) in enumerate(numbers_and_tracks)
+        MergedStep(number, track, read_exact_part(arrays, layout, non_finite, record.where))
+        for (number, track, non_finite), arrays in zip(steps, arrays_by_index(stored, len(steps)))
     ]
 
 

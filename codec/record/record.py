@@ -6,13 +6,12 @@ Everything from a file is checked before it is used. Each cap below gives its re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
@@ -27,11 +26,12 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.track import Preview, Track
 from codec.scheme.transition import Transition
 from codec.state import edits, tree
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
+from codec.state.tensors import Arrays, Layout, copy_arrays
 
 from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of
 from .container import Content, seal, unseal
 from .diagnosis import differing
+from .exact import PREFIX, ExactPart, check_exact, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
 from .layouts import (
     LAYOUT,
@@ -45,11 +45,10 @@ from .layouts import (
     specs_of,
     transition_arrays,
 )
-from .residuals import RESIDUALS, read_residual, residual_parts
-from .small import SMALL, joined, read_small, split_small
+from .residuals import RESIDUALS
+from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
-PREFIX = "t/"  # before a tensor's name, which no other array can then have
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
@@ -181,8 +180,7 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
         layout: The layout of the track after the delta. Small exact tensors then share one array,
             see the module `small`; None to give each an array.
     """
-    arrays: dict[str, Content] = {**coded(delta.groups), **values_array(delta.values)}
-    return _dump_delta(place, digest, delta, arrays, layout)
+    return _dump_delta(place, digest, delta, coded(delta.groups), layout)
 
 
 def longest_place(place: Place) -> Place:
@@ -279,8 +277,8 @@ def base_of(record: Record, *, fresh: bool = True) -> Track:
     if len(names) != len(tensors) or names | optional != set(record.arrays):
         raise MalformedRecordError(
             where,
-            f"one array for each of {len(tensors)} tensors: {_some(names)}",
-            _some(record.arrays),
+            f"one array for each of {len(tensors)} tensors: {some_names(names)}",
+            some_names(record.arrays),
         )
     check_storable(tensors, where)
     for t in tensors:
@@ -351,59 +349,29 @@ def delta_of(record: Record, track: Track) -> Delta:
     assert coding is not None, "of a delta record"
     transition = read_transition(arrays, track.layout, where)
     layout = transition.layout if transition else track.layout
-    non_finite = _non_finite_of(record, layout)
-    names = frozenset(non_finite)
-    exact_specs = [t for t in layout.tensors if not t.lossy or t.name in names]
-    required = {PREFIX + name for name in names}
-    allowed = {PREFIX + t.name for t in exact_specs} | {ARRAY, VALUES, SMALL}
-    allowed |= {RESIDUALS + t.name for t in exact_specs if not t.lossy}
-    allowed |= set(filter(is_of_transition, arrays))
-    if not required <= set(arrays) <= allowed:
-        raise MalformedRecordError(where, f"arrays {_some(allowed)}", _some(arrays))
-    exact = {t.name: arrays[PREFIX + t.name] for t in exact_specs if PREFIX + t.name in arrays}
-    for t in exact_specs:
-        if t.name in exact:
-            check_exact(exact[t.name], t, where)
+    try:
+        non_finite = non_finite_names(record.more)
+    except TypeError as exc:
+        raise MalformedRecordError(where, "names of tensors in non_finite", short(exc)) from exc
+    stored = {n: a for n, a in arrays.items() if n != ARRAY and not is_of_transition(n)}
     with _decoding(where):
-        residuals = {
-            t.name: (read_residual(arrays[name], t, name),)
-            for t in exact_specs
-            if (name := RESIDUALS + t.name) in arrays
-        }
-        if SMALL in arrays:
-            exact = joined(exact, read_small(arrays[SMALL], layout, SMALL))
-        if doubled := residuals.keys() & exact.keys():
-            raise PayloadError(f"a residual of {short(min(doubled))}, which is stored whole, too")
+        part = read_exact_part(stored, layout, non_finite, where)
         data = alphabet_bytes(arrays)
         groups = groups_of(heads_of(data, coding, layout, non_finite, track.tables), data)
         data.finish()
-        values = read_values(arrays.get(VALUES))
     if transition:
-        check_new_values(transition, values, where)
+        check_new_values(transition, part.values, where)
     return Delta(
         groups,
-        exact,
+        part.exact,
         non_finite,
         coding,
         None,
-        values,
-        residuals,
+        part.values,
+        {name: (residual,) for name, residual in part.residuals.items()},
         transition=transition,
         rest=record.rest,
     )
-
-
-def _non_finite_of(record: Record, layout: Layout) -> tuple[str, ...]:
-    """The names in non_finite of a delta record, checked. Raises MalformedRecordError."""
-    where = record.where
-    try:
-        names = non_finite_names(record.more)
-    except TypeError as exc:
-        raise MalformedRecordError(where, "names of tensors in non_finite", short(exc)) from exc
-    lossy = {t.name for t in layout.tensors if t.lossy}
-    if not lossy.issuperset(names) or len(set(names)) != len(names):
-        raise MalformedRecordError(where, "lossy tensors in non_finite", _some(names))
-    return names
 
 
 def check_track(
@@ -475,22 +443,10 @@ def _dump_delta(
     arrays: Mapping[str, Content],
     layout: Layout | None,
 ) -> bytes:
-    exact, small = split_small(delta.exact, layout)
-    arrays = {**arrays, **small} | {PREFIX + name: a for name, a in exact.items()}
-    arrays |= residual_parts({name: residual for name, (residual,) in delta.residuals.items()})
+    arrays = {**arrays, **ExactPart.of(delta).arrays(layout)}
     arrays |= transition_arrays(delta.transition)
     header = Header("delta", place.step, None, place.parent, digest, delta.coding, delta.rest)
     return seal(header, {**place.more(), **non_finite_entry(delta.non_finite)}, arrays)
-
-
-def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
-    """Raise MalformedRecordError unless an array has the shape and dtype of this tensor."""
-    if array.shape != spec.track_shape or array.dtype != spec.track_dtype:
-        raise MalformedRecordError(
-            where,
-            f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
-            f"{array.dtype} {array.shape}",
-        )
 
 
 def non_finite_entry(non_finite: Sequence[str]) -> dict[str, Any]:
@@ -501,10 +457,3 @@ def non_finite_entry(non_finite: Sequence[str]) -> dict[str, Any]:
 def non_finite_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """The names in the field "non_finite". Raises TypeError."""
     return tuple(typed(name, str) for name in typed(fields.get("non_finite", []), list))
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first few names, sorted, for a message."""
-    names = sorted(names)
-    first = [repr(name) if len(name) <= 80 else repr(name[:80]) + "…" for name in names[:6]]
-    return ", ".join(first) + (" …" if len(names) > 6 else "") or "none"

@@ -104,8 +104,8 @@ def rebuild_step(
         for layer in merged_of(record, position.track.layout).layers:
             for i, layer_step in enumerate(layer.steps):
                 if layer_step.number == step:
-                    groups, whole, column = layer.groups, layer_step.exact, i
-                    residuals = {name: r.nbytes for name, r in layer_step.residuals.items()}
+                    groups, whole, column = layer.groups, layer_step.part.exact, i
+                    residuals = {name: r.nbytes for name, r in layer_step.part.residuals.items()}
                     together = len(layer.steps)
     coded: dict[str, tuple[int, float, float | None]] = {}
     for group in groups:

@@ -15,6 +15,7 @@ import codec
 from codec.errors import StreamError
 from codec.record import layers as merging
 from codec.record import merged
+from codec.record.exact import ExactPart
 from codec.record.merged import Layer, Merged, MergedStep
 from codec.record.record import Place, load
 from codec.scheme.coding import Coding
@@ -46,7 +47,7 @@ def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Delta
 
 
 def layers(layout: Layout, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
-    steps = [MergedStep(i, "0" * 32, delta.exact, delta.values) for i, delta in enumerate(deltas)]
+    steps = [MergedStep(i, "0" * 32, ExactPart.of(delta)) for i, delta in enumerate(deltas)]
     return merging.layers_of(list(zip(steps, deltas)))
 
 
@@ -76,7 +77,7 @@ def check(state: Arrays, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
     layout = layout_of(state)
     expected = replayed(layout, state, deltas)
     steps = [
-        MergedStep(i, track.digest, step.exact, step.values)
+        MergedStep(i, track.digest, ExactPart.of(step))
         for i, (step, track) in enumerate(zip(deltas, expected))
     ]
     found = merging.layers_of(list(zip(steps, deltas)))
@@ -384,7 +385,7 @@ def test_exact_tensors_and_values_of_the_last_step_count() -> None:
     deltas = [tracker.step(state) for state in states[1:]]
     deltas = [replace(d, values={i % 2: f'"{i}"'}) for i, d in enumerate(deltas)]
     (layer,) = check(states[0], deltas)
-    assert [dict(s.exact) for s in layer.steps] == [
+    assert [dict(s.part.exact) for s in layer.steps] == [
         {},
         {"n": np.array(1)},
         {},

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import MalformedRecordError, PayloadError
+from codec.record import exact as exact_part
 from codec.record import record as records
 from codec.record.record import Place
 from codec.record.small import MOST_NBYTES, SMALL, read_small, split_small
@@ -135,7 +136,7 @@ def test_a_record_that_has_a_tensor_twice(monkeypatch: pytest.MonkeyPatch) -> No
     assert {name: a.tolist() for name, a in read.exact.items()} == dict.fromkeys(exact, 5.0)
     assert records.dump_delta(Place(1, "0" * 16, "0" * 32), track.digest_after(read), read, whole)
     monkeypatch.setattr(
-        records, "split_small", lambda e, la: ({"1": e["1"]}, split_small(e, la)[1])
+        exact_part, "split_small", lambda e, *to: ({"1": e["1"]}, split_small(e, *to)[1])
     )
     data, track = record_of(exact, whole)
     with pytest.raises(MalformedRecordError, match="'1' in 'small' and in an array of its own"):

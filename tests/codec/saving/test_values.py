@@ -21,6 +21,7 @@ import codec
 from codec.chain.rewind import rewind
 from codec.errors import DTypeError, MalformedRecordError
 from codec.record import record as records
+from codec.record.exact import ExactPart
 from codec.record.header import digest_word
 from codec.record.merged import Layer, MergedStep
 from codec.saving.checkpointer import Front
@@ -486,7 +487,9 @@ def test_a_step_without_edits_is_as_it_was() -> None:
 def test_edits_of_a_layer_are_made_one_after_another() -> None:
     texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
     changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
-    steps = tuple(MergedStep(i, "", {}, {0: change}) for i, change in enumerate(changes))
+    steps = tuple(
+        MergedStep(i, "", ExactPart({}, {}, {0: change})) for i, change in enumerate(changes)
+    )
     settings = Coding(2, "model", "huffman")
     for begin in range(4):
         for end in range(begin + 1, 5):

@@ -1,0 +1,150 @@
+"""The exact part of a step: all that it stores besides the codes of lossy tensors.
+
+A delta record has the arrays of one step. A merged record has those of many steps, and the step's
+index, from 0 on, in their names:
+
+                                         of a delta   in a merged record
+    a tensor that is stored whole        t/NAME       t/INDEX/NAME
+    the residual of an exact tensor      d/NAME       d/INDEX/NAME
+    small exact tensors in one array     small        small/INDEX
+    values that are not tensors          values       values/INDEX
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from codec.caps import short
+from codec.errors import MalformedRecordError, PayloadError
+from codec.scheme.delta import Delta
+from codec.scheme.residual import Residual
+from codec.state.tensors import Arrays, Layout, TensorSpec
+
+from .container import Content
+from .residuals import RESIDUALS, read_residual, residual_parts
+from .small import SMALL, joined, read_small, split_small
+from .values import VALUES, read_values, values_array
+
+PREFIX = "t/"  # before a tensor's name, which no other array can then have
+_INDEXED = re.compile(
+    f"(?:({PREFIX}|{RESIDUALS})|({SMALL}|{VALUES})/)(0|[1-9][0-9]{{0,3}})(?(1)/(.*))", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class ExactPart:
+    """The exact part of a step.
+
+    Attributes:
+        exact: Name -> tensor that the step stores whole.
+        residuals: Name -> residual of a tensor, which is added to the tensor before the step.
+        values: Number -> change of a value that is not a tensor.
+    """
+
+    exact: Arrays
+    residuals: Mapping[str, Residual]
+    values: Mapping[int, str]
+
+    @classmethod
+    def of(cls, delta: Delta) -> ExactPart:
+        """The exact part of a delta of one step."""
+        residuals = {name: residual for name, (residual,) in delta.residuals.items()}
+        return cls(delta.exact, residuals, delta.values)
+
+    def arrays(self, layout: Layout | None, index: int | None = None) -> dict[str, Content]:
+        """The arrays of a record.
+
+        layout: see `record.dump_delta`. index: of the step in a merged record; None for a delta.
+        """
+        before, after = ("", "") if index is None else (f"{index}/", f"/{index}")
+        exact, small = split_small(self.exact, layout, SMALL + after)
+        return {
+            **{f"{PREFIX}{before}{name}": array for name, array in exact.items()},
+            **residual_parts(self.residuals, RESIDUALS + before),
+            **small,
+            **values_array(self.values, VALUES + after),
+        }
+
+
+def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
+    """The arrays of each of n steps of a merged record, named as in a delta record.
+
+    Raises PayloadError for an array of no step.
+    """
+    steps: list[Arrays] = [{} for _ in range(n)]
+    for name, array in arrays.items():
+        match = _INDEXED.fullmatch(name)
+        if not match or int(match[3]) >= n:
+            raise PayloadError(f"an array {short(name)}")
+        prefix, one_of_a_step, index, tensor = match.groups()
+        steps[int(index)][one_of_a_step or prefix + tensor] = array
+    return steps
+
+
+def read_exact_part(
+    arrays: Arrays, layout: Layout, non_finite: Sequence[str], where: str
+) -> ExactPart:
+    """Read the arrays that `ExactPart.arrays` made, of one step.
+
+    Args:
+        arrays: Named as in a delta record; no others.
+        layout: The layout after the step.
+        non_finite: The lossy tensors that are stored whole.
+        where: The record, for messages.
+
+    Raises:
+        MalformedRecordError: Arrays, layout and ``non_finite`` do not fit.
+        PayloadError: The content of an array is malformed.
+    """
+    names = frozenset(non_finite)
+    specs = {name: layout.tensors[i] for name in names if (i := layout.numbers.get(name, -1)) >= 0}
+    if len(specs) < len(non_finite) or not all(spec.lossy for spec in specs.values()):
+        raise MalformedRecordError(where, "lossy tensors in non_finite", some_names(non_finite))
+    exact: Arrays = {}
+    residuals: dict[str, Residual] = {}
+    for name, array in arrays.items():
+        if name in (SMALL, VALUES):
+            continue
+        kind, slash, tensor = name.partition("/")
+        number = layout.numbers.get(tensor)
+        spec = None if number is None else layout.tensors[number]
+        if spec is None or (spec.lossy and tensor not in names):
+            raise MalformedRecordError(where, "arrays of exact tensors", some_names([name]))
+        if kind + slash == PREFIX:
+            check_exact(array, spec, where)
+            exact[tensor] = array
+        elif kind + slash == RESIDUALS:
+            residuals[tensor] = read_residual(array, spec, name)
+        else:
+            raise MalformedRecordError(where, f"arrays {PREFIX}… or {RESIDUALS}…", short(name))
+    if SMALL in arrays:
+        exact = joined(exact, read_small(arrays[SMALL], layout, SMALL))
+    if doubled := residuals.keys() & exact.keys():
+        raise PayloadError(f"a residual of {short(min(doubled))}, which is stored whole, too")
+    if missing := names - exact.keys():
+        raise MalformedRecordError(
+            where, "an array of each name in non_finite", some_names(missing)
+        )
+    return ExactPart(exact, residuals, read_values(arrays.get(VALUES)))
+
+
+def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
+    """Raise MalformedRecordError unless an array has the shape and dtype of this tensor."""
+    if array.shape != spec.track_shape or array.dtype != spec.track_dtype:
+        raise MalformedRecordError(
+            where,
+            f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
+            f"{array.dtype} {array.shape}",
+        )
+
+
+def some_names(names: Iterable[str]) -> str:
+    """The first few names, sorted, for a message."""
+    names = sorted(names)
+    first = [repr(name) if len(name) <= 80 else repr(name[:80]) + "…" for name in names[:6]]
+    return ", ".join(first) + (" …" if len(names) > 6 else "") or "none"
