@@ -8,6 +8,7 @@ Read in this order:
     residuals  the changes of exact tensors, as coded bytes
     small      small exact tensors, of which equal ones are stored once
     values     values that are not tensors, as lines of text
+    exact      what a step stores besides codes: exact tensors, residuals, values
     record     base and delta records
     merged     several deltas in one record
     layers     joins deltas for a merged record

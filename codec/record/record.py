@@ -180,7 +180,7 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
         layout: The layout of the track after the delta. Small exact tensors then share one array,
             see the module `small`; None to give each an array.
     """
-    return _dump_delta(place, digest, delta, coded(delta.groups), layout)
+    return _sealed_delta(place, digest, delta, coded(delta.groups), layout)
 
 
 def longest_place(place: Place) -> Place:
@@ -214,7 +214,7 @@ def header_nbytes(
     payload = np.zeros(int(allowance.nbytes), np.uint8)
     arrays: Arrays = {ARRAY: payload} if by_alphabet else {}
     empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
-    data = _dump_delta(place, "0" * HEX, empty, arrays, layout)
+    data = _sealed_delta(place, "0" * HEX, empty, arrays, layout)
     longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
     if MORE in longest.entries:  # exact_nbytes has it, but here it only describes the place
@@ -436,7 +436,7 @@ def check_whole(where: str, track: Track) -> None:
     track.check_whole(where)
 
 
-def _dump_delta(
+def _sealed_delta(
     place: Place,
     digest: str,
     delta: Delta,

@@ -34,7 +34,7 @@ from codec.saving.recorder import check_history
 from codec.saving.saved import Saved
 
 from .optimizer import OptimizerCopy, described, digest_of, place_of, tensors_of
-from .restore import restored
+from .restore import rerun
 from .steps import Step, parameters_of, shortened, unwrapped
 
 BASE_EVERY = 200
@@ -252,7 +252,7 @@ class GradientCheckpointer(Checkpointer):
     def _restore(self) -> dict[Any, Any] | None:
         if self.step is None:
             return None
-        newest = restored(Chain(self._location), self._optimizer, self.step)
+        newest = rerun(Chain(self._location), self._optimizer, self.step)
         self._copy, self._n_since_base, self._n_slots = newest.copy, newest.n, len(newest.steps)
         self._steps.clear()
         self._n_copied = 0

@@ -67,7 +67,7 @@ def restore(
     """
     chain = Chain(source, storage_options=storage_options)
     try:
-        return restored(chain, optimizer, step).state
+        return rerun(chain, optimizer, step).state
     except (RecordError, ParentError):
         if step is not None:
             raise
@@ -76,10 +76,10 @@ def restore(
             raise
         reached = position.step
         warn(f"{chain.where}: restored step {reached} instead of {chain.steps[-1]}: {reason}")
-        return restored(chain, optimizer, reached).state
+        return rerun(chain, optimizer, reached).state
 
 
-def restored(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -> Restored:
+def rerun(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -> Restored:
     """Rebuild a step: load a copy of the optimizer at each base and run its recorded steps again.
 
     Each result is checked against its digest. Raises what `restore` raises.

@@ -202,7 +202,7 @@ class Checkpointer:
         parts, layout = self._front.look_at(state)
         if self._says_models:
             self._says_models = False
-            self._say_unknown_models(layout)
+            self._suggest_patterns(layout)
         if self._says_moments and layout is not self._logged_layout:
             self._logged_layout = layout
             self._say_moments(layout)
@@ -214,9 +214,9 @@ class Checkpointer:
             step, layout, arrays, parts.values, is_base=is_base, unchanged=names
         )
 
-    def _say_unknown_models(self, layout: Layout) -> None:
+    def _suggest_patterns(self, layout: Layout) -> None:
         """Log which exact tensors may be weights under an unknown name; averages separately."""
-        patterns = self._policy.unknown_models(layout.tensors)
+        patterns = self._policy.suggested_patterns(layout.tensors)
         if averages := [p for p in patterns if is_average(p)]:
             _log.warning(
                 "%s: %s: averaged weights (EMA), stored exactly, every change to the last bit, "

@@ -93,8 +93,8 @@ def settings_message(settings: Settings) -> Message:
         raise SettingsError(f"{location}: is this process's own; asynchronous saving needs another")
     arguments = location.arguments()
     try:
-        same = json.loads(json.dumps(arguments)) == arguments
-        reason = "" if same else "another value comes back"
+        survives_json = json.loads(json.dumps(arguments)) == arguments
+        reason = "" if survives_json else "another value comes back"
     except (TypeError, ValueError) as exc:
         reason = f"{type(exc).__name__}: {exc}"
     if reason:
@@ -146,8 +146,8 @@ def serve() -> None:
         _serve(Line(ours), int(sys.argv[2]))
 
 
-def _serve(line: Line, parent: int) -> None:
-    first = _next_message(line, parent)
+def _serve(line: Line, parent_pid: int) -> None:
+    first = _next_message(line, parent_pid)
     set_threads(first["threads"])
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -160,16 +160,16 @@ def _serve(line: Line, parent: int) -> None:
         return
     try:
         warm_up()  # while the training computes its first iteration
-        _save_all(line, parent, recorder)
+        _save_all(line, parent_pid, recorder)
     finally:
         recorder.close()
 
 
-def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
+def _save_all(line: Line, parent_pid: int, recorder: Recorder) -> None:
     layout, memory, last, yields = Layout(()), None, 0, False
     values: tuple[str, ...] = ()
     while True:
-        message = _next_message(line, parent)
+        message = _next_message(line, parent_pid)
         number = message.get("number", 0)
         if number <= last:  # half a message, or one that was sent again
             continue
@@ -212,13 +212,13 @@ def _yield_processors() -> None:
     set_threads(threads())  # new threads, which inherit the priority
 
 
-def _next_message(line: Line, parent: int) -> Message:
+def _next_message(line: Line, parent_pid: int) -> Message:
     """Wait for a message.
 
     Raises EOFError when the training loop has ended, even if another process keeps its side open:
     data loaders may outlive a killed training loop for a while.
     """
     while (message := line.receive(1.0)) is None:
-        if os.getppid() != parent:
+        if os.getppid() != parent_pid:
             raise EOFError
     return message

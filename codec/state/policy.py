@@ -169,7 +169,7 @@ class Policy:
         kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
         return next(kinds, None)
 
-    def unknown_models(self, tensors: Sequence[TensorSpec]) -> list[str]:
+    def suggested_patterns(self, tensors: Sequence[TensorSpec]) -> list[str]:
         """Patterns to propose for tensors that look like a model's but are exact.
 
         No pattern of the policy matches them, and no key in MODELS leads to them. For a GAN:

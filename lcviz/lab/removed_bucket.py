@@ -145,7 +145,7 @@ def among(alphabet: Alphabet, keys: Collection[BucketKey]) -> NDArray[np.bool_]:
     return np.array([key in keys for key in alphabet.keys], np.bool_)
 
 
-def removed_from_series(
+def remove_buckets_of_last(
     series: Series, coding: Coding, progress: Progress = unreported
 ) -> RemovedBuckets:
     """Save a series with a coding, then leave out each bucket of its last delta in turn.

@@ -71,7 +71,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     """
     back = race_back(run, snapshot)
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
-    places = layout.live(race=race is not None)
+    places = layout.live_places(race=race is not None)
     with places["steps"]:
         viewed = step_slider(run, snapshot)
     if back is not None:

@@ -32,7 +32,7 @@ class TempFolder:
     def __init__(self, name: str) -> None:
         remove_abandoned()
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
-        self.close = weakref.finalize(self, _end, _locked(self.path), self.path)
+        self.close = weakref.finalize(self, _delete_and_unlock, _locked(self.path), self.path)
 
 
 def remove_abandoned() -> None:
@@ -44,7 +44,7 @@ def remove_abandoned() -> None:
             status = path.lstat()
             fresh = time.time() - status.st_mtime < FRESH_SECONDS
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not fresh:
-                _end(_locked(path), path)
+                _delete_and_unlock(_locked(path), path)
 
 
 def _locked(path: Path) -> int | None:
@@ -60,7 +60,7 @@ def _locked(path: Path) -> int | None:
     return descriptor
 
 
-def _end(descriptor: int | None, path: Path) -> None:
+def _delete_and_unlock(descriptor: int | None, path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     if descriptor is not None:
         os.close(descriptor)

@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 STEPS_WIDTH = 330  # pixels
 
 
-def live(*, race: bool = False) -> dict[str, DeltaGenerator]:
+def live_places(*, race: bool = False) -> dict[str, DeltaGenerator]:
     """Make the places and return them by name. race: adds a large one for a race, at the top."""
     top = st.container(horizontal=True, vertical_alignment="center", key="headline")
     places = {

@@ -85,7 +85,7 @@ def label(more: str, question: str = "") -> None:
 
 def pictures() -> None:
     """Draw Live's pictures. Nobody can use them until a run's pictures replace them."""
-    places = layout.live()
+    places = layout.live_places()
     for name, data in _read()["pictures"].items():
         with places[name]:
             picture.mount({**data, "recorded": True}, name)

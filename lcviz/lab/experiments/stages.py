@@ -12,7 +12,7 @@ from codec import Coding
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
 from lcviz.lab.markdown import table
-from lcviz.lab.removed_bucket import removed_from_series
+from lcviz.lab.removed_bucket import remove_buckets_of_last
 
 from .base import (
     TITLES,
@@ -113,7 +113,7 @@ class RemovedBucket(Experiment):
 
     def rows(self, options: Options, trial: Trial, progress: Progress) -> list[Row]:
         model, seed = trial
-        removed = removed_from_series(
+        removed = remove_buckets_of_last(
             series_of(options, model, seed), Coding(options.bits, options.scope), progress
         )
         whole = {"step": removed.step, "loss_whole": removed.loss}

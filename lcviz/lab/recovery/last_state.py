@@ -69,7 +69,7 @@ def crash_at_last(
         for i, state in enumerate(series, 1):
             if first is None:
                 first, start = state, copy_arrays(state.arrays)
-                by, of_lab = ("", None) if state.loss_of else _lab_loss(start)
+                by, of_lab = ("", None) if state.loss_of else _demo_loss(start)
             check_alike(first, state)
             for saver in savers:
                 saver.save(state.step, state.state)
@@ -92,7 +92,7 @@ def crash_at_last(
     return LastState(state.step, tuple(restored), curve[-1] if loss_of else None, by)
 
 
-def _lab_loss(arrays: Arrays) -> tuple[str, LossOf | None]:
+def _demo_loss(arrays: Arrays) -> tuple[str, LossOf | None]:
     """Title and loss of the first demo model with these tensor names and shapes.
 
     The loss is that on the model's default data. The model's tensors may lie below one outermost

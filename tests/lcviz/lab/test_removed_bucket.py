@@ -18,7 +18,7 @@ from lcviz.lab.removed_bucket import (
     Dissection,
     errors_without,
     removed_buckets,
-    removed_from_series,
+    remove_buckets_of_last,
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
@@ -144,7 +144,7 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
     calls: list[tuple[int, int]] = []
-    result = removed_from_series(
+    result = remove_buckets_of_last(
         series, Coding(2), progress=lambda done, total: calls.append((done, total))
     )
     n, total = len(result.buckets), calls[0][1]
@@ -165,7 +165,7 @@ def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="no two checkpoints in a row"):
-        removed_from_series(OwnSeries([tmp_path]), Coding(2))
+        remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
 
 
 def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
                     moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
                 )
 
-    removed_from_series(Telling([tmp_path]), Coding(2))
+    remove_buckets_of_last(Telling([tmp_path]), Coding(2))
     assert set(seen) == {2}
 
 
@@ -190,17 +190,17 @@ def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
     for i in range(5):
         states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
         torch.save(states[i], tmp_path / f"{i}.pt")
-    alone = removed_from_series(OwnSeries([tmp_path]), Coding(2))
+    alone = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
     assert alone.distance > 0
     for i, state in enumerate(states):
         torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
-    beside = removed_from_series(OwnSeries([tmp_path]), Coding(2))
+    beside = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
     assert beside.distance == alone.distance
     for i in range(3):  # what is of another layout counts no more
         torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
     torch.save(states[3], tmp_path / "3.pt")
     torch.save(states[4], tmp_path / "4.pt")
-    anew = removed_from_series(OwnSeries([tmp_path]), Coding(None))
+    anew = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(None))
     assert 0 < anew.distance < 0.3
 
 
@@ -209,4 +209,4 @@ def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
     for i in range(3):
         torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="checkpoint 2: no change can be quantized"):
-        removed_from_series(OwnSeries([tmp_path]), Coding(2))
+        remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
