@@ -35,9 +35,10 @@ Runs.create = Runs.at_once
 def test_each_has_a_run_of_ones_own(
     visits: BrowserContext, server: str, server_with: Callable[[str, str], None]
 ) -> None:
+    from playwright.sync_api import expect
+
     from benchmarks.dashboard.clicks import clicks
     from benchmarks.dashboard.crowd import Visitor
-    from playwright.sync_api import expect
 
     said: Counter[str] = Counter()
     one, other = (Visitor(visits, server, number, said) for number in (1, 0))

@@ -7,26 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import codec
 
-MakeTab = Callable[..., Any]
-
-
-def save(path: Path, first: int, last: int) -> Path:
-    """Steps ``first`` to ``last`` of a chain."""
-    rng = np.random.default_rng(first)
-    state = codec.restore(path) if first else {"w": np.ones((30, 40), np.float32)}
-    with codec.Checkpointer(path, resume=first > 0) as chain:
-        for step in range(first, last + 1):
-            state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
-            chain.save(step, state)
-    return path
+MakeTab, Save = Callable[..., Any], Callable[..., Path]
 
 
 def test_it_follows_what_another_process_writes_and_opens_an_upload(
-    tab: MakeTab, tmp_path: Path
+    tab: MakeTab, save: Save, tmp_path: Path
 ) -> None:
     path = save(tmp_path / "run.lcc", 0, 5)
     codec.Chain(path).pack(tmp_path / "mine.lcc.zip")
