@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ SNIPPETS = {
 CODEC = [page for page in PAGES if commands(page, "python -m codec ")]
 
 
+def snippets() -> None:
+    """What a process runs, in which warnings are not errors."""
+    warnings.resetwarnings()
+    runpy.run_path("snippets.py", run_name="__main__")
+
+
 @pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("page", [page for page in SNIPPETS if page != "README.md"])
 def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +60,7 @@ def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("snippets.py").write_text(SNIPPETS[page].replace("s3://", "memory://"))
     if "distributed" in SNIPPETS[page]:  # process groups stay out of this process
         fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=runpy.run_path, args=("snippets.py", None, "__main__"))
+        process = fork.Process(target=snippets)
         process.start()
         process.join()
         assert process.exitcode == 0

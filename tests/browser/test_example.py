@@ -102,22 +102,22 @@ def test_by_pointer(tab: MakeTab) -> None:
 
     # Copied as a PNG; where there is no clipboard it is a file.
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    bits.hover()
-    button = bits.get_by_role("button", name="as picture")
-    button.click()
-    expecting(button).to_have_attribute("title", "Copied")
-    copied = Image.open(io.BytesIO(base64.b64decode(page.evaluate(READ)))).convert("RGB")
-    assert copied.width == 3 * (bits.evaluate("figure => figure.clientWidth") + 24)
-    assert (0, 158, 115) in {shade for _, shade in copied.getcolors(2**24)}  # of code words
+    for figure, colour in ((weights, (0, 114, 178)), (bits, (0, 158, 115))):
+        figure.hover()
+        button = figure.get_by_role("button", name="as picture")
+        button.click()
+        expecting(button).to_have_attribute("title", "Copied")
+        copied = Image.open(io.BytesIO(base64.b64decode(page.evaluate(READ)))).convert("RGB")
+        assert copied.width == 3 * (figure.evaluate("figure => figure.clientWidth") + 24)
+        shades = {shade for _, shade in copied.getcolors(2**24)}
+        assert colour in shades  # of weights that go down, and of code words
     page.evaluate(NO_CLIPBOARD)
-    weights.hover()
+    buckets.hover()
     with page.expect_download() as download:
-        weights.get_by_role("button", name="as picture").click()
-    assert download.value.suggested_filename == "Weights.png"
-    with Image.open(download.value.path()) as saved:
-        assert saved.format == "PNG"
-        shades = {shade for _, shade in saved.convert("RGB").getcolors(2**24)}
-        assert (0, 114, 178) in shades  # of weights that go down
+        buckets.get_by_role("button", name="as picture").click()
+    assert download.value.suggested_filename == "Buckets.png"
+    with Image.open(download.value.path()) as file:
+        assert file.format == "PNG"
     visitor.check()
 
 

@@ -279,6 +279,8 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     ):
         assert stages == values_of(lesson(before, now, x))
         assert checkpoints == checkpoints_of(before, now, x, restored=restored, carries=carries)
+        if len(now) < 8:  # the codec stores so few numbers whole
+            continue
         for fine, step in zip((0, 5, FINEST), steps, strict=True):
             expected = steps_of(before, now, fine)
             assert (step["codes"], step["bits"]) == (expected["codes"], expected["bits"])

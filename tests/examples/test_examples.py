@@ -13,7 +13,7 @@ import pytest
 
 import codec
 
-STEPS = 90  # well after the kills, which may come late; an epoch is 44 steps
+STEPS = 60  # well after the kills, which may come late; an epoch is 44 steps
 KILLS = (14, 46)
 ENDED = ["--steps", str(STEPS)]
 
