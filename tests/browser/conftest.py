@@ -53,7 +53,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS_TO_START = 90
-PATIENCE = 20_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
+PATIENCE = 60_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
 # The pages' own content: not the library's toolbar.
 OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
 STILL = 5_000  # milliseconds until nothing moves on a page that does not tick

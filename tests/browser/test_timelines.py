@@ -9,7 +9,16 @@ from typing import Any
 MakeTab = Callable[..., Any]
 
 
-def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
+# Else a process that saves would start, and import for seconds.
+ALONE = """
+from lcviz.recover import timelines
+
+timelines.ASYNCHRONOUS = "never"
+"""
+
+
+def test_a_crash_by_the_millisecond(tab: MakeTab, server_with: Callable[[str, str], None]) -> None:
+    server_with(ALONE, ALONE.replace("never", "asynchronous"))
     visitor = tab().open("/recover")
     page, expecting = visitor.page, visitor.expecting
     page.get_by_text("Where the time of saving goes", exact=True).click()
