@@ -202,19 +202,11 @@ def test_wrong_use(wrong: str, monkeypatch: Patch, capsys: Capture) -> None:
     assert re.search("a number|data are|at least 1|no such directory", capsys.readouterr().err)
 
 
-def test_growth() -> None:
-    rows = scaling.growth([2**16], rounds=1)
-    assert [row["n"] for row in rows] == [2**16]
-    for row in rows:
-        assert set(row["ns"]) == set(row["to_copy"]) == {"copy", "encode", "decode in place"}
-        assert row["to_copy"]["copy"] == 1
-        # marks and codes of the survivors are in memory while it encodes
-        assert row["extra"] is None or 0.1 < row["extra"] < 100
-    assert "| 64k " in tables.growth(rows)
-
-
 def test_memory_while_dense_deltas_are_written() -> None:
-    """Survivors take 1.125 bytes an element, and their encoding takes the same memory."""
+    """Survivors take 1.125 bytes an element, and their encoding takes the same memory.
+
+    Measured in a process of its own.
+    """
     extra = scaling.memory(2**22, "gauss", 4, "huffman")
     assert extra is None or 1.0 < extra < 1.25
 
@@ -260,8 +252,10 @@ def test_packed_symbols() -> None:
 
 
 def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Each goal is judged for its own sizes and data. `test_growth` starts processes; here their
-    work is done in this one."""
+    """Each goal is judged for its own sizes and data.
+
+    The work of other processes is done in this one.
+    """
 
     def here(what: str, *arguments: Any) -> Any:
         return json.loads(json.dumps(getattr(scaling, what)(*arguments)))
@@ -278,6 +272,10 @@ def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "python benchmarks/speed.py --sizes 64k" in text
     parts = "## Goals: |~94 % zeros|extra bytes|off a fixed time|As straight lines: copy "
+    growth = scaling.growth([2**16], rounds=1)[0]
+    assert set(growth["ns"]) == set(growth["to_copy"]) == {"copy", "encode", "decode in place"}
+    assert growth["to_copy"]["copy"] == 1
+    assert "| 64k " in text.partition("extra bytes")[2]
     assert all(part in text for part in [*parts.split("|"), "no result: x is not installed"])
     assert re.search(r"\| warm +\| warm_up +\| 0.50 +\| 0.25 +\| 0.75 +\|", text)
     rows = text.partition("## 64k parameters of lap:3")[2].partition("\n## ")[0].splitlines()

@@ -1,4 +1,4 @@
-"""One server and one Chromium for all browser tests.
+"""One server and one Chromium for all browser tests; its picture alone where that is enough.
 
 Where it is installed, Chromium's headless shell, which needs a quarter less of the processor
 (Debian: chromium-headless-shell). Without Playwright or Chromium the tests are skipped; with
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
 ROOT = Path(__file__).resolve().parents[2]
+# The README's app.py, which looks at what runs more often, and with what `server_with` changes.
+SCRIPT = """
+import runpy
+import sys
+from pathlib import Path
+
+changes = Path(__file__).with_name("changes")
+if session := sys.modules.get("lcviz.ui.session"):
+    session.POLL_SECONDS, session.LIVELY_SECONDS = 0.4, 1e9
+    if changes.exists():
+        exec(changes.read_text(), {})
+runpy.run_path("app.py")
+"""
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
 ARGUMENTS = [
     "--no-sandbox",
@@ -49,6 +62,13 @@ FITS = """() => [document.scrollingElement, document.querySelector('[data-testid
     .every(node => node.scrollWidth <= node.clientWidth)
     && [...document.querySelectorAll('[data-testid=stTable]')]
     .every(node => node.scrollWidth <= node.clientWidth + 1)"""
+HOLDER = """<!DOCTYPE html><meta name=viewport content='width=device-width'>
+<style>%s</style><main></main>"""
+SHOW = """
+window.sent = [];
+window.show = (data) => draw({ data, parentElement: document.querySelector("main"),
+    setTriggerValue: (...what) => sent.push(what) });
+"""
 _log = pytest.StashKey[Path]()
 
 
@@ -88,22 +108,37 @@ def browser() -> Iterator[Browser]:
 def server(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[str]:
-    """The dashboard's URL. Its server is started as the README says, and ended afterwards."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    pytestconfig.stash[_log] = log
-    with _serving(log) as url:
+    """The dashboard's URL; its server is ended afterwards."""
+    script = tmp_path_factory.mktemp("server") / "script.py"
+    script.write_text(SCRIPT)
+    pytestconfig.stash[_log] = script.with_name("log")
+    with _serving(script.with_name("log"), script) as url:
         yield url
 
 
+@pytest.fixture
+def server_with(server: str, pytestconfig: pytest.Config) -> Iterator[Callable[[str, str], None]]:
+    """server_with(change, undo): Python code that the server runs before each page, then once."""
+    changes, undone = pytestconfig.stash[_log].with_name("changes"), []
+
+    def change(code: str, undo: str) -> None:
+        changes.write_text(code)
+        undone.append(undo)
+
+    yield change
+    changes.write_text("\n".join(undone))
+
+
 @contextlib.contextmanager
-def _serving(log: Path, *arguments: str) -> Iterator[str]:
+def _serving(log: Path, script: str | Path, *arguments: str) -> Iterator[str]:
     """A server's URL. arguments: of the dashboard, behind the --."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command = [sys.executable, "-m", "streamlit", "run", str(script)]
     command += ["--server.port", str(port), "--server.headless", "true", "--", *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "LCVIZ_DATA"}
+    environment["PYTHONPATH"] = str(ROOT)
     # Tests write byte code and caches next to the sources: no reason to look at those again.
     environment["STREAMLIT_SERVER_FILE_WATCHER_TYPE"] = "none"
     url = f"http://127.0.0.1:{port}"
@@ -326,21 +361,76 @@ def tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
             page.close()
 
 
+@pytest.fixture(scope="session")
+def save() -> Callable[..., Path]:
+    """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
+    import numpy as np
+
+    import codec
+
+    def make(path: Path, first: int, last: int, **settings: Any) -> Path:
+        rng = np.random.default_rng(first)
+        state = codec.restore(path) if first else {"w": np.ones((30, 40), np.float32)}
+        with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
+            for step in range(first, last + 1):
+                state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
+                chain.save(step, state)
+        return path
+
+    return make
+
+
+Alone = Callable[..., "Page"]
+
+
+@pytest.fixture
+def alone(browser: Browser) -> Iterator[Alone]:
+    """alone(name, data, width=390): a page that holds one of our own pictures and nothing else.
+
+    show(data) draws it again; `sent` has what it would have told the server. stopped: its clock
+    stands still, at a second after the start. options: of the browser's context.
+    """
+    from lcviz.ui.picture import drawing, style
+
+    with contextlib.ExitStack() as stack:
+
+        def make(
+            name: str,
+            data: Any,
+            width: int = 800,
+            height: int = 400,
+            stopped: bool = False,
+            **options: Any,
+        ) -> Page:
+            size = {"width": width, "height": height}
+            context = stack.enter_context(
+                browser.new_context(offline=True, viewport=size, **options)
+            )
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE)
+            if stopped:
+                page.clock.install(time=0)
+                page.clock.pause_at(1000)
+            page.set_content(HOLDER % style().replace(":host", ":root"))
+            page.add_script_tag(content=drawing(name) + SHOW)
+            page.evaluate("show", data)
+            return page
+
+        yield make
+
+
 @pytest.fixture
 def watching(
     visits: BrowserContext, tmp_path: Path, pytestconfig: pytest.Config
 ) -> Iterator[MakeTab]:
-    """Such a tab at a server of its own, started with the arguments of the first call."""
+    """Such a tab at a server of its own, started as the README says, with arguments."""
     with contextlib.ExitStack() as stack:
         before = pytestconfig.stash.get(_log, None)
-        made: list[MakeTab] = []
 
         def make(*arguments: str | Path, **options: Any) -> Tab:
-            if not made:
-                log = pytestconfig.stash[_log] = tmp_path / "server.log"
-                url = stack.enter_context(_serving(log, *map(str, arguments)))
-                made.append(stack.enter_context(_tabs(visits, url)))
-            return made[0](**options)
+            log = pytestconfig.stash[_log] = tmp_path / "server.log"
+            url = stack.enter_context(_serving(log, "app.py", *map(str, arguments)))
+            return stack.enter_context(_tabs(visits, url))(**options)
 
         yield make
         if before is not None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lcviz.live.loss_picture import loss_picture
-from lcviz.ui.picture import script, style
 from lcviz.ui.race import HEIGHT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 Line = dict[str, Any]
-Motion = Literal["no-preference", "reduce"]
+Shown = Callable[..., "Page"]
 LOOK = """() => {
     const box = (node) => { const { left, right, top, bottom } = node.getBoundingClientRect();
         return { left, right, top: top + 3, bottom: bottom - 1 }; }; // the letters
@@ -55,35 +55,21 @@ RACES = {
 }
 
 
-def shown(browser: Browser, size: int = 800, motion: Motion = "no-preference", **data: Any) -> Page:
-    """A page with nothing but the picture of these data, where time stands still."""
-    module = script("curves").replace("export default function (", "window.draw = function (", 1)
-    page = browser.new_page(
-        offline=True, viewport={"width": size, "height": 400}, reduced_motion=motion
-    )
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
-    page.set_content(f"<style>{style().replace(':host', ':root')}</style>")
-    page.add_script_tag(content=module)
-    draw(page, data)
-    return page
+COMMON = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
+COMMON |= {"unit": "iteration", "clickable": False, "range": [-10, 10], "height": HEIGHT}
 
 
-def draw(page: Page, data: dict[str, Any]) -> None:
-    """Draw these data, again if something is there already."""
-    known = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
-    page.evaluate(
-        "data => window.draw({ data, parentElement: document.body })",
-        known | {"unit": "iteration", "clickable": False} | data,
-    )
+@pytest.fixture
+def shown(alone: Callable[..., Page]) -> Shown:
+    """shown(data): a page with nothing but the picture of these data, where time stands still."""
+    return lambda data, **how: alone("curves", COMMON | data, stopped=True, **how)
 
 
 @pytest.mark.parametrize("lines", RACES.values(), ids=RACES)
-def test_words_stand_where_no_line_is(browser: Browser, lines: list[Line]) -> None:
+def test_words_stand_where_no_line_is(shown: Shown, lines: list[Line]) -> None:
     level = {"y": 0.3, "text": "0.300 before"}
-    known = {"level": level, "range": [-10, 40], "height": HEIGHT}
-    with shown(browser, lines=[BEFORE, *lines], **known) as page:
-        assert page.evaluate(LOOK) == []
+    page = shown({"lines": [BEFORE, *lines], "level": level, "range": [-10, 40]})
+    assert page.evaluate(LOOK) == []
 
 
 RACE = {
@@ -93,8 +79,6 @@ RACE = {
         line("full 2", [0, 2], [0.4, 0.3]),
         line("SCAR 8", [0, 8], [1.1, 0.3]),
     ],
-    "range": [-10, 10],
-    "height": HEIGHT,
     "text": "full wins",
     "play": 6,
 }
@@ -108,64 +92,58 @@ PLAYED = """() => {
 OVER = [[], ["full 2", "SCAR 8", "no crash"], 0, ["full wins"]]
 
 
-def test_a_race_is_played_once_and_again_on_a_click(browser: Browser) -> None:
+def test_a_race_is_played_once_and_again_on_a_click(shown: Shown) -> None:
     """Whatever draws the same lines again meanwhile: a page that looks every second does."""
-    with shown(browser, **RACE) as page:
-        assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
-        page.clock.run_for(3000)
-        seen = page.evaluate(PLAYED)
-        assert seen == [["iteration 3"], ["full 2"], 2, []]  # 10 · ½ ** 1.5
-        draw(page, RACE)
-        assert page.evaluate(PLAYED) == seen
-        page.clock.run_for(3100)
-        assert page.evaluate(PLAYED) == OVER
-        draw(page, RACE)
-        page.clock.run_for(100)
-        assert page.evaluate(PLAYED) == OVER
-        again = page.get_by_role("button", name="See it again")
-        again.click()
-        page.clock.run_for(1000)
-        assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
-        draw(page, RACE | {"play": None})  # another picture in its place
-        assert page.evaluate(PLAYED) == OVER
-        assert again.count() == 0
+    page = shown(RACE)
+    assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
+    page.clock.run_for(3000)
+    seen = page.evaluate(PLAYED)
+    assert seen == [["iteration 3"], ["full 2"], 2, []]  # 10 · ½ ** 1.5
+    front = page.locator("g.now > line")
+    middle = front.bounding_box()["x"]
+    for dot in page.locator("g.now circle").all():  # where its line ends
+        box = dot.bounding_box()
+        assert abs(box["x"] + box["width"] / 2 - middle) < 1
+    wide = page.locator("g.now rect").get_attribute("width")
+    assert float(wide) == float(front.get_attribute("x1"))
+    page.evaluate("show", COMMON | RACE)
+    assert page.evaluate(PLAYED) == seen
+    page.clock.run_for(3100)
+    assert page.evaluate(PLAYED) == OVER
+    page.evaluate("show", COMMON | RACE)
+    page.clock.run_for(100)
+    assert page.evaluate(PLAYED) == OVER
+    again = page.get_by_role("button", name="See it again")
+    again.click()
+    page.clock.run_for(1000)
+    assert page.evaluate(PLAYED) == [["iteration 0"], [], 3, []]
+    page.evaluate("show", COMMON | RACE | {"play": None})  # another picture in its place
+    assert page.evaluate(PLAYED) == OVER
+    assert again.count() == 0
 
 
-def test_a_dot_is_where_its_line_ends(browser: Browser) -> None:
-    with shown(browser, **RACE) as page:
-        page.clock.run_for(3000)
-        front = page.locator("g.now > line").bounding_box()
-        for dot in page.locator("g.now circle").all():
-            box = dot.bounding_box()
-            assert box
-            assert front
-            assert abs(box["x"] + box["width"] / 2 - front["x"]) < 1
-        window = page.locator("g.now rect")
-        wide = float(window.get_attribute("width") or 0)
-        assert wide == float(page.locator("g.now > line").get_attribute("x1") or 0)
-
-
-@pytest.mark.parametrize("more", [{"motion": "reduce"}, {"recorded": True}])
-def test_the_end_is_there_at_once(browser: Browser, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("more", "how"), [({}, {"reduced_motion": "reduce"}), ({"recorded": True}, {})]
+)
+def test_the_end_is_there_at_once(shown: Shown, more: Line, how: dict[str, Any]) -> None:
     """For whoever wants no motion, and where nothing can be used yet."""
-    with shown(browser, **RACE | more) as page:
-        assert page.evaluate(PLAYED) == OVER
-        assert page.get_by_role("button", name="See it again").count() == 0
+    page = shown(RACE | more, **how)
+    assert page.evaluate(PLAYED) == OVER
+    assert page.get_by_role("button", name="See it again").count() == 0
 
 
-def test_twelve_lines_that_end_together_can_be_told_apart(browser: Browser) -> None:
+def test_twelve_lines_that_end_together_can_be_told_apart(shown: Shown) -> None:
     lines = [line(f"run {i}", [0, 100], [i, 50 + 0.01 * i]) for i in range(12)]
-    with shown(browser, lines=lines, range=[0, 100], height=300, right=200) as page:
-        assert page.evaluate(LOOK) == []
-        leads = page.locator("g.names path[d]")
-        assert 9 <= leads.count() <= 12  # from the end of a line to a name that had to move
-        page.locator("svg").hover(position={"x": 60, "y": 250})
-        rows = page.locator("g.hover tspan")
-        assert rows.all_text_contents()[:2] == ["iteration 0", "run 0 0"]
-        boxes = [row.bounding_box() for row in rows.all()]
-        tops = [box["y"] for box in boxes if box]
-        assert all(b - a >= 13 for a, b in pairwise(tops))
-        assert len(tops) == 13
+    page = shown({"lines": lines, "range": [0, 100], "height": 300, "right": 200})
+    assert page.evaluate(LOOK) == []
+    leads = page.locator("g.names path[d]")
+    assert 9 <= leads.count() <= 12  # from the end of a line to a name that had to move
+    page.locator("svg").hover(position={"x": 60, "y": 250})
+    rows = page.locator("g.hover tspan")
+    assert rows.all_text_contents()[:2] == ["iteration 0", "run 0 0"]
+    tops = [row.bounding_box()["y"] for row in rows.all()]
+    assert all(b - a >= 13 for a, b in pairwise(tops))
+    assert len(tops) == 13
 
 
 MARKS = """() => {
@@ -185,19 +163,21 @@ MARKS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("kills", [[200], [185], [5], [40, 60], [40, 60, 66], [150, 160, 170, 180]])
 @pytest.mark.parametrize("width", [800, 330])
-def test_no_word_of_a_mark_is_struck_or_cut(browser: Browser, kills: list[int], width: int) -> None:
-    picture = loss_picture({0: (2.3, 2.3), 100: (1.1, 1.2), 200: (0.9, 1.0)}, 200, 200, kills)
-    with shown(browser, **picture.values, size=width) as page:
-        assert page.evaluate(MARKS) == []
+def test_no_word_of_a_mark_is_struck_or_cut(shown: Shown, width: int) -> None:
+    losses = {0: (2.3, 2.3), 100: (1.1, 1.2), 200: (0.9, 1.0)}
+    page = shown(loss_picture(losses, 200, 200, [200]).values, width=width)
+    for kills in ([200], [185], [5], [40, 60], [40, 60, 66], [150, 160, 170, 180]):
+        values = loss_picture(losses, 200, 200, kills).values
+        page.evaluate("show", COMMON | values)
+        assert page.evaluate(MARKS) == [], kills
         texts, titles = (page.locator(f"g.marks {part}") for part in ("text", "title"))
         said = map("".join, zip(texts.all_text_contents(), titles.all_text_contents(), strict=True))
-        assert list(said) == [mark["text"] for mark in picture.values["marks"]]
+        assert list(said) == [mark["text"] for mark in values["marks"]]
 
 
-def test_a_word_of_a_mark_that_has_no_room_is_left_out(browser: Browser) -> None:
+def test_a_word_of_a_mark_that_has_no_room_is_left_out(shown: Shown) -> None:
     picture = loss_picture({0: (2.3, 2.3), 200: (0.9, 1.0)}, 100, 200, [98, 99, 101])
-    with shown(browser, **picture.values, size=330) as page:
-        texts = page.locator("g.marks text").all_text_contents()
-        assert texts == ["step 100", "killed", "", ""]
+    page = shown(picture.values, width=330)
+    texts = page.locator("g.marks text").all_text_contents()
+    assert texts == ["step 100", "killed", "", ""]

@@ -13,10 +13,6 @@ PLACE = (
 )
 
 
-def side(visitor: Any) -> Any:
-    return visitor.page.get_by_test_id("stSidebar")
-
-
 def test_settings_stay_under_back_forward_and_reload(tab: MakeTab) -> None:
     visitor = tab().open("/?iterations=2000&interval=3")
     page, expecting = visitor.page, visitor.expecting
@@ -24,48 +20,39 @@ def test_settings_stay_under_back_forward_and_reload(tab: MakeTab) -> None:
     expecting(page.get_by_role("button", name="Reset", exact=True)).to_be_visible()
     visitor.settled()
     page.get_by_test_id("stExpandSidebarButton").click()
-    side(visitor).get_by_role("radio", name="Huffman (paper)", exact=True).click()
+    page.wait_for_function(f"({EDGE})()[0] > 200")
+    coder = page.get_by_test_id("stSidebar").get_by_role("radio", name="Huffman (paper)")
+    coder.click()
     speed = page.get_by_role("slider", name="Speed")
     expecting(speed).to_have_attribute("aria-valuetext", "10/s")
     speed.press("ArrowLeft")
 
     def stay() -> None:
-        chosen = side(visitor).get_by_role("radio", name="Huffman (paper)", exact=True)
-        expecting(chosen).to_be_checked()
+        expecting(coder).to_be_checked()
         expecting(page.get_by_label("Iterations", exact=True)).to_have_value("2000")
         expecting(page.get_by_label("Save every … iterations")).to_have_value("3")
         expecting(speed).to_have_attribute("aria-valuetext", "5/s")
         visitor.settled()
 
+    def glossary() -> None:
+        visitor.title("Glossary")
+        visitor.settled()
+
     stay()
     visitor.go("Glossary")
-    expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
+    glossary()
     visitor.go("Live")
     stay()
-    for _ in range(2):
-        page.go_back()
-        expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
-        visitor.settled()
-        page.go_back()
-        stay()
-        page.go_forward()
-        expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
-        visitor.settled()
-        page.go_forward()
-        stay()
+    page.go_back()
+    glossary()
+    page.go_back()
+    stay()
+    page.go_forward()
+    glossary()
+    page.go_forward()
+    stay()
     page.reload()
     stay()
-    visitor.check()
-
-
-def test_the_sidebar_is_on_live_alone(tab: MakeTab) -> None:
-    visitor = tab(width=1280).open()
-    page = visitor.page
-    visitor.expecting(page.get_by_text("An example: ")).to_be_visible()
-    visitor.settled()
-    page.get_by_test_id("stExpandSidebarButton").click()
-    visitor.expecting(side(visitor).get_by_text("Batch size")).to_be_visible()
-    page.wait_for_function(f"({EDGE})()[0] > 200")
     # What Streamlit sometimes keeps on the next page: a sidebar without content.
     content = page.get_by_test_id("stSidebarUserContent")
     content.evaluate("node => node.replaceChildren()")
@@ -74,15 +61,14 @@ def test_the_sidebar_is_on_live_alone(tab: MakeTab) -> None:
 
 
 def test_the_menu_of_a_narrow_window_closes_after_a_choice(tab: MakeTab) -> None:
-    visitor = tab(width=390).open()
-    page, expecting = visitor.page, visitor.expecting
-    expecting(page.get_by_text("An example: ")).to_be_visible()
+    visitor = tab(width=390).open("/glossary")
+    page = visitor.page
+    visitor.title("Glossary")
     visitor.settled()
-    for name, heading in (("Glossary", "Glossary"), ("Inspect", "Inspect a chain")):
-        page.get_by_test_id("stExpandSidebarButton").click()
-        page.wait_for_function(f"({PLACE})() > 200")
-        side(visitor).get_by_role("link", name=name, exact=True).click()
-        expecting(page.get_by_role("heading", name=heading)).to_be_visible()
-        visitor.settled()
-        page.wait_for_function(f"({PLACE})() <= 0")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.wait_for_function(f"({PLACE})() > 200")
+    page.get_by_test_id("stSidebar").get_by_role("link", name="Inspect", exact=True).click()
+    visitor.title("Inspect a chain")
+    visitor.settled()
+    page.wait_for_function(f"({PLACE})() <= 0")
     visitor.check()

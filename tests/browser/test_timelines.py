@@ -1,4 +1,4 @@
-"""A visitor at the timelines: measured, stepped through by keyboard, opened again by its link."""
+"""A visitor at the timelines: measured, and stepped through by keyboard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import Any
 MakeTab = Callable[..., Any]
 
 
-def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
+# Else a process that saves would start, and import for seconds.
+ALONE = """
+from lcviz.recover import timelines
+
+timelines.ASYNCHRONOUS = "never"
+"""
+
+
+def test_a_crash_by_the_millisecond(tab: MakeTab, server_with: Callable[[str, str], None]) -> None:
+    server_with(ALONE, ALONE.replace("never", "asynchronous"))
     visitor = tab().open("/recover")
     page, expecting = visitor.page, visitor.expecting
     page.get_by_text("Where the time of saving goes", exact=True).click()
@@ -38,7 +47,3 @@ def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
 
     visitor.check_fits()
     visitor.check()
-
-    page.reload()
-    expecting(page.get_by_text("A crash of the training alone costs at most")).to_be_visible()
-    expecting(page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)

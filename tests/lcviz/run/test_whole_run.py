@@ -106,10 +106,7 @@ STEPS = (10, 30, 100, 300, 600)
 ACCURACIES = {
     Trial(Coding(1)): (23, 21, 68, 87, 92),
     Trial(Coding(2)): (64, 89, 93, 96, 96),
-    Trial(Coding(3)): (84, 92, 94, 96, 97),
-    Trial(Coding(1), carries=False): (23, 28, 25, 21, 22),
     Trial(Coding(2), carries=False): (64, 71, 69, 62, 63),
-    Trial(Coding(3), carries=False): (84, 90, 93, 96, 96),
 }
 
 

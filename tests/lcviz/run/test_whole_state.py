@@ -59,7 +59,7 @@ def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Fin
     assert all(torch.equal(mine[name], other[name]) for name in other)
 
 
-@pytest.mark.parametrize("changes", [{}, {"budget": 0.02}, {"scope": "tensor"}])
+@pytest.mark.parametrize("changes", [{}, {"budget": 0.02, "scope": "tensor"}])
 def test_the_parts_of_a_record_are_all_of_it(
     finished_runs: Finished, changes: dict[str, Any]
 ) -> None:

@@ -24,11 +24,11 @@ class Gate:
         self.done: list[int] = []
         self._inside, self._go = threading.Semaphore(0), threading.Semaphore(0)
 
-    def __call__(self, part: int, progress: Progress) -> int:
+    def __call__(self, part: int, progress: Report) -> int:
         for word in (1, 2):
             self._inside.release()
             assert self._go.acquire(timeout=SECONDS)
-            progress(word, 2)
+            progress(word, 2, [f"word {word}"])
         self.done.append(part)
         return 10 * part
 
@@ -74,33 +74,17 @@ def test_progress_by_part_and_within(line: Jobs[int], gate: Gate) -> None:
     assert (view.status, view.finished_parts, view.share, view.watchers) == (WORKING, (), 0, 1)
     gate.let()
     gate.await_word()
-    assert line.look("a", 2, "me").share == 0.5
+    view = line.look("a", 2, "me")
+    assert (view.share, view.so_far) == (0.5, ["word 1"])
     gate.let()
     gate.await_word()  # of the second part
     view = line.look("a", 2, "me")
     assert ([found.value for found in view.finished_parts], view.share) == ([0], 0)
     gate.let(2)
     view = line.wait("a", 2, SECONDS)
-    assert (view.status, [found.value for found in view.finished_parts]) == (DONE, [0, 10])
-    assert abs(time.time() - view.finished_parts[1].at) < SECONDS
-
-
-def test_what_a_part_has_found_so_far_can_be_seen(line: Jobs[int]) -> None:
-    told, go_on = threading.Event(), threading.Event()
-
-    def work(part: int, report: Report) -> int:
-        report(1, 2, ["first"])
-        told.set()
-        assert go_on.wait(SECONDS)
-        return part
-
-    line.ask("a", 1, work, "me")
-    assert told.wait(SECONDS)
-    view = line.look("a", 1, "me")
-    assert (view.share, view.so_far, view.watchers) == (0.5, ["first"], 1)
-    go_on.set()
-    view = line.wait("a", 1, SECONDS)
+    assert [found.value for found in view.finished_parts] == [0, 10]
     assert (view.status, view.so_far) == (DONE, None)
+    assert abs(time.time() - view.finished_parts[1].at) < SECONDS
 
 
 def test_what_is_there_is_given_at_once_and_more_of_it_is_added(line: Jobs[int]) -> None:

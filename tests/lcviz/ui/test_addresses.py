@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -12,8 +13,7 @@ from demo_models import MODELS
 pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 300  # also on a busy machine
-VALUES = ("", " ", "inf", "-inf", "nan", "1e999", "-1", "0", "1.5", "9" * 5000, "0" * 12 + "7")
-VALUES += ("٤", "\x00", "<b>[x](y)$z$", "../../etc", "true", "None", "é" * 300, "a,b,,c")
+VALUES = ("inf", "<b>[x](y)$z$", "-1", "9" * 5000, "", "\x00", "nan", "٤", "a,b,,c", "1e999")
 SETTINGS = """model optimizer momentum iterations seed interval keep bits budget coder scope losses
     folder"""
 OF_MODELS = " ".join(
@@ -60,16 +60,19 @@ def script(name: str) -> None:
     dashboard.run(st.navigation([navigation.page(name)], position="hidden"))
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: repr(v[:12]))
 @pytest.mark.parametrize("name", PAGES)
-def test_every_parameter_says_nonsense(name: str, value: str) -> None:
+def test_every_parameter_says_nonsense(name: str) -> None:
+    """Each says all of it, and some of it where another part of the page is open."""
     parameters = f"run weight bucket tables {PAGES[name]}".split()
-    for opened in ({}, *OPENED.get(name, ())):
+    cases = [({}, i) for i in range(len(VALUES))]
+    cases += [(opened, i) for opened in OPENED.get(name, ()) for i in (0, 2, 3, 5)]
+    for opened, first in cases:
+        values = VALUES[first:] + VALUES[:first]
         at = AppTest.from_function(script, args=(name,), default_timeout=SECONDS)
-        for key, own in (dict.fromkeys(parameters, value) | opened).items():
-            at.query_params[key] = own
+        for key, value in (dict(zip(parameters, cycle(values))) | opened).items():
+            at.query_params[key] = value
         at.run()
         shown: list[Any] = [(e.message, e.stack_trace) for e in at.exception]
-        assert shown == [], opened
-        at.run()
-        assert not at.exception, opened
+        assert shown == [], (opened, values)
+    at.run()
+    assert not at.exception

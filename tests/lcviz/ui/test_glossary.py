@@ -16,19 +16,14 @@ MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
 
 
 def test_a_marked_word_becomes_a_link_that_explains_itself() -> None:
+    """Other brackets stay; an unknown word is an error."""
     text = explained("Sort into [[buckets|bucket]], by [[exponent]].")
     assert text == (
         f'Sort into [buckets](glossary?term=bucket "{TERMS["bucket"].text}"), '
         f'by [exponent](glossary?term=exponent "{TERMS["exponent"].text}").'
     )
-
-
-def test_other_brackets_stay() -> None:
     text = "[a link](https://example.org) and a[0][[1]"
     assert explained(text) == text
-
-
-def test_an_unknown_word_is_an_error() -> None:
     with pytest.raises(KeyError):
         explained("[[phlogiston]]")
 
@@ -50,17 +45,11 @@ def test_words_of_a_title_are_links(title: str, words: list[str]) -> None:
     assert re.sub(r'\[([^\]]+)\]\([^"]+"[^"]+"\)', r"\1", text) == title
 
 
-def test_an_address_has_no_spaces() -> None:
-    assert address("code word") == "glossary?term=code%20word"
-
-
-def test_every_word_is_there_once() -> None:
-    names = [t.name.casefold() for group in GROUPS.values() for t in group]
-    assert len(names) == len(set(names)) == len(TERMS) == 47
-
-
 def test_a_term_can_stand_in_a_tooltip() -> None:
     """Which is plain text between quotation marks; and each term names pages."""
+    names = [t.name.casefold() for group in GROUPS.values() for t in group]
+    assert len(names) == len(set(names)) == len(TERMS) == 47
+    assert address("code word") == "glossary?term=code%20word"
     pages = {path.parent.name for path in LCVIZ.glob("*/page.py")}
     for term in TERMS.values():
         assert len(re.findall(r"\.(?= |$)", term.text.replace("et al.", ""))) == 1  # one sentence

@@ -27,7 +27,7 @@ def _chosen() -> AppTest:
     return at
 
 
-def test_an_old_report_is_set_again() -> None:
+def test_an_old_report_is_set_again_but_a_person_may_go_back() -> None:
     at = _chosen()
     for _ in range(2):  # as often as it comes
         at.slider(key="bits").set_value(2)
@@ -36,18 +36,10 @@ def test_an_old_report_is_set_again() -> None:
         assert at.number_input(key="widgets-seen").value == 1
     assert not at.exception
     assert not at.warning
-
-
-def test_a_person_may_go_back_to_the_old_value() -> None:
-    at = _chosen()
     at.slider(key="bits").set_value(2).run()
     assert at.slider(key="bits").value == 2
-
-
-def test_a_choice_of_a_person_outlives_another_page() -> None:
-    at = _chosen()
     at.slider(key="bits").set_value(5).run()
-    at.toggle(key="live").set_value(False).run()
-    at.toggle(key="live").set_value(True).run()
+    for is_live in (False, True):  # a choice outlives another page
+        at.toggle(key="live").set_value(is_live).run()
     assert at.slider(key="bits").value == 5
     assert not at.exception
