@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,7 @@ from codec.storage.directory import Directory
 Look = Callable[[Path], dict[int, tuple[Any, ...]]]
 
 
-@pytest.mark.parametrize(
-    ("step", "left"), [(25, (0, 10, 20)), (10, (0, 10)), (15, (0, 10)), (0, (0,))]
-)
+@pytest.mark.parametrize(("step", "left"), [(25, (0, 10, 20)), (10, (0, 10)), (0, (0,))])
 def test_goes_back_and_keeps_what_was(run: Path, all_steps: Look, step: int, left: Any) -> None:
     before = all_steps(run)
     with pytest.warns(RewoundWarning, match=rf"from step {step} and was at 30") as caught:
@@ -106,12 +105,13 @@ def test_stopped_anywhere_nothing_is_lost(
         calls_left = done  # from here on: what comes before is the lock
         share(*args)
 
+    whole = tmp_path / "whole.lcc"
+    with codec.Checkpointer(whole) as checkpoints:
+        for step in range(4):
+            checkpoints.save(step, {"w": np.full(9, step, np.float32)})
+    before = all_steps(whole)
     for done in range(100):
-        calls_left, path = 1000, tmp_path / f"{done}.lcc"
-        with codec.Checkpointer(path) as checkpoints:
-            for step in range(4):
-                checkpoints.save(step, {"w": np.full(9, step, np.float32)})
-        before = all_steps(path)
+        calls_left, path = 1000, shutil.copytree(whole, tmp_path / f"{done}.lcc")
         with monkeypatch.context() as patch:
             patch.setattr(Directory, "share", begin)
             try:

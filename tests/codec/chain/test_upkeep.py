@@ -161,18 +161,21 @@ def killed_after_removing(n: int) -> Iterator[None]:
 
 # Merging
 
-SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)]
-SETTINGS += [{"budget": 0.3, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
-SETTINGS += [{"tolerance": t} for t in (0.1, 1e-5)]
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": None, "coder": "runlength", "scope": "model"},
+    {"bits": 1, "coder": "huffman", "scope": "tensor"},
+    {"bits": 8, "coder": "runlength", "scope": "tensor"},
+    {"budget": 0.3, "quantizer": "exponent", "coder": "huffman", "scope": "model"},
+    {"budget": 0.3, "quantizer": "uniform", "coder": "runlength", "scope": "tensor"},
+    {"tolerance": 0.1, "coder": "huffman", "scope": "model"},
+    {"tolerance": 1e-5, "coder": "runlength", "scope": "model"},
+]
 
 
-@pytest.mark.parametrize(("coder", "scope"), [("runlength", "model"), ("huffman", "tensor")])
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_every_step_restores_after_merging(
     tmp_path: Path,
     setting: dict[str, Any],
-    scope: str,
-    coder: str,
     jumping_states: States,
     random_states: States,
     all_steps: Look,
@@ -185,7 +188,7 @@ def test_every_step_restores_after_merging(
             if broken.dtype.kind == "f":
                 broken.reshape(-1)[:3] = np.nan, np.inf, -0.0
             states[step] = states[step] | {name: broken}
-        write(path, states, scope=scope, coder=coder, **setting)
+        write(path, states, **setting)
         before = all_steps(path)
         nbytes = codec.Chain(path).nbytes
         change = codec.merge(path, 4)
@@ -196,13 +199,7 @@ def test_every_step_restores_after_merging(
         assert (report.problems, report.steps) == ((), tuple(before))
 
 
-SCOPES, CODERS = ["model", "tensor"], ["runlength", "huffman"]
-OPTIONS = st.fixed_dictionaries(
-    {"scope": st.sampled_from(SCOPES), "coder": st.sampled_from(CODERS)}
-)
-
-
-@settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
+@settings(max_examples=4, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory,
@@ -226,7 +223,7 @@ def test_any_chain(
     at = 0
     while at < len(states):
         n = draw(st.integers(1, 4))
-        option = draw(OPTIONS) | draw(st.sampled_from(SETTINGS))
+        option = draw(st.sampled_from(SETTINGS))
         for name in ("plain", "kept"):
             write(path / name, states[at : at + n], at, **option)
         at += n
@@ -247,47 +244,37 @@ def test_training_states(tmp_path: Path, all_steps: Look) -> None:
     """Model, optimizer, values that change, ties; second moments that are families of their own."""
     torch.manual_seed(0)
     model = torch.nn.Linear(20, 9)
-    for number, policy in enumerate(({}, {"optimizer/*": "lossy"})):
-        optimizer = torch.optim.Adam(model.parameters(), 0.01)
-        path, whole = tmp_path / str(number), []
-        with codec.Checkpointer(path, policy=policy, scope="tensor") as checkpoints:
-            for step in range(7):
-                optimizer.zero_grad()
-                model(torch.randn(4, 20)).square().sum().backward()
-                optimizer.step()
-                state = {
-                    "model": model.state_dict() | {"again": model.weight.T.T},
-                    "half": model.weight.detach().to(torch.bfloat16),
-                    "optimizer": optimizer.state_dict(),
-                    "rng": torch.get_rng_state(),
-                    "lr": step // 3,
-                    "told": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
-                }
-                checkpoints.save(step, state)
-                whole.append(codec.restore(path))
-        before = all_steps(path)
-        codec.merge(path, 3)
-        assert [e.kind for e in codec.Chain(path).entries] == ["base", "merged", "merged"]
-        assert all_steps(path) == before
-        for step, expected in enumerate(whole):
-            back = codec.restore(path, step)
-            assert back["lr"] == step // 3
-            assert back["told"] == [f"step {step // 2}", 0, None, (2**70 + step,)]
-            assert math.copysign(1, back["told"][1]) == -1
-            assert back["model"]["again"].data_ptr() == back["model"]["weight"].data_ptr()
-            for name in ("rng", "half"):
-                assert torch.equal(back[name], expected[name])
-            assert torch.equal(back["model"]["weight"], expected["model"]["weight"])
-            old, new = (s["optimizer"]["state"].get(0, {}) for s in (expected, back))
-            assert all(torch.equal(torch.as_tensor(old[k]), torch.as_tensor(new[k])) for k in old)
-        write(path, [state], 7, 1, policy=policy, scope="tensor")
-        assert codec.verify(path).ok
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, scope="tensor") as checkpoints:
+        for step in range(5):
+            optimizer.zero_grad()
+            model(torch.randn(4, 20)).square().sum().backward()
+            optimizer.step()
+            state = {
+                "model": model.state_dict() | {"again": model.weight.T.T},
+                "half": model.weight.detach().to(torch.bfloat16),
+                "optimizer": optimizer.state_dict(),
+                "rng": torch.get_rng_state(),
+                "values": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
+            }
+            checkpoints.save(step, state)
+    before = all_steps(path)
+    codec.merge(path, 2)
+    assert [e.kind for e in codec.Chain(path).entries] == ["base", "merged", "merged"]
+    assert all_steps(path) == before
+    for step in range(5):
+        back = codec.restore(path, step)
+        assert back["values"] == [f"step {step // 2}", 0, None, (2**70 + step,)]
+        assert math.copysign(1, back["values"][1]) == -1
+        assert back["model"]["again"].data_ptr() == back["model"]["weight"].data_ptr()
+    assert torch.equal(back["rng"], state["rng"])
 
 
 def odd_states() -> list[Arrays]:
     """-0.0, subnormals and huge values; tensors that stand still, and that move all at once."""
     n, rng, states = 900, np.random.default_rng(0), []
-    for step in range(7):
+    for step in range(4):
         tiny = np.where(np.arange(n) % 9, -0.0, 1e-45 * rng.integers(-9, 9, n))
         big = np.where(np.arange(n) % 5, 1.0, 3e38 * rng.choice([-1, 1], n))
         still, both = np.full(n, -0.0, np.float32), np.full(n, step * 0.1, np.float32)
@@ -297,17 +284,13 @@ def odd_states() -> list[Arrays]:
     return states
 
 
-ODD: dict[str, Any] = {"scope": "tensor", "bits": None}
-
-
 @pytest.mark.parametrize(
     ("made", "setting", "n", "joined"),
     [
         ({"n": 9}, {}, 8, [[2, 2, 2, 2]]),  # as many steps as pay
         ({"n": 9}, {"coder": "huffman"}, 8, [[8]]),  # one code an element for all their steps
-        ({"n": 4, "size": 150_000, "jumps": 0.1}, {}, 3, None),  # several streams
-        (None, ODD | {"coder": "runlength"}, 3, None),
-        (None, ODD | {"coder": "huffman"}, 3, None),
+        ({"n": 4, "size": 80_000, "jumps": 0.1}, {}, 3, None),  # several streams
+        (None, {"scope": "tensor", "bits": None, "coder": "huffman"}, 3, None),
     ],
 )
 def test_how_deltas_are_joined(
@@ -390,25 +373,23 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
 def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
     """Only deltas of equal settings are merged; a merged record says which they are."""
     path = tmp_path / "run.lcc"
-    states = jumping_states(18)
+    states = jumping_states(14)
     ways: list[dict[str, Any]] = [
         {"bits": 2},
-        {"bits": 3},
-        {"bits": 3, "scope": "tensor"},
+        {"bits": 2, "scope": "tensor"},
         {"budget": 0.5},
         {"budget": 0.5, "quantizer": "exponent"},
         {"tolerance": 0.1},
         {"tolerance": 0.2},
-        {"bits": 2},
-        {"bits": 2, "coder": "huffman"},
+        {"tolerance": 0.2, "coder": "huffman"},
     ]
     for i, way in enumerate(ways):
         write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
-    write(path, states[:1], 18, bits=1)
+    write(path, states[:1], 14, bits=1)
     before = all_steps(path)
     codec.merge(path, 8)
-    merged = [f"{10 * i}-{10 * i + 10}m" for i in range(2, 18, 2)]
-    assert names(path) == ["0b", "10d", *merged, "180d"]
+    merged = [f"{10 * i}-{10 * i + 10}m" for i in range(2, 14, 2)]
+    assert names(path) == ["0b", "10d", *merged, "140d"]
     assert all_steps(path) == before
     one = codec.Chain(path)
     found = [one.read(e).coding for e in one.entries if e.kind == "merged"]
@@ -416,9 +397,13 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
 
 
 @pytest.mark.parametrize(
-    "setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}], ids=str
+    ("setting", "how"),
+    [
+        ({"bits": 2}, "both"),
+        ({"bits": 3, "scope": "tensor"}, "merge"),
+        ({"tolerance": 5e-4}, "compact"),
+    ],
 )
-@pytest.mark.parametrize("how", ["merge", "compact", "both"])
 def test_resume_goes_on_with_the_same_bytes(
     tmp_path: Path,
     sparse_states: States,
@@ -453,20 +438,6 @@ def test_resume_goes_on_with_the_same_bytes(
     ]
     assert any(cached)
     assert codec.verify(tmp_path / "kept").ok
-
-
-def test_deltas_go_on_while_they_are_merged(
-    tmp_path: Path, sparse_states: States, all_steps: Look
-) -> None:
-    path = tmp_path / "run.lcc"
-    states = sparse_states(7)
-    for i, state in enumerate(states):
-        write(path, [state], i)
-        if i % 3 == 0 and i:
-            codec.merge(path, 3)
-    assert names(path) == ["0b", "10-30m", "40-60m"]
-    write(tmp_path / "plain", states)
-    assert all_steps(path) == all_steps(tmp_path / "plain")
 
 
 # Compacting
@@ -557,24 +528,6 @@ def test_compact_of_a_merged_chain(
     assert codec.verify(chain).ok
 
 
-def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States) -> None:
-    """The older base and what follows it lead to the same state."""
-    write(chain, jumping_states(2, 1), 9)
-    codec.compact(chain, base=True)
-    write(chain, jumping_states(1, 2), 11)
-    before = all_steps(chain)
-    damage(chain / "00000100.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="by another way: 00000100.base"):
-        after = all_steps(chain)
-    assert after == before
-    with pytest.warns(SkippedRecordWarning, match="another way") as seen:
-        codec.restore(chain)
-    assert len(seen) == 1
-    report = codec.verify(chain)
-    assert report.steps == tuple(before)
-    assert len(report.problems) == 1
-
-
 def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     """No other can take its name: the error is that of the base."""
     codec.compact(chain, base=True)
@@ -611,13 +564,12 @@ def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts
 # Being killed, and failing
 
 
-@pytest.mark.parametrize("removed", range(4))
+@pytest.mark.parametrize("removed", [0, 3])
 def test_killed_between_publishing_and_removing(
     chain: Path, before: Any, all_steps: Look, removed: int, jumping_states: States
 ) -> None:
     """Both are there: every step restores, a writer goes on, the next merge cleans up."""
-    clean = chain.parent / "clean"
-    shutil.copytree(chain, clean)
+    clean = shutil.copytree(chain, chain.parent / "clean")
     codec.merge(clean, 4)
     with killed_after_removing(removed), pytest.raises(Killed):
         codec.merge(chain, 4)
@@ -634,7 +586,7 @@ def test_killed_between_publishing_and_removing(
     assert {k: v for k, v in files(chain).items() if "90.delta" not in k} == files(clean)
 
 
-@pytest.mark.parametrize("removed", [0, 1, 3])
+@pytest.mark.parametrize("removed", [0, 2])
 def test_a_damaged_merged_record(chain: Path, before: Any, all_steps: Look, removed: int) -> None:
     """As long as its deltas are there they lead to its steps, and verify tells of it."""
     with killed_after_removing(removed), pytest.raises(Killed):
@@ -676,7 +628,7 @@ def compacted(
     return path, all_steps(path)
 
 
-@pytest.mark.parametrize("removed", range(7))
+@pytest.mark.parametrize("removed", [0, 2, 5, 6])
 def test_killed_while_compacting(
     compacted: Any, tmp_path: Path, all_steps: Look, removed: int
 ) -> None:
@@ -746,24 +698,6 @@ def test_a_full_disk_changes_nothing(
             what(chain)
     assert files(chain) == content
     what(chain)  # and nothing is locked
-    assert all_steps(chain) == before
-
-
-def test_what_was_merged_before_a_failure_stands(
-    chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
-) -> None:
-    publish, calls = storage.Directory.publish, []
-
-    def fail(self: Any, name: str, data: bytes) -> None:
-        calls.append(name)
-        if len(calls) == 2:
-            raise codec.WriteError("no")
-        publish(self, name, data)
-
-    monkeypatch.setattr(storage.Directory, "publish", fail)
-    with pytest.raises(codec.WriteError, match="no"):
-        codec.merge(chain, 4)
-    assert names(chain)[:3] == ["0b", "10-40m", "50d"]
     assert all_steps(chain) == before
 
 
@@ -934,7 +868,7 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
 def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few times before and after; once where it takes long, or if quick; not where nothing
     changed."""
-    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)
     restored: list[None] = []
     real = codec.Chain.at
     monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
@@ -942,7 +876,7 @@ def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: pytest.Monkey
         (0, lambda: codec.merge(chain, 9), 1),
         (0, lambda: codec.merge(chain, 3), 2),
         (0, lambda: codec.merge(chain, 3), 1),
-        (3600, lambda: codec.merge(chain, 2), 2 * 5),
+        (3600, lambda: codec.merge(chain, 2), 2 * 3),
         (3600, lambda: codec.merge(chain, 2, quick=True), 1),
         (0, lambda: codec.compact(chain, base=True), 2),
     ):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-import logging
 import sys
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +16,6 @@ import pytest
 import torch
 
 import codec
-from codec.chain.rewind import rewind
 from codec.errors import DTypeError, MalformedRecordError
 from codec.record import record as records
 from codec.record.header import digest_word
@@ -154,19 +151,6 @@ def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     back[5][...] = 4
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_numbers_are_copied_when_saved(tmp_path: Path, asynchronous: bool, device: str) -> None:
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no GPU")
-    value = torch.tensor(1.5, device=device)
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
-        checkpoints.save(0, {"w": np.ones(20, np.float32), "x": [value]})
-        value.add_(1)
-    assert same(codec.restore(path)["x"], [torch.tensor(1.5)])
-
-
 REFUSED: dict[str, Any] = {
     "MaskedArray": np.ma.masked_array([1.0, 2.0], [True, False]),
     "matrix": np.ones((1, 1)).view(np.matrix),
@@ -278,53 +262,19 @@ def values_in(path: Path) -> list[int]:
     return [sum(a.size for k, a in own.items() if k.startswith("values")) for own in arrays]
 
 
-def save_logs(path: Path, steps: range, **settings: Any) -> None:
-    with codec.Checkpointer(path, base_every=None, **settings) as checkpoints:
-        for n in steps:
-            saved = checkpoints.save(n, state_of(n))
-            if n == steps[0]:
-                assert saved.kind == ("delta" if settings.get("resume") else "base")
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_logs_that_grow(tmp_path: Path, asynchronous: bool) -> None:
-    path, n = tmp_path / "run.lcc", 70
-    save_logs(path, range(1, n), asynchronous=asynchronous)
+def test_logs_that_grow(tmp_path: Path) -> None:
+    path, n = tmp_path / "run.lcc", 60
+    with codec.Checkpointer(path, base_every=None, asynchronous=True) as checkpoints:
+        for step in range(1, n):
+            saved = checkpoints.save(step, state_of(step))
+    assert saved.kind == "delta"
     assert [e.kind for e in codec.Chain(path).entries] == ["base"] + ["delta"] * (n - 2)
     sizes = values_in(path)[1:]
-    assert max(sizes) < 400  # whole, the last ones would be of 4,600
+    assert max(sizes) < 400  # whole, the last ones would be of 4,000
     assert sum(sizes[-20:]) < 1.2 * sum(sizes[20:40])
     for step in (1, 2, 40, n - 1):
         assert same(codec.restore(path, step)["log"], log_of(step))
     assert codec.verify(path).ok
-
-
-def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
-    path, archive = tmp_path / "run.lcc", tmp_path / "run.lcc.zip"
-    save_logs(path, range(1, 14))
-    save_logs(path, range(14, 20), resume=True)
-    expected = {n: log_of(n) for n in range(1, 25)}
-
-    def check(source: Path, steps: range) -> None:
-        report = codec.verify(source)
-        assert report.ok, report
-        assert set(report.steps) == set(steps)
-        for step in steps:
-            assert same(codec.restore(source, step)["log"], expected[step])
-        for position in codec.Chain(source).replay():
-            assert same(position.whole()["log"], expected[position.step])
-
-    codec.merge(path, 5)
-    assert {e.kind for e in codec.Chain(path).entries} == {"base", "merged", "delta"}
-    codec.Chain(path).pack(archive)
-    check(archive, range(1, 20))
-    with warnings.catch_warnings(action="ignore"):
-        rewind(path, 17)
-    check(path, range(1, 18))
-    save_logs(path, range(18, 25), resume=True)
-    codec.merge(path, 4)
-    codec.compact(path, base=True)
-    check(path, range(1, 25))
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -384,17 +334,6 @@ def test_what_a_base_is_forced_by(
         assert checkpoints.save(3, weights | now).kind == "delta"
     assert len(logged(caplog)) == 2
     assert same(codec.restore(tmp_path / "run.lcc"), weights | now)
-
-
-def test_the_process_that_saves_says_it(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL)
-    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
-        for step in range(4):
-            checkpoints.save(step, {"w": np.ones(9 + 30 * (step % 2), np.float32)})
-    said = capfd.readouterr().err
-    assert said.count("tensor 'w' is F32 [39]") == 1
 
 
 def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
