@@ -791,16 +791,6 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
         assert "geheim" not in str(refused.value)
 
 
-def test_a_signature_is_not_told(monkeypatch: Patch) -> None:
-    """Also where the libraries quote it anew."""
-    error = RuntimeError("403, url='https://host/run.lcc?sig=SECRET/SIGN%3D'")
-    monkeypatch.setattr("fsspec.core.url_to_fs", lambda *_, **__: (_ for _ in ()).throw(error))
-    url = "https://host/run.lcc?sv=1&sig=SECRET%2FSIGN%3D"
-    with pytest.raises(codec.ChainError, match=r"403, url='https://host/run\.lcc\?…'") as caught:
-        codec.restore(url)
-    assert "SECRET" not in "".join(traceback.format_exception(caught.value))
-
-
 @pytest.fixture
 def server(run: Path) -> Iterator[str]:
     """The parent of a chain's directory over HTTP."""
@@ -925,30 +915,21 @@ class Way:
                 own.shutdown(socket.SHUT_RDWR)
 
 
-@contextlib.contextmanager
-def moto() -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """An S3 server of its own process: its port, and the process."""
+@pytest.fixture(scope="module")
+def moto_port() -> Iterator[int]:
+    """Of an S3 server in a process of its own."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
-        try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line):
-                    break
-            drain = threading.Thread(target=process.stderr.read, daemon=True)
-            drain.start()
-            yield int(found[1]), process  # type: ignore[index]
-        finally:
-            process.kill()
-            drain.join()
-
-
-@pytest.fixture(scope="module")
-def moto_port() -> Iterator[int]:
-    with moto() as (port, _):
+        assert process.stderr is not None
+        lines = (re.search(r"on http://127\.0\.0\.1:(\d+)", line) for line in process.stderr)
+        port = int(next(filter(None, lines))[1])
+        drain = threading.Thread(target=process.stderr.read, daemon=True)
+        drain.start()
         yield port
+        process.kill()
+        drain.join()
 
 
 def reached(port: int) -> dict[str, Any]:
@@ -989,7 +970,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     fs = fsspec.filesystem("s3", **direct)
     with codec.Checkpointer(S3, storage_options=options) as checkpoints:
         assert way.counted() == {"GET": 1, "PUT": 2, "LIST": 1}
-        for step in range(3):
+        for step in (0, 2):
             training.save(checkpoints, step)
             assert way.counted() == {"GET": 1, "PUT": 1, "HEAD": 1}
 
@@ -1051,21 +1032,19 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
 
 
 def test_s3_asynchronously_and_in_commands(
-    way: Way, moto_port: int, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
+    way: Way, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     """The process that saves finds its way there, and says what fails; commands find theirs in
     the environment."""
     options, training = reached(way.port), Training()
     with codec.Checkpointer(S3, asynchronous=True, storage_options=options) as checkpoints:
-        for step in range(3):
+        for step in range(2):
             training.save(checkpoints, step)
         way.cut()
         with pytest.raises(codec.WriteError, match=r"runs/run\.lcc: cannot be reached"):
-            training.save(checkpoints, 3)
+            training.save(checkpoints, 2)
         way.mend()
-        assert training.save(checkpoints, 3).kind == "delta"
-    with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
-        assert training.save(checkpoints, 4).kind == "delta"
+        assert training.save(checkpoints, 2).kind == "delta"
     training.check(S3, options)
 
     for name, value in (
@@ -1077,19 +1056,13 @@ def test_s3_asynchronously_and_in_commands(
     ):
         monkeypatch.setenv(name, value)
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
-    assert main(["verify", S3]) == main(["info", S3]) == main(["pack", S3, "-o", zipped]) == 0
-    assert main(["export", S3, "--step", "1", "-o", file]) == 0
+    assert main(["pack", S3, "-o", zipped]) == main(["export", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
-    assert main(["merge", S3, "--steps", "4"]) == 0
+    assert main(["merge", S3, "--steps", "2"]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
-    assert main(["compact", "s3://bucket/copy.lcc", "--base"]) == 0
     capsys.readouterr()
     assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
-    told = capsys.readouterr()
-    assert re.findall(r"\w+ records", told.out) == ["6 records", "2 records"]
-    training.check(S3, options)
-    fsspec.filesystem("s3", **options).put_file(zipped, "bucket/run.lcc.zip")
-    assert main(["restore", "s3://bucket/run.lcc.zip", "-o", file]) == 0
+    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "2 records"]
     with pytest.raises(SystemExit):
         main(["pack", S3, "-o", "s3://bucket/other.lcc.zip"])
     assert main(["verify", "s3://bucket/none.lcc"]) == 1
@@ -1105,43 +1078,19 @@ def test_s3_asynchronously_and_in_commands(
     assert "geheim" not in told.err + told.out
 
 
-def test_s3_killed_in_the_middle(moto_port: int) -> None:
-    """The training goes on without it. One that comes back empty is no place to go on from, but
-    one to begin anew."""
-    training = Training()
-    with moto() as (port, process):
-        way = Way(port)
-        options = reached(way.port)
-        fsspec.filesystem("s3", **options).mkdir("bucket")
-        checkpoints = codec.Checkpointer(S3, storage_options=options)
-        training.save(checkpoints, 0)
-        training.save(checkpoints, 1)
-
-        def kill(method: str, _path: str) -> bool:
-            if method == "PUT":
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
-                way.cut()
-            return method == "PUT"
-
-        way.at_request = kill
-        with pytest.raises(
-            codec.WriteError, match=r"02\.delta\.safetensors: was not saved, or the answer"
-        ):
-            training.save(checkpoints, 2)
-        with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):
-            training.save(checkpoints, 3)
-    way.at_request = lambda _method, _path: False
+def test_s3_that_comes_back_empty(way: Way, moto_port: int) -> None:
+    """It is no place to go on from, but one to begin anew."""
+    options, training = reached(way.port), Training()
+    checkpoints = codec.Checkpointer(S3, storage_options=options)
+    training.save(checkpoints, 0)
     fs = emptied(moto_port)
-    way.mend(moto_port)
     with pytest.raises(LockedError, match=r"\.writer, .* was deleted"):
-        training.save(checkpoints, 4)
+        training.save(checkpoints, 1)
     checkpoints.close()
     with pytest.raises(codec.WriteError, match=r"cannot be written to: .*bucket does not exist"):
         codec.Checkpointer(S3, storage_options=options)
     fs.mkdir("bucket")
     training.saved.clear()
     with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
-        assert training.save(checkpoints, 5).kind == "base"
+        assert training.save(checkpoints, 2).kind == "base"
     training.check(S3, options)
-    way.cut()
