@@ -36,6 +36,8 @@ from codec.record.header import digest_word
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]
 Forge = Callable[[Any, Arrays], bytes]
@@ -103,7 +105,7 @@ def test_what_is_not_there(golden: Path, tmp_path: Path) -> None:
         codec.restore(golden / "run.lcc", 5)
 
 
-def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unlistable_directory(run: Path, monkeypatch: Patch) -> None:
     def refuse(path: Path) -> Any:
         raise PermissionError(errno.EACCES, "no")
 
@@ -409,7 +411,7 @@ def test_a_base_forgets_all_tables(cached: Path, tmp_path: Path, refield: Any, f
     assert len(report.problems) == 2
 
 
-def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_changes_is_noticed(run: Path, monkeypatch: Patch) -> None:
     """Digests follow the changes; what is handed out is checked as a whole."""
     real = records.apply_checked
 
@@ -481,7 +483,7 @@ def test_pack(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_archive(
-    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    golden: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Whenever they were written, in whatever order a directory lists them, on whatever system."""
     copy, first, second = tmp_path / "run.lcc", tmp_path / "1.zip", tmp_path / "2.zip"
@@ -647,7 +649,7 @@ FAULTS += [(fault, True) for fault in ("open", "write", "fsync file", "link", "f
 
 
 @pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def faulty(monkeypatch: Patch) -> Callable[[str], None]:
     """Make the disk refuse one step of the next write."""
 
     def install(fault: str) -> None:
@@ -674,7 +676,7 @@ def test_disk_faults(
     run: Path,
     random_states: States,
     faulty: Callable[[str], None],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """WriteError, nothing changed, no stray file; the next save works and restores."""
     if not nameless:  # some disks have no files without a name
@@ -718,9 +720,7 @@ class Unclosable(FullFile):
 
 
 @pytest.mark.parametrize("fault", ["Ctrl-C", "writer", "close", "no directory"])
-def test_a_publish_that_fails_leaves_nothing(
-    fault: str, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_publish_that_fails_leaves_nothing(fault: str, run: Path, monkeypatch: Patch) -> None:
     """Not the record either, once it is linked: the next save would have no parent."""
     path, error, message, nameless = run / "00000040.delta.safetensors", codec.WriteError, "", None
     before = names(run)
@@ -768,9 +768,7 @@ def test_publish_never_overwrites(run: Path) -> None:
 
 
 @pytest.mark.parametrize("nameless", [False, True])
-def test_order_of_system_calls(
-    nameless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_of_system_calls(nameless: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """The file is durable before it has its name, the name before publish returns."""
     calls: list[str] = []
     directory = storage._opened_for_nameless(tmp_path) if nameless else None
@@ -938,7 +936,7 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_merged_while_it_is_listed(
-    long: Path, in_one: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+    long: Path, in_one: Path, monkeypatch: Patch, late: bool
 ) -> None:
     """A listing with neither the deltas nor what took their place is no shorter chain."""
     expected, scandir = codec.restore(long), os.scandir

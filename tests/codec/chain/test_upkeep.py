@@ -42,6 +42,8 @@ from codec.scheme.coding import Coding
 from codec.storage import directory as storage
 from codec.storage.source import Entry
 
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
 Parts = Callable[[bytes], Any]
@@ -154,7 +156,7 @@ def killed_after_removing(n: int) -> Iterator[None]:
             left[0] -= 1
         unlink(path, *args, **kwargs)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr(os, "unlink", kill)
         yield
 
@@ -405,11 +407,7 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
     ],
 )
 def test_resume_goes_on_with_the_same_bytes(
-    tmp_path: Path,
-    sparse_states: States,
-    setting: dict[str, Any],
-    how: str,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str, monkeypatch: Patch
 ) -> None:
     """As if nothing had been merged: same parent, same track, and the tables that were sent."""
     monkeypatch.setattr(arithmetic, "MOST", 0)  # a code without a table
@@ -685,7 +683,7 @@ def test_superseded(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("what", [codec.merge, partial(codec.compact, base=True)])
 def test_a_full_disk_changes_nothing(
-    chain: Path, before: Any, what: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    chain: Path, before: Any, what: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     content = files(chain)
 
@@ -702,7 +700,7 @@ def test_a_full_disk_changes_nothing(
 
 
 def test_what_cannot_be_removed_stays(
-    chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    chain: Path, before: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise PermissionError(13, "Permission denied")
@@ -741,7 +739,7 @@ def test_a_wrong_record_is_never_published(
     chain: Path, written: Path, module: Any, name: str, wrong: Any, what: Any, record: str
 ) -> None:
     """Every step is rebuilt from the bytes before they get a name."""
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr(module, name, wrong)
         with pytest.raises(TrackDigestError, match=rf"^{record}.* a track of digest"):
             what(chain)
@@ -749,7 +747,7 @@ def test_a_wrong_record_is_never_published(
 
 
 def test_a_merge_too_large_for_a_header(
-    written: Path, chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    written: Path, chain: Path, before: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     """What could not be read again is never published: there are more records, of fewer steps."""
     monkeypatch.setattr(container, "MAX_TENSORS", 7)  # 4 of any merged record, and one a step
@@ -774,7 +772,7 @@ def test_a_merge_too_large_for_a_header(
 
 
 def test_tables_that_no_merged_record_can_tell(
-    tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    tmp_path: Path, sparse_states: States, monkeypatch: Patch, all_steps: Look
 ) -> None:
     """Nothing is published that could not be read: where only the last deltas send too many, the
     others are merged."""
@@ -865,7 +863,7 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
     assert names(chain) == ["120b", "130b", "130d"]
 
 
-def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> None:
     """A few times before and after; once where it takes long, or if quick; not where nothing
     changed."""
     monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)

@@ -44,6 +44,8 @@ from codec.record import record as records
 from codec.state.policy import moments_among
 from codec.storage import directory as storage
 
+Patch = pytest.MonkeyPatch
+
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 WEIGHT, HALF, MOMENT = "layer.weight", "layer.half", "exp_avg"
 
@@ -220,9 +222,7 @@ def test_tolerances(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", ["records", "metadata", "names"])
-def test_a_failed_save_changes_nothing(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_changes_nothing(at: str, tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     first, second, third = (state_of(seed) for seed in (1, 2, 3))
     reference.step(first)
@@ -343,7 +343,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
         assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
 
 
-def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: Patch) -> None:
     """With the same content, so that no record goes; its checkpoint stays, whatever comes then."""
     finish = ChainWriter.finish
 
@@ -363,7 +363,7 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
-def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: Patch) -> None:
     """Somebody keeps one step, and removes the last while the next one builds on it."""
     writer, finish = ChainWriter(bits=2), ChainWriter.finish
     states = [{"w": state_of(seed)["model"][WEIGHT]} for seed in (1, 2, 3)]
@@ -385,9 +385,7 @@ def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])
-def test_urls_are_no_directories(
-    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_are_no_directories(url: str | Path, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     state = {"w": torch.ones(9)}
     for asked in (
@@ -497,9 +495,7 @@ def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
         needed(step)
 
 
-def test_a_chain_is_not_in_memory_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_is_not_in_memory_as_a_whole(tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     for seed in range(1, 7):
         reference.save(writer, tmp_path / f"{seed}", seed)
@@ -521,7 +517,7 @@ def test_a_chain_is_not_in_memory_as_a_whole(
         assert most == expected
 
 
-def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_directories_are_durable(tmp_path: Path, monkeypatch: Patch) -> None:
     """Of all that a step is in, before it is whole."""
     done: list[Path] = []
 
@@ -615,9 +611,7 @@ def test_errors_reach_other_ranks() -> None:
     assert (again.where, again.expected, again.found) == ("a file", "this", "that")
 
 
-def test_asynchronous_saves_wait_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asynchronous_saves_wait_for_each_other(tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     at_work: list[str] = []
     begun, go = threading.Event(), threading.Event()
@@ -654,7 +648,7 @@ def test_asynchronous_saves_wait_for_each_other(
 
 @pytest.mark.parametrize("later", [0.0, 0.2])
 def test_a_save_waits_for_one_that_has_not_begun(
-    later: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    later: float, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """DCP tells a writer where to save, and then asks the state what is in it, which may take
     long. A thread that begins meanwhile is not to change where this one saves; and it comes first,
@@ -701,9 +695,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
 
 @pytest.mark.parametrize("thread", [False, True])
 @pytest.mark.parametrize("at", ["a stage", "between stages"])
-def test_two_saves_at_once(
-    at: str, thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_saves_at_once(at: str, thread: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """One of them is refused; the other is whole, and goes where it was asked to. In one thread: a
     signal's handler, say."""
     writer = ChainWriter(bits=2)
@@ -739,7 +731,7 @@ def test_two_saves_at_once(
     assert load(tmp_path / "3")["epoch"] == 3
 
 
-def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: Patch) -> None:
     threads: list[threading.Thread] = []
     run = RankWriter.run
     monkeypatch.setattr(
@@ -755,7 +747,7 @@ def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.Monke
     assert not threads[0].is_alive(), f"torch keeps the thread of a save: {told}"
 
 
-def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_no_thread_takes(monkeypatch: Patch) -> None:
     monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
     writer = ChainWriter(bits=2)
     writer.stage(state_of(1))
@@ -821,7 +813,7 @@ def adam_of(step: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("most", [2**28, 1600])
 def test_a_second_moment_is_at_least_what_the_first_one_implies(
-    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    most: int, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where a record holds no more than one tensor, or a part of one is loaded."""
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", most)
@@ -846,7 +838,7 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
             assert torch.equal(moments[key], adam_of(1)["optim"]["state"][name][key])
 
 
-def test_records_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_stay_small(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", 10)
     monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 3)
     sizes = [4, 6, 1, 30, 0, 0, 0, 0]
@@ -939,7 +931,7 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     assert not {"4", "5"} & left(tmp_path)
 
 
-def test_keep_with_saves_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_with_saves_that_fail(tmp_path: Path, monkeypatch: Patch) -> None:
     """They count for none, and what they have left goes with the steps around them."""
     writer, failing = ChainWriter(bits=2, keep=2, base_every=3), {3, 4, 5, 6, 7, 12}
     whole: list[int] = []
@@ -976,7 +968,7 @@ def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     assert left(tmp_path) == {"1", "6", "7"}
 
 
-def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -> None:
     """Killed before any of the calls that remove: every step that says it is whole loads, and the
     next writer cleans up."""
     names, at = ("unlink", "rmdir"), 0
@@ -1014,7 +1006,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_keep_that_cannot_remove(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands, and the next one tries again."""
     writer = ChainWriter(bits=2, keep=1, base_every=1)

@@ -28,6 +28,8 @@ from codec.saving.process import LOWEST
 from codec.saving.saved import PendingSave
 from codec.scheme.workers import threads
 
+Patch = pytest.MonkeyPatch
+
 Pause = Callable[[codec.Checkpointer], Callable[[], None]]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
 
@@ -174,9 +176,7 @@ def test_tensors_wherever_they_lie(tmp_path: Path) -> None:
                 assert restored[name].tolist() == value.tolist(), (i, name)
 
 
-def test_save_waits_for_the_one_before(
-    tmp_path: Path, paused: Pause, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_waits_for_the_one_before(tmp_path: Path, paused: Pause, monkeypatch: Patch) -> None:
     """The process that saves goes on once its answer is waited for, and not before."""
     waited, look = [], Line.peek
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
@@ -407,9 +407,7 @@ def test_signals_are_for_the_training_to_handle(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's threads")
-def test_large_states_give_way_to_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_states_give_way_to_the_training(tmp_path: Path, monkeypatch: Patch) -> None:
     """Small ones do not."""
 
     def priorities(n: int) -> list[int]:
@@ -430,10 +428,7 @@ def test_large_states_give_way_to_the_training(
 @pytest.mark.usefixtures("started")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_where_the_training_runs(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    asynchronous: bool,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch, asynchronous: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Modules there are none of those that are meant, whatever they are called; and it may change
     its directory. The process that saves says on its own why it writes a base."""
@@ -457,7 +452,7 @@ def test_where_the_training_runs(
     assert capfd.readouterr().err.count("tensor 'w' is F32 [78]") == asynchronous
 
 
-def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: Patch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(24, "Too many open files")
 
@@ -551,7 +546,7 @@ def ctrl_c(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize("where", ["before", "after", "half"])
 def test_interrupted_while_a_state_is_handed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, monkeypatch: Patch, where: str
 ) -> None:
     """It is saved all the same, once, and nothing is written over what is still being read."""
     path, w = tmp_path / "run.lcc", torch.zeros(500_000)
@@ -582,9 +577,7 @@ def test_interrupted_while_a_state_is_handed_over(
 
 
 @pytest.mark.parametrize("call", ["peek", "discard"])
-def test_interrupted_while_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_interrupted_while_waiting(tmp_path: Path, monkeypatch: Patch, call: str) -> None:
     path, w = tmp_path / "run.lcc", torch.zeros(500_000)
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
         for i in range(4):
@@ -640,7 +633,7 @@ def test_interrupted_anywhere_in_a_long_answer() -> None:
         assert at > 50
 
 
-def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:
     """Without memory for the new one, and while it is filled: what is saved next is what it is."""
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, bits=2, asynchronous=True) as checkpoints:

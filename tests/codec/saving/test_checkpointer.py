@@ -35,6 +35,8 @@ from codec.scheme.coding import Coding
 from codec.scheme.track import Track
 from codec.storage import directory as storage
 
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]
 Forge = Callable[[Any, Arrays], bytes]
@@ -287,7 +289,7 @@ def test_path_is_a_file(tmp_path: Path) -> None:
     ("number", "text"), [(errno.EROFS, "read-only file system"), (errno.EACCES, "may not write")]
 )
 def test_a_place_that_refuses_says_why(
-    number: int, text: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, text: str, call: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     def refused(where: object, *_args: object, **_named: object) -> None:
         raise OSError(number, os.strerror(number), str(where))
@@ -413,7 +415,7 @@ def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("what", ["digest", "stream"])
 def test_a_wrong_record_is_never_published(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, what: str
+    run: Path, random_states: States, monkeypatch: Patch, what: str
 ) -> None:
     """It is decoded from its own bytes before it gets its name; the track stays as it was."""
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -442,9 +444,7 @@ def test_a_wrong_record_is_never_published(
     assert tracker.track.sums == sums
 
 
-def test_interrupted_after_publishing(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_after_publishing(run: Path, random_states: States, monkeypatch: Patch) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -560,7 +560,7 @@ def test_a_budget_is_kept_on_disk(
     budget: float,
     scope: str,
     coder: str,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """What is lossy never takes more than its share of the float32 size, and what was foretold."""
     foretold, header = [], records.header_nbytes
@@ -669,7 +669,7 @@ for number, settings in enumerate((
 """
 
 
-def test_same_bytes_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_bytes_in_another_process(tmp_path: Path, monkeypatch: Patch) -> None:
     """Neither the order of sets nor that of threads shows in a record."""
     root = Path(codec.__file__).parents[1]
     environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
@@ -689,7 +689,7 @@ def test_same_bytes_in_another_process(tmp_path: Path, monkeypatch: pytest.Monke
     assert here == there
 
 
-def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
+def interrupt_publishing(patch: Patch) -> None:
     """Ctrl-C comes when the record is there, and before anybody is told."""
     publish = storage.publish
 
@@ -701,7 +701,7 @@ def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupted_step_is_saved_again(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: Patch
 ) -> None:
     """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
     *_, state, last = random_states(6)
@@ -724,7 +724,7 @@ def test_an_interrupted_step_is_saved_again(
 
 
 def test_a_record_that_could_not_be_taken_back(
-    tmp_path: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, random_states: States, monkeypatch: Patch
 ) -> None:
     """It has its name, but the save failed, and so did removing it: the next save does that."""
     states = random_states(4)
@@ -748,7 +748,7 @@ def test_a_record_that_could_not_be_taken_back(
 
 
 def test_a_disk_that_cannot_be_read_for_a_while(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: Patch
 ) -> None:
     """The newest base is damaged, and of what is before it nothing is set aside."""
     with codec.Checkpointer(run, resume=True) as checkpoints:
@@ -772,9 +772,7 @@ def test_a_disk_that_cannot_be_read_for_a_while(
 
 
 @pytest.mark.parametrize("call", ["stat", "scandir"])
-def test_a_directory_that_cannot_be_looked_into(
-    run: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_directory_that_cannot_be_looked_into(run: Path, monkeypatch: Patch, call: str) -> None:
     """It is not taken for an empty one, and the lock is let go of."""
     real = getattr(os, call)
     for failing in range(8):
@@ -927,7 +925,7 @@ def test_keep_bases(tmp_path: Path, sparse_states: States) -> None:
 
 
 def test_history_that_cannot_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands; what could not be removed goes with the next base."""
     path, unlink = tmp_path / "run.lcc", os.unlink
