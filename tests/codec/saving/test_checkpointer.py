@@ -74,51 +74,34 @@ def test_saved(tmp_path: Path, random_states: States) -> None:
         assert saved.seconds > 0
 
 
-SETTINGS: list[tuple[dict[str, Any], str, str]] = [
-    ({"bits": None}, "runlength", "tensor"),
-    ({"bits": 1}, "huffman", "tensor"),
-    ({"bits": 8}, "runlength", "model"),
-    ({"budget": 0.06}, "runlength", "model"),
-    ({"budget": 1}, "huffman", "tensor"),
-    ({"tolerance": 1e-2}, "huffman", "tensor"),
-    ({"tolerance": 1e-5}, "runlength", "tensor"),
-    ({"budget": 0.1, "quantizer": "exponent"}, "runlength", "tensor"),
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": None, "coder": "runlength", "scope": "tensor"},
+    {"bits": 1, "coder": "huffman", "scope": "tensor"},
+    {"bits": 8, "coder": "runlength", "scope": "model"},
+    {"tolerance": 1e-2, "coder": "huffman", "scope": "tensor"},
+    {"tolerance": 1e-5, "coder": "runlength", "scope": "tensor"},
 ]
 
 
-@pytest.mark.parametrize(("settings", "coder", "scope"), SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
-    tmp_path: Path,
-    sparse_states: States,
-    settings: dict[str, Any],
-    coder: str,
-    scope: str,
-    random_states: States,
+    tmp_path: Path, sparse_states: States, random_states: States, settings: dict[str, Any]
 ) -> None:
-    """The track of a save is that of the same step without a disk; a budget pays for the header
-    too, so it is compared with the checkpointer's own."""
-    settings = settings | {"scope": scope, "coder": coder}
-    rows = 1000 if "budget" in settings else 5
-    for name, states in (("dense", random_states(3, rows=rows)), ("sparse", sparse_states(3))):
-        tracker, tracks = codec.Tracker(states[0], **settings), []
+    """The track of a save is that of the same step without a disk."""
+    for name, states in (("dense", random_states(3)), ("sparse", sparse_states(3))):
+        tracker = codec.Tracker(states[0], **settings)
         with codec.Checkpointer(tmp_path / name, **settings) as checkpoints:
             checkpoints.save(0, states[0])
             for i, state in enumerate(states[1:], 1):
                 checkpoints.save(i, state)
-                live = checkpoints.tracker
+                tracker.step(state)
+                live, back = checkpoints.tracker, codec.restore(tmp_path / name)
                 assert live is not None
-                if "budget" not in settings:
-                    tracker.step(state)
-                    assert tracker.track.sums == live.track.sums
-                    assert tracker.track.tables.keys() == live.track.tables.keys()
-                    live = tracker
-                tracks.append({k: a.copy() for k, a in live.state.items()})
-        for i, track in enumerate(tracks, 1):
-            back = codec.restore(tmp_path / name, i)
-            for key, array in track.items():
-                expected = array.astype(states[i][key].dtype)
-                assert back[key].dtype == expected.dtype
-                assert back[key].tobytes() == expected.tobytes()
+                assert tracker.track.sums == live.track.sums
+                assert tracker.track.tables.keys() == live.track.tables.keys()
+                for key, array in tracker.state.items():
+                    assert back[key].dtype == state[key].dtype
+                    assert back[key].tobytes() == array.astype(state[key].dtype).tobytes()
 
 
 @pytest.mark.parametrize("state", [{}, {"n": np.array(3), "e": np.zeros((0, 4), np.float32)}])
@@ -323,22 +306,6 @@ def test_steps(tmp_path: Path) -> None:
     assert codec.verify(tmp_path / "run.lcc").ok
 
 
-def test_two_writers(tmp_path: Path) -> None:
-    one = codec.Checkpointer(tmp_path / "run.lcc")
-    one.save(0, {"n": np.array(1)})
-    for resume in (False, True):
-        with pytest.raises(LockedError, match="another writer is at work here; close it"):
-            codec.Checkpointer(tmp_path / "run.lcc", resume=resume)
-    one.save(1, {"n": np.array(2)})
-    one.close()
-    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as two:
-        two.save(2, {"n": np.array(3)})
-        (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(b"")  # no writer of ours
-        with pytest.raises(StepOrderError, match="exists already"):
-            two.save(3, {"n": np.array(4)})
-    assert codec.restore(tmp_path / "run.lcc", 2)["n"] == 3
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_dead_writer_holds_no_lock(tmp_path: Path) -> None:
     """Killed without a chance to clean up, its forked child still alive."""
@@ -473,38 +440,26 @@ def test_interrupted_after_publishing(run: Path, random_states: States, monkeypa
 # Infinity and NaN that stay
 
 
-@pytest.mark.parametrize(
-    ("scope", "settings"),
-    [("tensor", {"bits": None}), ("model", {"budget": 0.2}), ("tensor", {"tolerance": 1e-4})],
-)
-def test_the_rest_of_a_tensor_with_infinities_is_a_delta(
-    tmp_path: Path, scope: str, settings: dict[str, Any]
-) -> None:
+def test_the_rest_of_a_tensor_with_infinities_is_a_delta(tmp_path: Path) -> None:
     """Values that keep their bits cost nothing; one that becomes infinite is stored once, whole."""
-    rng = np.random.default_rng(0)
-    states = [rng.normal(size=(2, 70_001)).astype(np.float32)]
-    states[0][0, ::7], states[0][1, :300], states[0][1, -3:] = np.inf, np.nan, -np.inf
-    for _ in range(4):
-        states.append(states[-1] + 1e-3 * rng.standard_t(3, size=(2, 70_001)).astype(np.float32))
-    for state in states[2:]:
-        state[0, 5] = -np.inf  # new in step 2
-    for state in states[4:]:
-        state[0, 0] = 1.0  # and one that is a number again in step 4
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, scope=scope, **settings) as checkpoints:
-        for step, (a, b) in enumerate(states):
-            saved = checkpoints.save(step, {"a": a, "b": b})
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    a = rng.normal(size=70_001).astype(np.float32)
+    a[::7], a[1:300:7] = np.inf, np.nan
+    with codec.Checkpointer(path, bits=None) as checkpoints:
+        for step in range(5):
+            if step == 2:
+                a[5] = -np.inf
+            if step == 4:
+                a[0] = 1.0  # a number again
+            saved = checkpoints.save(step, {"a": a, "b": np.ones(9, np.float32)})
             assert saved.non_finite == (("a",) if step in (2, 4) else ())
             if step in (1, 3):
                 assert saved.nbytes < 0.25 * saved.full_nbytes
                 assert saved.levels > 1
-    for step, arrays in enumerate(states):
-        restored = codec.restore(path, step)
-        for name, array in zip("ab", arrays):
-            finite = np.isfinite(array)
-            assert restored[name][~finite].tobytes() == array[~finite].tobytes()
-            assert np.abs(restored[name][finite] - array[finite]).max() < 1
-    assert codec.verify(path).ok
+            restored, finite = codec.restore(path)["a"], np.isfinite(a)
+            assert restored[~finite].tobytes() == a[~finite].tobytes()
+            assert np.abs(restored[finite] - a[finite]).max() < 1
+            a = a + 1e-3 * rng.standard_t(3, size=a.size).astype(np.float32)
 
 
 def test_a_warning_names_a_few_of_many_tensors(
@@ -522,109 +477,58 @@ def test_a_warning_names_a_few_of_many_tensors(
 # Budgets
 
 
-@pytest.fixture(scope="module")
-def walk() -> list[Arrays]:
-    """Four states of 100,000 elements in 18 tensors, and some exact ones; heavy tails."""
-    rng = np.random.default_rng(5)
-    shapes: dict[str, tuple[int, ...]] = {"a": (200, 175), "b": (20_000,)}
-    shapes |= {f"c{i}": (30, 100) for i in range(15)}
-    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
-    state |= {"exact": rng.normal(size=50), "n": np.array(0)}
-    states = [state]
-    for _ in range(3):
-        moved = {
-            k: state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
-            for k, s in shapes.items()
-        }
-        state = state | moved | {"n": np.array(state["n"] + 1)}
-        states.append(state)
-    return states
-
-
 @pytest.mark.parametrize(
     ("quantizer", "budget", "scope", "coder"),
     [
         ("exponent", 0.02, "model", "runlength"),
-        ("uniform", 0.02, "tensor", "huffman"),
         ("uniform", 0.05, "tensor", "runlength"),
         ("exponent", 0.1, "tensor", "huffman"),
         ("uniform", 0.1, "model", "runlength"),
-        ("exponent", 0.3, "tensor", "runlength"),
         ("uniform", 0.3, "tensor", "huffman"),
     ],
 )
 def test_a_budget_is_kept_on_disk(
-    tmp_path: Path,
-    walk: list[Arrays],
-    quantizer: str,
-    budget: float,
-    scope: str,
-    coder: str,
-    monkeypatch: Patch,
+    tmp_path: Path, quantizer: str, budget: float, scope: str, coder: str, monkeypatch: Patch
 ) -> None:
-    """What is lossy never takes more than its share of the float32 size, and what was foretold."""
+    """What is lossy never takes more than its share of the float32 size, and what was foretold;
+    heavy tails."""
     foretold, header = [], records.header_nbytes
-
-    def spy(*args: Any, **kwargs: Any) -> int:
-        foretold.append(header(*args, **kwargs))
-        return foretold[-1]
-
-    monkeypatch.setattr(records, "header_nbytes", spy)
-    path = tmp_path / "run.lcc"
+    monkeypatch.setattr(
+        records, "header_nbytes", lambda *a, **k: foretold.append(header(*a, **k)) or foretold[-1]
+    )
+    rng, path = np.random.default_rng(5), tmp_path / "run.lcc"
+    shapes = {"a": (100, 175), "b": (10_000,)} | {f"c{i}": (30, 50) for i in range(15)}
+    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
     settings = {"budget": budget, "scope": scope, "coder": coder, "quantizer": quantizer}
-    if coder == "huffman" and budget < 1 / 32:  # it takes a bit for every value
-        with codec.Checkpointer(path, **settings) as checkpoints:
-            checkpoints.save(0, walk[0])
-            with pytest.raises(BudgetError, match="runlength"):
-                checkpoints.save(1, walk[1])
-        return
     with codec.Checkpointer(path, **settings) as checkpoints:
-        for step, state in enumerate(walk):
-            saved = checkpoints.save(step, state)
-            assert saved.full_nbytes == 4 * 100_000 + 400 + 8
+        for step in range(3):
+            saved = checkpoints.save(step, state | {"exact": rng.normal(size=50)})
             assert saved.nbytes == codec.Chain(path).entries[-1].nbytes
+            for k, s in shapes.items():
+                state[k] = state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
             if saved.delta is None:
                 continue
-            assert saved.lossy_nbytes == 4 * 100_000
+            assert (saved.full_nbytes, saved.lossy_nbytes) == (4 * 50_000 + 400, 4 * 50_000)
             lossy = saved.nbytes - saved.exact_nbytes
             assert lossy <= budget * saved.lossy_nbytes
             more = sum(g.encoded.nbytes for g in saved.delta.groups) + foretold[-1] - lossy
             small = 3 * len(saved.delta.groups) + 16  # zeros after tables, digits in the header
             assert 0 <= more <= max(0.03 * lossy, small)
-            buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
-            if quantizer == "uniform":
-                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
-                if budget < 0.3:  # of which there are not enough levels for these tails
-                    assert lossy > 0.97 * budget * saved.lossy_nbytes
-                continue
-            assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
-            if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
-                assert lossy > 0.6 * min(budget, 0.1) * saved.lossy_nbytes
-                assert all(buckets)
+            if quantizer == "uniform" and budget < 0.3:  # too few levels for these tails
+                assert lossy > 0.97 * budget * saved.lossy_nbytes
+            if quantizer == "exponent" and coder == "runlength":
+                assert lossy > 0.6 * budget * saved.lossy_nbytes
     assert len(foretold) == 1  # the same for every step
     assert codec.verify(path).ok
-    assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
+    assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 2
 
 
-@pytest.mark.parametrize(
-    ("coder", "scope", "budget"),
-    [("runlength", "tensor", 0.3), ("huffman", "tensor", 0.7), ("runlength", "model", 0.7)],
-)
-def test_a_budget_pays_for_many_small_tensors(
-    tmp_path: Path, coder: str, scope: str, budget: float
-) -> None:
-    """Sizes, tables and padding of 60 alphabets, and a header that names them."""
-    rng = np.random.default_rng(6)
-    state: Arrays = {f"t{i}": rng.normal(size=64).astype(np.float32) for i in range(60)}
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) -> None:
+    state = {"w": np.random.default_rng(0).normal(size=9000).astype(np.float32)}
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.02, coder="huffman") as checkpoints:
         checkpoints.save(0, state)
-        for step in (1, 2):
-            state = {k: a + rng.normal(size=64).astype(np.float32) for k, a in state.items()}
-            saved = checkpoints.save(step, state)
-            assert saved.nbytes <= budget * 4 * 64 * 60
-            assert saved.delta is not None
-            assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
+        with pytest.raises(BudgetError, match="runlength"):
+            checkpoints.save(1, {"w": 2 * state["w"]})
 
 
 @pytest.mark.parametrize(("coder", "changes"), [("runlength", True), ("huffman", False)])

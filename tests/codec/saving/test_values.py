@@ -134,9 +134,9 @@ def test_tensors_without_dimensions_in_lists(tmp_path: Path) -> None:
 
 
 def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
-    number = torch.tensor(2 + 3j)
+    number, best = torch.tensor(2 + 3j), torch.tensor(0.5)
     values = [
-        torch.nn.Parameter(torch.tensor(0.5)),
+        torch.nn.Parameter(best),
         torch.tensor(0.5, requires_grad=True) * 2,
         number.conj(),
         number.conj().imag,
@@ -147,8 +147,12 @@ def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     back = again(tmp_path / "run.lcc", values)["x"]
     assert [v.tolist() for v in back] == [0.5, 1.0, 2 - 3j, -3.0, 3.0, 3.0, 7]
     assert not any(v.requires_grad for v in back[:5])
-    back[0].add_(1)  # a tensor of its own
-    back[5][...] = 4
+    # A log does not change with what it was appended from.
+    back = again(tmp_path / "run.lcc", {"best": best, "also": best, "log": [best, best]})["x"]
+    assert back["best"] is back["also"]
+    assert back["log"] == [best, best]
+    assert back["log"][0] is not back["log"][1]
+    assert back["log"][0] is not back["best"]
 
 
 REFUSED: dict[str, Any] = {
@@ -179,46 +183,24 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("where", ["mapping", "list"])
-def test_what_would_change_is_refused_by_name(tmp_path: Path, name: str, where: str) -> None:
+def test_what_would_change_is_refused_by_name(name: str) -> None:
     value = REFUSED[name]
     expected = f"{value.dtype}" if name.endswith(" array") or name[0] in "<>|" else name
-    path, place = tmp_path / "run.lcc", "x/a" if where == "mapping" else "x/0"
-    held = {"a": value} if where == "mapping" else [value]
     expected = expected.replace("longdouble", type(np.longdouble(1)).__name__)
-    with pytest.raises(DTypeError) as caught:
-        again(path, held)
-    assert f"'{place}'" in str(caught.value)
-    assert expected.split("[")[0].removeprefix("c") in str(caught.value)
-    assert f"{{'{place}': 'skip'}}" in str(caught.value)
-    back = again(path, held, policy={place: "skip"})["x"]
-    assert back == ({} if where == "mapping" else [None])
-
-
-def test_an_array_that_becomes_a_masked_one_is_refused_too() -> None:
-    """It lies where the one before did: nothing else tells."""
-    array = np.arange(9.0)
-    state = {"x": array}
-    template = tree.Template(state, tree.flatten(state, lambda _: False), lambda _: False)
-    assert template.flatten(state) is not None
-    assert template.flatten({"x": np.ma.masked_array(array, array > 3, copy=False)}) is None
+    expected = expected.split("[")[0].removeprefix("c")
+    for place, holder, rest in (("x/a", {"a": value}, {}), ("x/0", [value], [None])):
+        with pytest.raises(DTypeError) as caught:
+            Front(Policy({})).look_at({"x": holder})
+        for words in (f"'{place}'", expected, f"{{'{place}': 'skip'}}"):
+            assert words in str(caught.value)
+        parts, _ = Front(Policy({place: "skip"})).look_at({"x": holder})
+        assert tree.unflatten(parts) == {"x": rest}
 
 
 def test_a_memory_map_comes_back_as_an_array(tmp_path: Path) -> None:
     array = np.memmap(tmp_path / "data", np.float32, "w+", shape=(9,))
     array[:] = np.arange(9)
     assert same(again(tmp_path / "run.lcc", array)["x"], np.arange(9, dtype=np.float32))
-
-
-def test_a_number_in_a_list_is_stored_by_itself(tmp_path: Path) -> None:
-    """Whoever else has its memory: a log does not change with what it was appended from."""
-    best = torch.tensor(0.5)
-    state = {"best": best, "also": best, "log": [best, best]}
-    back = again(tmp_path / "run.lcc", state)["x"]
-    assert back["best"] is back["also"]
-    assert back["log"] == [best, best]
-    assert back["log"][0] is not back["log"][1]
-    assert back["log"][0] is not back["best"]
 
 
 def test_policies_of_numbers_in_lists(tmp_path: Path) -> None:
