@@ -420,11 +420,9 @@ def test_interrupted_after_publishing(run: Path, random_states: States, monkeypa
         track.arrays["w"] += 1
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Track, "apply", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(40, state)
-    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+        checkpoints.save(40, state)
     with pytest.raises(StepOrderError):  # a second record of that step would have no parent
         checkpoints.save(40, last)
     assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
@@ -593,38 +591,27 @@ def test_same_bytes_in_another_process(tmp_path: Path, monkeypatch: Patch) -> No
     assert here == there
 
 
-def interrupt_publishing(patch: Patch) -> None:
-    """Ctrl-C comes when the record is there, and before anybody is told."""
+def test_an_interrupted_step_is_saved_again(
+    run: Path, random_states: States, monkeypatch: Patch
+) -> None:
+    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
+    *_, state, last = random_states(6)
     publish = storage.publish
 
     def publish_and_be_interrupted(*args: Any, **kwargs: Any) -> None:
         publish(*args, **kwargs)
         raise KeyboardInterrupt
 
-    patch.setattr(storage, "publish", publish_and_be_interrupted)
-
-
-def test_an_interrupted_step_is_saved_again(
-    run: Path, random_states: States, monkeypatch: Patch
-) -> None:
-    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
-    *_, state, last = random_states(6)
     with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
-        with monkeypatch.context() as patch:
-            interrupt_publishing(patch)
-            with pytest.raises(KeyboardInterrupt):
-                checkpoints.save(40, state)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(storage, "publish", publish_and_be_interrupted)
+            checkpoints.save(40, state)
         assert checkpoints.save(40, last).kind == "base"
         assert checkpoints.save(45, last).kind == "delta"
     assert not (run / "00000040.delta.safetensors").exists()
     for step in (40, None):
         assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
     assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40, 45))
-    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
-        assert checkpoints.step == 45
-        assert checkpoints.save(50, state).kind == "delta"
-    assert codec.verify(run).ok
-    assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
 
 
 def test_a_record_that_could_not_be_taken_back(
