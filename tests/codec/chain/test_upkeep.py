@@ -400,7 +400,7 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
 
 
 @pytest.mark.parametrize(
-    ("n", "base_every", "how", "left"),
+    ("n", "every", "how", "left"),
     [
         (4, None, {}, "0b 10d 20d 30d"),  # one with a single base
         (6, 3, {}, "40b 50b 50d"),  # smaller by a new one
@@ -409,16 +409,10 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
     ],
 )
 def test_what_compact_leaves(
-    tmp_path: Path,
-    jumping_states: States,
-    all_steps: Look,
-    n: int,
-    base_every: Any,
-    how: Any,
-    left: str,
+    tmp_path: Path, jumping_states: States, all_steps: Look, n: int, every: Any, how: Any, left: str
 ) -> None:
     path = tmp_path / "run.lcc"
-    write(path, jumping_states(n), base_every=base_every)
+    write(path, jumping_states(n), base_every=every)
     before, nbytes = all_steps(path), codec.Chain(path).nbytes
     change = codec.compact(path, **how)
     assert names(path) == left.split()

@@ -926,25 +926,6 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     assert not {"4", "5"} & left(tmp_path)
 
 
-def test_keep_with_saves_that_fail(tmp_path: Path, monkeypatch: Patch) -> None:
-    """They count for none, and what they have left goes with the steps around them."""
-    writer, failing = ChainWriter(bits=2, keep=2, base_every=3), {3, 4, 5, 6, 7, 12}
-    whole: list[int] = []
-    for step in range(1, 21):
-        with monkeypatch.context() as patch:
-            if step in failing:
-                patch.setattr(dcp.FileSystemWriter, "finish", lambda *_, **__: 1 / 0)
-                with pytest.raises(CheckpointException):
-                    save_small(writer, tmp_path, step)
-            else:
-                save_small(writer, tmp_path, step)
-                whole.append(step)
-        assert set(whole[-2:]) <= whole_steps(tmp_path)
-        load_all(tmp_path)
-    assert min(whole_steps(tmp_path)) >= 14
-    assert left(tmp_path) == {f"{step}" for step in whole_steps(tmp_path)}
-
-
 def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
     writer = ChainWriter(bits=2, keep=1, base_every=50)
