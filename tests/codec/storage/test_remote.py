@@ -87,20 +87,6 @@ class Careless(Flaky):
         super().pipe_file(path, value, **kwargs)
 
 
-class Plain(Flaky):
-    """Says that it knows no modes, and no sizes."""
-
-    protocol = "plain"
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        if mode != "overwrite":
-            raise NotImplementedError("Exclusive write")
-        super().pipe_file(path, value)
-
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        return super().info(path, **kwargs) | {"size": None}
-
-
 class Terse(Flaky):
     """Says that a condition was not met, but not which one."""
 
@@ -117,11 +103,22 @@ class Unable(Flaky):
     """Answers that it knows no conditions."""
 
     protocol = "unable"
+    error: Exception = OSError(errno.ENOSYS, "A header implies functionality that is not")
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
         if mode != "overwrite":
-            raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
-        super().pipe_file(path, value, **kwargs)
+            raise self.error
+        super().pipe_file(path, value)
+
+
+class Plain(Unable):
+    """Says that it knows no modes, and no sizes."""
+
+    protocol = "plain"
+    error = NotImplementedError("Exclusive write")
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        return super().info(path, **kwargs) | {"size": None}
 
 
 KINDS = (Flaky, Careless, Plain, Terse, Unable)
@@ -427,54 +424,44 @@ def test_nothing_is_overwritten(
 
 LOST, REFUSED = ConnectionError("reset by peer"), PermissionError("Access Denied")
 NEXT = "00000002.delta.safetensors"
+REMOVES = "the next save removes what"
 
 
 @pytest.mark.parametrize(
     ("failures", "error", "match", "after"),
     [
         # Nothing arrives, and whether it still will nobody knows: a base depends on neither.
-        ([("before", "put", NEXT, LOST)], codec.WriteError, "was not saved, or the answer", "base"),
+        ([("before", "put", LOST)], codec.WriteError, "was not saved, or the answer", "base"),
         # It is refused: nothing is on its way.
-        ([("before", "put", NEXT, REFUSED)], codec.WriteError, "nothing was changed", "delta"),
+        ([("before", "put", REFUSED)], codec.WriteError, "nothing was changed", "delta"),
         # It arrives, but the answer does not: seen when it is read.
-        ([("after", "put", NEXT, LOST)], None, None, "delta"),
-        ([("after", "info", NEXT, LOST)], None, None, "delta"),
+        ([("after", "put", LOST)], None, None, "delta"),
+        ([("after", "info", LOST)], None, None, "delta"),
         # Nor can it be read: it is taken back later.
-        (
-            [("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
-            codec.WriteError,
-            "the next save removes what",
-            "base",
-        ),
+        ([("after", "put", LOST), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
         # Tried again, by a library, it is refused: what came first may be there.
-        (
-            [("after", "put", NEXT, REFUSED), ("before", "get", NEXT, LOST)],
-            codec.WriteError,
-            "the next save removes what",
-            "base",
-        ),
+        ([("after", "put", REFUSED), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
         # Another library's error.
-        ([("before", "put", NEXT, KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
-        ([("before", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
-        ([("after", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
-        # Before anything is put.
-        ([("before", "get", WRITER, LOST)], codec.WriteError, "cannot be reached", "delta"),
+        ([("before", "put", KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
+        ([("before", "put", KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        ([("after", "put", KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        # Before anything is put: who writes there is asked first.
+        ([("before", "get", LOST, WRITER)], codec.WriteError, "cannot be reached", "delta"),
     ],
 )
 def test_a_put_that_fails(
     on: Callable[..., None],
     store: dict[str, Any],
-    failures: list[tuple[str, str, str, BaseException]],
+    failures: list[Any],
     error: type[BaseException] | None,
     match: str | None,
     after: str,
 ) -> None:
     with begun(2) as (training, checkpoints):
         before = {name: store[name].getvalue() for name in store}
-        for failure in failures:
-            on(*failure)
-        expected = pytest.raises(error, match=match) if error else contextlib.nullcontext()
-        with expected:
+        for when, call, failure, *where in failures:
+            on(when, call, *(where or [NEXT]), failure)
+        with pytest.raises(error, match=match) if error else contextlib.nullcontext():
             training.save(checkpoints, 2)
         assert before.items() <= {name: store[name].getvalue() for name in store}.items()
         assert checkpoints.step == (1 if error else 2)
