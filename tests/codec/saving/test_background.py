@@ -392,7 +392,7 @@ def test_long_answers_that_nobody_reads_are_no_reason_to_skip(tmp_path: Path) ->
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             saves[step] = saved
-    assert [len(saved.non_finite) for saved in saves.values()] == [0, 900] * 3
+    assert [len(saved.non_finite) for saved in saves.values()] == [0] + [900] * 5
     assert codec.verify(path).steps == tuple(range(6))
     assert codec.restore(path, 3)["text"] == "3" * 300_000
 
@@ -445,11 +445,11 @@ def test_where_the_training_runs(
         assert restored is not None
         assert restored["w"].tolist() == [2] * 9
         for step in (2, 3):
-            assert checkpoints.save(step, {"w": np.ones(39 * step, np.float32)}).kind == "base"
+            assert checkpoints.save(step, {"w": np.ones(10**step, np.float32)}).kind == "base"
         if asynchronous and (maps := Path(f"/proc/{child(checkpoints)}/maps")).exists():
             assert "torch" not in maps.read_text()  # seconds, and much memory
     assert codec.verify(tmp_path / "run.lcc").steps == (0, 1, 2, 3)
-    assert capfd.readouterr().err.count("tensor 'w' is F32 [78]") == asynchronous
+    assert capfd.readouterr().err.count("tensor 'w' is F32 [100]") == asynchronous
 
 
 def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: Patch) -> None:
