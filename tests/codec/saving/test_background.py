@@ -419,18 +419,18 @@ def test_where_the_training_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend("")
     with codec.Checkpointer("run.lcc", asynchronous=asynchronous) as checkpoints:
-        assert checkpoints.save(0, {"w": np.ones(9, np.float32)}).kind == "base"
+        assert checkpoints.save(0, {"w": np.ones(9)}).kind == "base"
         monkeypatch.chdir("elsewhere")
-        checkpoints.save(1, {"w": np.full(9, 2, np.float32)})
+        checkpoints.save(1, {"w": np.full(9, 2.0)})
         restored = checkpoints.restore()
         assert restored is not None
         assert restored["w"].tolist() == [2] * 9
         for step in (2, 3):
-            assert checkpoints.save(step, {"w": np.ones(10**step, np.float32)}).kind == "base"
+            assert checkpoints.save(step, {"w": np.ones(10**step)}).kind == "base"
         if asynchronous and (maps := Path(f"/proc/{child(checkpoints)}/maps")).exists():
             assert "torch" not in maps.read_text()  # seconds, and much memory
     assert codec.verify(tmp_path / "run.lcc").steps == (0, 1, 2, 3)
-    assert capfd.readouterr().err.count("tensor 'w' is F32 [100]") == asynchronous
+    assert capfd.readouterr().err.count("tensor 'w' is F64 [100]") == asynchronous
 
 
 def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: Patch) -> None:

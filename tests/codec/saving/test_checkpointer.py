@@ -564,7 +564,7 @@ for number, settings in enumerate((
 )):
     with codec.Checkpointer(f"{path}/{number}", **settings) as checkpoints:
         for step in range(3):
-            state = {name: rng.standard_t(3, size=(200, 700)).astype("f4") for name in ("b", "a")}
+            state = {name: rng.standard_t(3, size=(150, 450)).astype("f4") for name in ("b", "a")}
             state["c"] = rng.normal(size=(30, 7)).astype("f4")
             state["c"][0, 0] = np.nan if step == 1 else 0
             state["o"] = np.full(70_000, step, "f4")
