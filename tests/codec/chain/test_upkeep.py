@@ -791,9 +791,11 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
 
 def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> None:
     """A few times before and after; once where it takes long, or if quick; not where nothing
-    changed."""
+    changed. The time to load the kernels does not count."""
     monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)
     restored: list[None] = []
+    loaded: list[None] = []
+    monkeypatch.setattr(upkeep, "warm_up", lambda: loaded.append(None))
     real = codec.Chain.at
     monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
     for seconds, what, expected in (
@@ -806,8 +808,10 @@ def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> Non
     ):
         monkeypatch.setattr(upkeep, "MEASURED_SECONDS", seconds)
         restored.clear()
+        loaded.clear()
         what()
         assert len(restored) == expected
+        assert bool(loaded) == (expected != 1 or seconds == 0)
 
 
 def test_leftovers_that_tell_more_stay(
