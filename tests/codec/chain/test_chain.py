@@ -82,11 +82,11 @@ def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
     assert chain.nbytes == 389 + 265
-    found = [(e.step, e.kind, e.nbytes) for e in chain.entries]
-    assert found == [(0, "base", 389), (1, "delta", 265)]
+    got = [(e.step, e.kind, e.nbytes) for e in chain.entries]
+    assert got == [(0, "base", 389), (1, "delta", 265)]
     state = codec.restore(golden / "run.lcc")
-    shown = [round(float(v), 2) for v in state["w"]]
-    assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
+    rounded = [round(float(v), 2) for v in state["w"]]
+    assert rounded == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
     assert state["n"] == 8
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
     seen: list[tuple[int, int]] = []
@@ -167,10 +167,10 @@ def test_what_is_no_step(run: Path, step: Any) -> None:
 def test_records_missing_before_the_newest_base(run: Path) -> None:
     """The base tells its parent: what is missing is told once, and not if damage was."""
     save(run, [(40, OTHER)], resume=True)
-    kept = {name: (run / name).read_bytes() for name in names(run)}
+    old = {name: (run / name).read_bytes() for name in names(run)}
     (run / "00000030.delta.safetensors").unlink()
     report = codec.verify(run)
-    parent = records.load(kept["00000030.delta.safetensors"], "r").identity
+    parent = records.load(old["00000030.delta.safetensors"], "r").identity
     assert report.steps == (0, 10, 20, 40)
     assert report.problems == (
         f"00000040.base.safetensors: the record before it, digest {parent}, is missing; steps "
@@ -178,7 +178,7 @@ def test_records_missing_before_the_newest_base(run: Path) -> None:
     )
     (run / "00000020.delta.safetensors").unlink()
     assert "between 10 and 40" in codec.verify(run).problems[0]
-    for name, data in kept.items():
+    for name, data in old.items():
         (run / name).write_bytes(data)
     assert codec.verify(run).ok
     damage(run / "00000030.delta.safetensors")
@@ -372,8 +372,8 @@ def cached(tmp_path: Path, sparse_states: States) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
     save(path, enumerate(sparse_states(5)), 2)
-    found = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
-    assert found == [False, True, True, True]
+    got = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
+    assert got == [False, True, True, True]
     return path
 
 
@@ -930,8 +930,8 @@ def test_merged_while_it_is_listed(
 
     class Listing:
         def __init__(self, path: Path) -> None:
-            with scandir(path) as every:
-                self.items = list(every)
+            with scandir(path) as refs:
+                self.items = list(refs)
             if late:  # gone before the sizes are asked for
                 monkeypatch.setattr(os, "scandir", scandir)
                 become(long, in_one)
@@ -956,8 +956,8 @@ def test_merged_while_it_is_listed(
 def test_steps_of_merged_records(fours: Path) -> None:
     long = fours
     chain = codec.Chain(long)
-    found = [(e.first, e.step, e.kind) for e in chain.entries]
-    assert found == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
+    got = [(e.first, e.step, e.kind) for e in chain.entries]
+    assert got == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
     assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
     for step in (5, 15, 41, 75, 90):
         with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 9"):
@@ -994,13 +994,13 @@ def test_replay_of_merged_records(long: Path, in_fours: Path) -> None:
     """Every step, whatever it is coded together with; to one in the middle and no further."""
 
     def replayed(end: int | None = None) -> list[Any]:
-        found = []
+        got = []
         for p in codec.Chain(long).replay(end):
             assert p.track.sums == digest_sums(p.track.layout, p.track.arrays)
             assert p.record.step == p.entry.step >= p.step
             assert (p.delta is None) == (p.entry.kind != "delta")
-            found.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
-        return found
+            got.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
+        return got
 
     plain = replayed()
     become(long, in_fours)
@@ -1100,12 +1100,12 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path, in_one: 
 @pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
 def test_a_base_where_nothing_follows(long: Path, in_one: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
-    kept = shutil.copytree(long, long.parent / "kept.lcc")
+    old = shutil.copytree(long, long.parent / "kept.lcc")
     become(long, in_one)
     for step in (70, 80):
-        (kept / f"{step:08d}.delta.safetensors").unlink()
-    codec.compact(kept, base=True)
-    for path in kept.glob("*.safetensors"):
+        (old / f"{step:08d}.delta.safetensors").unlink()
+    codec.compact(old, base=True)
+    for path in old.glob("*.safetensors"):
         shutil.copy(path, long)
     assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
     assert restores(long, *range(0, 81, 10), None)

@@ -56,8 +56,8 @@ def names(path: Path) -> list[str]:
     return [re.sub(r"0*(\d+)(?:-0*(\d+))?\.(\w)\w*\.safetensors", short, name) for name in files]
 
 
-def short(found: re.Match[str]) -> str:
-    return "-".join(filter(None, found.group(1, 2))) + found[3]
+def short(got: re.Match[str]) -> str:
+    return "-".join(filter(None, got.group(1, 2))) + got[3]
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -71,14 +71,14 @@ def damage(path: Path) -> None:
 
 
 def write(
-    path: Path, states: Iterable[Any], first: int = 0, every: int = 10, **settings: Any
+    path: Path, states: Iterable[Any], first: int = 0, stride: int = 10, **settings: Any
 ) -> None:
     """Save these states at steps 0, 10, 20…, or go on with them; with 2 bits by default."""
     if not {"budget", "tolerance"} & settings.keys():
         settings = {"bits": 2} | settings
     with codec.Checkpointer(path, resume=True, **settings) as checkpoints:
         for i, state in enumerate(states, first):
-            checkpoints.save(every * i, state)
+            checkpoints.save(stride * i, state)
 
 
 def parts(path: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -223,11 +223,11 @@ def test_any_chain(
         elif what == "compact":
             codec.compact(path / "kept", draw(st.integers(2, 3)), base=draw(st.booleans()))
         assert tables(path / "kept") == tables(path / "plain")
-    plain, kept = all_steps(path / "plain"), all_steps(path / "kept")
+    plain, old = all_steps(path / "plain"), all_steps(path / "kept")
     report = codec.verify(path / "kept")
-    assert (report.problems, report.steps) == ((), tuple(kept))
-    assert list(plain)[-1] == list(kept)[-1]
-    assert kept.items() <= plain.items()
+    assert (report.problems, report.steps) == ((), tuple(old))
+    assert list(plain)[-1] == list(old)[-1]
+    assert old.items() <= plain.items()
 
 
 def test_training_states(tmp_path: Path, all_steps: Look) -> None:
@@ -330,8 +330,8 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
     assert names(path) == ["0b", "10d", *merged, "140d"]
     assert all_steps(path) == before
     one = codec.Chain(path)
-    found = [one.read(e).coding for e in one.entries if e.kind == "merged"]
-    assert found == [Coding(**way) for way in ways[1:]]
+    got = [one.read(e).coding for e in one.entries if e.kind == "merged"]
+    assert got == [Coding(**way) for way in ways[1:]]
 
 
 @pytest.mark.parametrize(
@@ -359,11 +359,11 @@ def test_resume_goes_on_with_the_same_bytes(
     assert tables(tmp_path / "kept") == before
     write(tmp_path / "kept", states[6:], 6, **setting)
     for step in (60, 70, 80):
-        plain, kept = (parts(tmp_path / name, step) for name in ("plain", "kept"))
+        plain, old = (parts(tmp_path / name, step) for name in ("plain", "kept"))
         if how != "merge":  # what was trained is counted from the base, and this one is new
-            for metadata, _ in (plain, kept):
+            for metadata, _ in (plain, old):
                 metadata["rest"] = metadata["rest"].distance
-        assert kept == plain
+        assert old == plain
     cached = [
         group.encoded.cached
         for position in codec.Chain(tmp_path / "kept").replay()
@@ -400,7 +400,7 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
 
 
 @pytest.mark.parametrize(
-    ("n", "every", "how", "left"),
+    ("n", "nth", "how", "left"),
     [
         (4, None, {}, "0b 10d 20d 30d"),  # one with a single base
         (6, 3, {}, "40b 50b 50d"),  # smaller by a new one
@@ -409,10 +409,10 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
     ],
 )
 def test_what_compact_leaves(
-    tmp_path: Path, jumping_states: States, all_steps: Look, n: int, every: Any, how: Any, left: str
+    tmp_path: Path, jumping_states: States, all_steps: Look, n: int, nth: Any, how: Any, left: str
 ) -> None:
     path = tmp_path / "run.lcc"
-    write(path, jumping_states(n), base_every=every)
+    write(path, jumping_states(n), base_every=nth)
     before, nbytes = all_steps(path), codec.Chain(path).nbytes
     change = codec.compact(path, **how)
     assert names(path) == left.split()
@@ -583,13 +583,13 @@ def test_superseded(data: st.DataObject) -> None:
     for number in range(draw(st.integers(1, 12))):
         kind = draw(st.sampled_from(["base", "delta", "merged", "both"])) if number else "base"
         first, step = step + 1, step + (3 if kind == "merged" else 1)
-        own = [
+        mine = [
             Entry(step, k, f"{step}.{k}", 1, first if k == "merged" else step)
             for k in {"both": ["base", "delta"]}.get(kind, [kind])
         ]
-        for e in own:
+        for e in mine:
             needs[e] = [p for p in entries if p.step == first - 1] if e.kind != "base" else []
-        entries += own
+        entries += mine
     keep = draw(st.integers(2, 4))
     gone = superseded(draw(st.permutations(entries)), keep)
     bases = [e for e in entries if e.kind == "base"]

@@ -64,10 +64,10 @@ def save(writer: ChainWriter, path: Path, step: int) -> None:
 def check(path: Path, step: int) -> None:
     """That a directory has the bits of a step."""
     expected = state_of(step)
-    found = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
-    dcp.load(nested(found), storage_reader=ChainReader(path))
+    seen = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
+    dcp.load(nested(seen), storage_reader=ChainReader(path))
     for name, tensor in expected.items():
-        assert torch.equal(bits_of(found[name]), bits_of(tensor)), name
+        assert torch.equal(bits_of(seen[name]), bits_of(tensor)), name
 
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -106,15 +106,15 @@ def test_residuals(settings: dict[str, Any], tmp_path: Path) -> None:
         save(writer, path := tmp_path / f"{step}", step)
         check(path, step)
         first = step - step % 4
-        found, chain = needs(path), [str(i) for i in range(first, step + 1)]
-        assert found["floats"] == found["half"] == found["numbers"] == found["still"] == chain
-        assert found["noise"] == found["tiny"] == [str(step)]
+        seen, chain = needs(path), [str(i) for i in range(first, step + 1)]
+        assert seen["floats"] == seen["half"] == seen["numbers"] == seen["still"] == chain
+        assert seen["noise"] == seen["tiny"] == [str(step)]
         assert needed(path) == [tmp_path / name for name in chain]
         if step == first:
             assert kinds(path) == ["base"]
             continue
         # Without its base, "jump" is whole where all of its bits are new.
-        assert found["jump"] == (chain if first else [str(i) for i in range(1, step + 1)])
+        assert seen["jump"] == (chain if first else [str(i) for i in range(1, step + 1)])
         for file in path.glob("*.delta.safetensors"):
             record = records.load(file.read_bytes(), file.name)
             assert all(name.startswith("d/") for name in record.arrays)
@@ -131,10 +131,10 @@ def test_a_chunk_of_another_shape_begins_anew(tmp_path: Path) -> None:
     for step in range(4):
         state = nested({"w": torch.arange(600.0 + step % 2) + step}) | {"text": "x" * 3000 * step}
         dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
-        found = nested({"w": torch.zeros(600 + step % 2)}) | {"text": ""}
-        dcp.load(found, storage_reader=ChainReader(tmp_path / f"{step}"))
-        assert torch.equal(found["ema"]["w"], state["ema"]["w"])
-        assert found["text"] == state["text"]
+        seen = nested({"w": torch.zeros(600 + step % 2)}) | {"text": ""}
+        dcp.load(seen, storage_reader=ChainReader(tmp_path / f"{step}"))
+        assert torch.equal(seen["ema"]["w"], state["ema"]["w"])
+        assert seen["text"] == state["text"]
         assert needs(tmp_path / f"{step}")["text"] == [str(step)]
 
 
@@ -179,9 +179,9 @@ def test_resumes(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for step in (2, 3):
         save(writer, tmp_path / f"{step}", step)
         check(tmp_path / f"{step}", step)
-    found = needs(tmp_path / "3")
-    assert found["floats"] == (["1", "2", "3"] if old else ["0", "1", "2", "3"])
-    assert found["jump"] == ["1", "2", "3"]
-    assert found["still"] == (["0"] if old else ["0", "1", "2", "3"])
-    assert found["noise"] == ["3"]
+    seen = needs(tmp_path / "3")
+    assert seen["floats"] == (["1", "2", "3"] if old else ["0", "1", "2", "3"])
+    assert seen["jump"] == ["1", "2", "3"]
+    assert seen["still"] == (["0"] if old else ["0", "1", "2", "3"])
+    assert seen["noise"] == ["3"]
     check(tmp_path / "1", 1)

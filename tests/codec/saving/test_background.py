@@ -64,10 +64,10 @@ def paused() -> Iterator[Pause]:
 def states(n: int) -> list[dict[str, Any]]:
     """Every dtype and kind of memory, and values; the shapes change once."""
     torch.manual_seed(0)
-    found = []
+    seen = []
     for i in range(n):
         wide = torch.randn(40, 30 if i < n - 2 else 31)
-        found.append(
+        seen.append(
             {
                 "model": {
                     "w": wide.T,
@@ -81,7 +81,7 @@ def states(n: int) -> list[dict[str, Any]]:
                 "text": "é" * i,
             }
         )
-    return found
+    return seen
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
     ):
         assert there.tracker is None
         for step, state in enumerate(states(6)):
-            expected, found = here.save(step, state), there.save(step, state)
-            assert (found.step, there.step) == (step, step)
+            expected, seen = here.save(step, state), there.save(step, state)
+            assert (seen.step, there.step) == (step, step)
             if step % 2:  # asked for, or not
                 for field in ("kind", "nbytes", "full_nbytes", "ratio", "levels", "tables"):
-                    assert getattr(found, field) == getattr(expected, field), field
-                assert (found.non_finite, found.delta) == ((), None)
+                    assert getattr(seen, field) == getattr(expected, field), field
+                assert (seen.non_finite, seen.delta) == ((), None)
     assert records(one) == records(two)
     assert len(records(two)) == 6
     assert codec.verify(two).ok
@@ -401,8 +401,8 @@ def test_large_states_give_way_to_the_training(tmp_path: Path, monkeypatch: Patc
             return [os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks]
 
     monkeypatch.setattr("codec.saving.process.LARGE", large := 2**22)
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert set(priorities(large // 4 - 1)) == {own}
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert set(priorities(large // 4 - 1)) == {mine}
     assert priorities(large // 4).count(LOWEST) >= min(threads(), 2)
 
 
@@ -502,7 +502,7 @@ def test_the_training_is_killed(tmp_path: Path) -> None:
 
 
 def test_no_memory_is_left_behind(tmp_path: Path) -> None:
-    def held() -> int:
+    def mapped() -> int:
         return sum("memfd:lcc" in os.readlink(f"/proc/self/fd/{n}") for n in descriptors())
 
     def descriptors() -> list[str]:
@@ -510,12 +510,12 @@ def test_no_memory_is_left_behind(tmp_path: Path) -> None:
 
     if not Path("/proc/self/fd").exists():
         pytest.skip("this system shows its descriptors elsewhere")
-    before = held()
+    before = mapped()
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         for step, n in enumerate((10, 10_000, 20)):
             checkpoints.save(step, {"w": np.zeros(n, np.float32)})
-            assert held() == before + 2  # ours, and that of the mapping
-    assert held() == before
+            assert mapped() == before + 2  # ours, and that of the mapping
+    assert mapped() == before
 
 
 # What interrupts the training loop.

@@ -56,12 +56,12 @@ def test_other_threads_wait(tmp_path: Path) -> None:
 
 @BOTH
 def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
-    path, told = tmp_path / "run.lcc", threading.Lock()
+    path, said = tmp_path / "run.lcc", threading.Lock()
     with codec.Checkpointer(path, policy={"*": "exact"}, asynchronous=asynchronous) as checkpoints:
 
         def save() -> None:
             for _ in range(10):
-                with told:
+                with said:
                     step = (checkpoints.step or 0) + 1
                 try:
                     saved = checkpoints.save(step, {"w": np.full(1000, step)})

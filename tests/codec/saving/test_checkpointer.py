@@ -164,10 +164,12 @@ def random_walk(n: int, drift: float, seed: int = 0) -> list[Arrays]:
 
 
 @pytest.mark.parametrize(
-    ("kept", "asynchronous"), [({}, False), ({"bits": 2}, True), ({"budget": 0.05}, False)], ids=str
+    ("target", "asynchronous"),
+    [({}, False), ({"bits": 2}, True), ({"budget": 0.05}, False)],
+    ids=str,
 )
 def test_a_save_says_what_it_leaves(
-    tmp_path: Path, kept: dict[str, Any], asynchronous: bool
+    tmp_path: Path, target: dict[str, Any], asynchronous: bool
 ) -> None:
     """Of its change, and of what was trained since the base; the record says it too, and both go on
     after a new start."""
@@ -177,7 +179,7 @@ def test_a_save_says_what_it_leaves(
         if i == 4:
             base = track = state
         with codec.Checkpointer(
-            path, **kept, resume=True, base_every=3, asynchronous=asynchronous
+            path, **target, resume=True, base_every=3, asynchronous=asynchronous
         ) as checkpoints:
             saved = checkpoints.save(i, state).result()
         before, track = track, codec.restore(path)
@@ -197,11 +199,11 @@ def test_a_save_says_what_it_leaves(
 def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """With the setting that would not be; where the track keeps up, nothing is."""
     states = random_walk(12, 0.95)
-    for kept, most in (({"bits": 1}, 1), ({}, 0), ({"bits": 6}, 0)):
+    for target, most in (({"bits": 1}, 1), ({}, 0), ({"bits": 6}, 0)):
         caplog.clear()
-        with codec.Checkpointer(tmp_path / f"{most}{kept}", **kept) as checkpoints:
+        with codec.Checkpointer(tmp_path / f"{most}{target}", **target) as checkpoints:
             saves = [checkpoints.save(i, state) for i, state in enumerate(states)]
-        if not kept:  # without a target a restart is close
+        if not target:  # without a target a restart is close
             assert checkpoints.coding == Coding(distance=0.3)
             assert all(saved.distance <= 0.3 for saved in saves)
             assert saves[4].behind < 0.15
@@ -793,10 +795,10 @@ def test_deltas_that_outgrow_their_base(tmp_path: Path) -> None:
             checkpoints.close()
             checkpoints = codec.Checkpointer(path, bits=8, resume=True)
     checkpoints.close()
-    found = kinds(path)
-    assert found[:40].count("b") == 2
-    assert found.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
-    assert found[40:] == "b" + 39 * "d"  # small ones go on
+    got = kinds(path)
+    assert got[:40].count("b") == 2
+    assert got.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
+    assert got[40:] == "b" + 39 * "d"  # small ones go on
 
 
 def test_keep_bases(tmp_path: Path, sparse_states: States) -> None:

@@ -214,8 +214,8 @@ def test_a_delta_applies_to_arrays(tmp_path: Path, changing_states: list[State])
     """`codec.apply` changes names and shapes, too; or writes into other arrays."""
     state: dict[str, np.ndarray] = {}
     with codec.Checkpointer(tmp_path / "run.lcc", policy=POLICY) as checkpoints:
-        for i, own in enumerate(changing_states):
-            saved = checkpoints.save(i, own)
+        for i, mine in enumerate(changing_states):
+            saved = checkpoints.save(i, mine)
             assert checkpoints.tracker is not None
             track = copy_arrays(checkpoints.tracker.state)
             if saved.delta is None:
@@ -301,15 +301,15 @@ def test_any_sequence_of_layouts(
         states.append(state | {"big": np.ones(300, np.int64)})
     policy = {"*": "exact" if exact else "lossy"}
     with codec.Checkpointer(path, bits=8, scope=scope, policy=policy) as checkpoints:
-        for i, own in enumerate(states):
-            saved = checkpoints.save(i, own)
+        for i, mine in enumerate(states):
+            saved = checkpoints.save(i, mine)
             assert saved.kind == ("delta" if i else "base")
             tracker = checkpoints.tracker
             assert tracker is not None
             assert tracker.track.sums == digest_sums(tracker.track.layout, tracker.state)
     assert codec.verify(path).ok
     if exact:
-        assert all_bits(path) == {i: bits(own) for i, own in enumerate(states)}
+        assert all_bits(path) == {i: bits(mine) for i, mine in enumerate(states)}
     codec.merge(path, 3)
     assert codec.verify(path).ok
 

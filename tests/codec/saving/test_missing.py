@@ -94,9 +94,9 @@ def save_on(checkpoints: codec.Checkpointer, path: Path, removed: list[int]) -> 
             (path / (DELTA if gone % 5 else BASE).format(gone)).unlink()
         kinds.append(checkpoints.save(step, walk(step)).kind)
         back = checkpoints.restore()
-        found = codec.restore(path)
+        seen = codec.restore(path)
         assert back is not None
-        assert (found["step"], found["w"].tobytes()) == (step, back["w"].tobytes())
+        assert (seen["step"], seen["w"].tobytes()) == (step, back["w"].tobytes())
     return kinds
 
 

@@ -78,14 +78,14 @@ class OwnOrdered(OrderedDict[str, int]): ...
     ids=lambda value: type(value).__name__,
 )
 def test_types_come_back_as_the_reference_says(tmp_path: Path, saved: Any, restored: Any) -> None:
-    found = again(tmp_path / "run.lcc", saved)["x"]
-    assert same(found, restored)
-    if isinstance(found, torch.Tensor):
-        assert found.is_contiguous()
-        assert not found.requires_grad
+    seen = again(tmp_path / "run.lcc", saved)["x"]
+    assert same(seen, restored)
+    if isinstance(seen, torch.Tensor):
+        assert seen.is_contiguous()
+        assert not seen.requires_grad
     page = (Path(codec.__file__).parents[1] / "docs/reference/api.md").read_text()
     name = type(saved).__name__.replace("Own", "").replace("Ordered", "OrderedDict")
-    assert type(found) is type(saved) or name in page or isinstance(saved, MappingProxyType)
+    assert type(seen) is type(saved) or name in page or isinstance(saved, MappingProxyType)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -240,7 +240,7 @@ def values_in(path: Path) -> list[int]:
     """Bytes of the values in each record."""
     chain = codec.Chain(path)
     arrays = [chain.read(entry).arrays for entry in chain.entries]
-    return [sum(a.size for k, a in own.items() if k.startswith("values")) for own in arrays]
+    return [sum(a.size for k, a in mine.items() if k.startswith("values")) for mine in arrays]
 
 
 def test_logs_that_grow(tmp_path: Path) -> None:

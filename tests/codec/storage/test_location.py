@@ -92,9 +92,9 @@ def test_on_the_command_line(
     monkeypatch.chdir(tmp_path / "here")
     before = sorted(tmp_path.rglob("*"))
     for command, text in itertools.product(COMMANDS.split("|"), ["", "a\0b", "a\ud800b"]):
-        asked = [{"@": text, "run": str(run)}.get(word, word) for word in command.split()]
+        call = [{"@": text, "run": str(run)}.get(word, word) for word in command.split()]
         try:
-            code = main(asked)
+            code = main(call)
         except SystemExit as exc:  # argparse
             code = exc.code
         assert code == 2, command

@@ -54,9 +54,9 @@ def around(call: str, name: str) -> Callable[..., Any]:
 
     def method(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         type(self).before(call, path)
-        found = original(self, path, *args, **kwargs)
+        seen = original(self, path, *args, **kwargs)
         type(self).after(call, path)
-        return found
+        return seen
 
     return method
 
@@ -143,8 +143,8 @@ def on(monkeypatch: Patch) -> Callable[..., None]:
     def set_up(
         when: str, call: str, ends: str, do: Callable[[], None] | BaseException, once: bool = True
     ) -> None:
-        def hook(found: str, path: str) -> None:
-            if found == call and path.endswith(ends):
+        def hook(seen: str, path: str) -> None:
+            if seen == call and path.endswith(ends):
                 if once:
                     monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
                 if isinstance(do, BaseException):
@@ -170,9 +170,9 @@ class Training:
         self.state = {"w": w, "n": np.array(step)}
         saved = checkpoints.save(step, self.state)
         assert saved.kind in ("base", "delta")  # asynchronously, this waits for it
-        found = checkpoints.restore()
-        assert found is not None
-        self.saved[step] = found
+        seen = checkpoints.restore()
+        assert seen is not None
+        self.saved[step] = seen
         return saved
 
     def check(self, url: str, options: dict[str, Any] | None = None) -> None:
@@ -182,8 +182,8 @@ class Training:
         assert (report.problems, set(report.steps) >= set(self.saved)) == ((), True)
         chain = codec.Chain(url, storage_options=options)
         for step, expected in self.saved.items():
-            found = chain.restore(step)
-            assert {k: v.tobytes() for k, v in found.items()} == {
+            seen = chain.restore(step)
+            assert {k: v.tobytes() for k, v in seen.items()} == {
                 k: v.tobytes() for k, v in expected.items()
             }
 
@@ -219,7 +219,7 @@ def test_the_same_chain_as_on_disk(
     assert Location(here.as_uri(), {"key": "of no use"}).path == here
     for step in range(9):
         restored = codec.restore(URL, step), codec.restore(here, step)
-        assert len({str({k: v.tobytes() for k, v in found.items()}) for found in restored}) == 1
+        assert len({str({k: v.tobytes() for k, v in seen.items()}) for seen in restored}) == 1
 
     nbytes = codec.Chain(URL).pack(tmp_path / "run.lcc.zip")
     archive = (tmp_path / "run.lcc.zip").read_bytes()
@@ -311,9 +311,9 @@ def test_one_writer(store: dict[str, Any]) -> None:
     training, other = Training(), Training()
     first = codec.Checkpointer(FLAKY)
     training.save(first, 0)
-    told = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
+    said = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
     for call in (codec.Checkpointer, codec.merge, codec.compact):
-        with pytest.raises(LockedError, match=told):
+        with pytest.raises(LockedError, match=said):
             call(FLAKY)
     training.save(first, 1)
     with codec.Checkpointer(FLAKY, resume=True) as second:
@@ -513,11 +513,11 @@ def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Pat
     def opened(step: int | None) -> codec.Checkpointer:
         with warnings.catch_warnings(action="ignore", category=SkippedRecordWarning):
             try:
-                found = codec.Checkpointer(FLAKY, resume=True)
+                seen = codec.Checkpointer(FLAKY, resume=True)
             except codec.ChainError:
-                found = codec.Checkpointer(FLAKY, resume=True)
-        assert found.step == step
-        return found
+                seen = codec.Checkpointer(FLAKY, resume=True)
+        assert seen.step == step
+        return seen
 
     errors = 0
     while failing <= calls:
@@ -679,22 +679,22 @@ def test_records_are_read_ahead(monkeypatch: Patch) -> None:
             together.wait(300)
         if name == "3":
             raise FileNotFoundError(name)
-        own = threading.current_thread() is threading.main_thread()
-        return name.encode() if own or name.isdigit() else b"of the pool"
+        mine = threading.current_thread() is threading.main_thread()
+        return name.encode() if mine or name.isdigit() else b"of the pool"
 
-    found = ahead.ReadAhead(read)
-    assert found.read("x") == b"x"
+    seen = ahead.ReadAhead(read)
+    assert seen.read("x") == b"x"
     begun.clear()
-    found.expect(str(i) for i in range(30))
-    assert found.read("0") == b"0"
+    seen.expect(str(i) for i in range(30))
+    assert seen.read("0") == b"0"
     assert set(begun) <= {str(i) for i in range(ahead.THREADS + 1)}
     with pytest.raises(FileNotFoundError):
-        found.read("3")
-    assert [found.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
+        seen.read("3")
+    assert [seen.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
     assert sorted(begun, key=int) == [str(i) for i in range(30)]
-    found.expect("ab")
+    seen.expect("ab")
     monkeypatch.setattr(os, "getpid", lambda: 0)  # in a fork, where nobody would answer
-    assert found.read("a") == b"a"
+    assert seen.read("a") == b"a"
 
 
 def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str, Any]) -> None:
@@ -761,9 +761,9 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
     on("before", "put", WRITER, error)
     with pytest.raises(codec.WriteError, match="RuntimeError: … and … do not open here") as caught:
         codec.Checkpointer(url, storage_options=options)
-    told = "".join(traceback.format_exception(caught.value))
-    assert "flaky://bucket/run.lcc: cannot be" in told
-    assert "geheim" not in told + str(Location(url, options)) + repr(Location(url, options))
+    said = "".join(traceback.format_exception(caught.value))
+    assert "flaky://bucket/run.lcc: cannot be" in said
+    assert "geheim" not in said + str(Location(url, options)) + repr(Location(url, options))
     https = Location("https://a:geheim1@host/run.lcc?signature=geheim2")
     assert str(https) == "https://host/run.lcc"
     assert str(Location("ftp://user:p@geheim@host/run.lcc")) == "ftp://host/run.lcc"
@@ -794,11 +794,11 @@ def server(run: Path) -> Iterator[str]:
             """Nothing."""
 
     handler = functools.partial(Quiet, directory=run.parent)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as own:
-        thread = threading.Thread(target=own.serve_forever, kwargs={"poll_interval": 0.05})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as mine:
+        thread = threading.Thread(target=mine.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield f"http://127.0.0.1:{own.server_port}"
-        own.shutdown()
+        yield f"http://127.0.0.1:{mine.server_port}"
+        mine.shutdown()
         thread.join()
 
 
@@ -821,9 +821,9 @@ def test_over_http(run: Path, server: str, capsys: Capture) -> None:
     assert main(["verify", f"{signed}?other=geheim"]) == 1
     assert main(["verify", f"{signed}?other=%67eheim%2B%2Fgeheim&more=geheim,2"]) == 1
     assert main(["merge", f"{signed}?signature=geheim"]) == 2
-    told = capsys.readouterr()
-    assert "can only be read" in told.err
-    assert "geheim" not in told.out + told.err
+    said = capsys.readouterr()
+    assert "can only be read" in said.err
+    assert "geheim" not in said.out + said.err
 
 
 # A real server, and a way to it that can be cut.
@@ -856,16 +856,16 @@ class Way:
 
     def cut(self) -> None:
         """Whoever is connected is not any more, and nobody else will be."""
-        for own in (self._listener, *list(self._open)):
+        for mine in (self._listener, *list(self._open)):
             with contextlib.suppress(OSError):
-                own.shutdown(socket.SHUT_RDWR)
-            own.close()
+                mine.shutdown(socket.SHUT_RDWR)
+            mine.close()
         self._open.clear()
 
     def counted(self) -> dict[str, int]:
         """Requests since it was asked last."""
-        found, self.requests = dict(self.requests), Counter()
-        return found
+        seen, self.requests = dict(self.requests), Counter()
+        return seen
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -889,17 +889,17 @@ class Way:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(2**16):
-                found = REQUEST.match(data) if asks else None
-                if found:
-                    at[0] = found[1].decode(), found[2].decode()
-                    self.requests["LIST" if b"list-type" in found[2] else at[0][0]] += 1
+                seen = REQUEST.match(data) if asks else None
+                if seen:
+                    at[0] = seen[1].decode(), seen[2].decode()
+                    self.requests["LIST" if b"list-type" in seen[2] else at[0][0]] += 1
                 answers = not asks and not data.endswith(b"100 Continue\r\n\r\n")
-                if (found and self.at_request(*at[0])) or (answers and self.at_answer(*at[0])):
+                if (seen and self.at_request(*at[0])) or (answers and self.at_answer(*at[0])):
                     break
                 target.sendall(data)
-        for own in (source, target):
+        for mine in (source, target):
             with contextlib.suppress(OSError):
-                own.shutdown(socket.SHUT_RDWR)
+                mine.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture(scope="module")
@@ -1000,9 +1000,9 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
             codec.merge(S3, storage_options=options)
     training.check(S3, options)
     way.counted()
-    found = codec.restore(S3, storage_options=options)
+    seen = codec.restore(S3, storage_options=options)
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
-    assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
+    assert seen["w"].tobytes() == training.saved[8]["w"].tobytes()
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
     with pytest.warns(SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
         codec.Checkpointer(S3, resume=True, storage_options=options).close()
@@ -1014,7 +1014,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
         pid = os.fork()
     if not pid:
         signal.alarm(20)
-        os._exit(chain.restore(8)["w"].tobytes() != found["w"].tobytes())
+        os._exit(chain.restore(8)["w"].tobytes() != seen["w"].tobytes())
     assert os.waitpid(pid, 0)[1] == 0
 
 
@@ -1055,14 +1055,14 @@ def test_s3_asynchronously_and_in_commands(
     assert main(["verify", "s3://bucket/none.lcc"]) == 1
     way.cut()
     assert main(["verify", S3]) == 1
-    told = capsys.readouterr()
-    assert "is a URL" in told.err
-    assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", told.err) == [
+    said = capsys.readouterr()
+    assert "is a URL" in said.err
+    assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", said.err) == [
         "there is no",
         "cannot be",
     ]
-    assert "Traceback" not in told.err
-    assert "geheim" not in told.err + told.out
+    assert "Traceback" not in said.err
+    assert "geheim" not in said.err + said.out
 
 
 def test_s3_that_comes_back_empty(way: Way, moto_port: int) -> None:
