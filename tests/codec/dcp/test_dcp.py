@@ -981,6 +981,15 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -
     assert at >= 6, "files of two steps, and their directories"
 
 
+def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
+    writer = ChainWriter(bits=2, keep=1, base_every=1)
+    for step in range(1, 5):
+        save_small(writer, tmp_path, step)
+        (tmp_path / f"{step}" / "loader.json").write_text("{}")
+    assert whole_steps(tmp_path) == {3, 4}
+    assert left(tmp_path / "1") == left(tmp_path / "2") == {"loader.json"}
+
+
 def test_keep_that_cannot_remove(
     tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
