@@ -6,7 +6,6 @@ import errno
 import hashlib
 import io
 import os
-import runpy
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -32,12 +31,12 @@ from codec.errors import (
     TrackDigestError,
     VanishedError,
 )
-from codec.record import merged
 from codec.record import record as records
 from codec.record.header import digest_word
-from codec.scheme.coding import Coding
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
+
+Patch = pytest.MonkeyPatch
 
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]
@@ -83,11 +82,11 @@ def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
     assert chain.nbytes == 389 + 265
-    found = [(e.step, e.kind, e.nbytes) for e in chain.entries]
-    assert found == [(0, "base", 389), (1, "delta", 265)]
+    got = [(e.step, e.kind, e.nbytes) for e in chain.entries]
+    assert got == [(0, "base", 389), (1, "delta", 265)]
     state = codec.restore(golden / "run.lcc")
-    shown = [round(float(v), 2) for v in state["w"]]
-    assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
+    rounded = [round(float(v), 2) for v in state["w"]]
+    assert rounded == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
     assert state["n"] == 8
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
     seen: list[tuple[int, int]] = []
@@ -106,73 +105,7 @@ def test_what_is_not_there(golden: Path, tmp_path: Path) -> None:
         codec.restore(golden / "run.lcc", 5)
 
 
-def test_golden_chain_of_tokens(golden: Path) -> None:
-    """A table sent in step 1 and used in 2 and 3, all that is needed for each step alone."""
-    path = golden / "tokens.lcc"
-    report = codec.verify(path)
-    assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
-    deltas = [p.delta for p in codec.Chain(path).replay() if p.delta]
-    runlength, huffman = (
-        Coding(2, "tensor", "runlength"),
-        Coding(None, "model", "huffman", 0.95, quantizer="exponent"),
-    )
-    assert [d.coding for d in deltas] == [runlength] * 3 + [huffman]
-    cached = [[(g.tensors[0].name, g.encoded.cached) for g in d.groups] for d in deltas]
-    assert cached == [[("w", False), ("v", False)], [("w", True)], [("w", True)], [("w", False)]]
-    for step in report.steps:
-        state = codec.restore(path, step)
-        assert state["n"] == step
-        assert np.isnan(state["v"]).sum() == (step == 2)
-        assert state["v"][1:].tolist() == [step / 2] * 15
-
-
-def test_golden_chain_of_steps(golden: Path) -> None:
-    """Uniform steps of every kind: see what each record and alphabet is there for."""
-    path = golden / "steps.lcc"
-    report = codec.verify(path)
-    assert (report.ok, report.steps) == (True, tuple(range(19)))
-    chain = codec.Chain(path)
-    layout, entries = chain.at(0).track.layout, {(e.step, e.kind): e for e in chain.entries}
-    first, wide, *_, last = (
-        merged.merged_of(chain.read(e), layout).layers for e in chain.entries if e.kind == "merged"
-    )
-    groups = first[0].groups
-    names = [[(t.name, str(t.family)) for t in g.tensors] for g in groups]
-    targets = [("model/far", "tolerance=0.002"), ("model/head", "bits=all")]
-    assert names == [[("model/w", "")], *([target] for target in targets)]
-    assert [g.encoded.uniform for g in groups] == [False, True, False]
-    assert max(g.encoded.k for layer in wide for g in layer.groups) > 4096
-    assert [g.encoded.columns for layer in last for g in layer.groups] == [2, 2, 2]
-    base = chain.read(entries[5, "base"])
-    assert [name for name, *_ in base.more["sent"]] == ["model/w", "model/head", "bits=all"]
-    make = runpy.run_path(str(golden / "make_golden.py"))
-    for step, state in enumerate(make["moving_states"]()):
-        restored = codec.restore(path, step)
-        far, meant = restored["model"]["far"], state["model"]["far"]
-        assert np.isnan(far).tolist() == np.isnan(meant).tolist() == [step == 4] + [False] * 39
-        assert np.nanmax(np.abs(far.astype(np.float64) - meant)) <= 0.002
-        assert restored["n"] == step
-        worst = [0.0, *[np.inf] * 2, *[1e-5] * 3, *[1e-3] * 3, *[np.inf] * 6, *[0.01] * 4][step]
-        error = np.abs(restored["model"]["w"].astype(np.float64) - state["model"]["w"]).max()
-        assert error <= worst
-
-
-def test_replay(run: Path) -> None:
-    chain = codec.Chain(run)
-    kinds = []
-    for position in chain.replay(20):
-        kinds.append((position.entry.step, position.entry.kind, position.delta is None))
-        assert position.record.step == position.entry.step
-        assert position.track.layout.tensors[0].name == "w"
-        assert position.track.sums == digest_sums(position.track.layout, position.track.arrays)
-        assert list(position.track.tables) == ([] if position.delta is None else [""])
-    assert kinds == [(0, "base", True), (10, "delta", False), (20, "delta", False)]
-    restored = codec.restore(run, 20)
-    for name in ("w", "b", "d", "ids"):
-        assert position.track.arrays[name].tobytes() == restored[name].tobytes()
-
-
-def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unlistable_directory(run: Path, monkeypatch: Patch) -> None:
     def refuse(path: Path) -> Any:
         raise PermissionError(errno.EACCES, "no")
 
@@ -196,7 +129,7 @@ def test_base_missing(run: Path, golden: Path) -> None:
     assert "the usable record before it does not exist" in report.problems[0]
 
 
-@pytest.mark.parametrize(("step", "left"), [(30, 20), (20, 10), (10, 0)])
+@pytest.mark.parametrize(("step", "left"), [(30, 20), (20, 10)])
 def test_damaged_delta(run: Path, step: int, left: int) -> None:
     expected = codec.restore(run, left)
     damage(run / f"{step:08d}.delta.safetensors")
@@ -212,22 +145,6 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
     if step < 30:
         with pytest.warns(SkippedRecordWarning, match=f"step {left} .* its parent"):
             assert same(codec.restore(run), expected)
-
-
-def test_damaged_second_base(run: Path) -> None:
-    """The tensors changed in the middle: two bases, and the second one is damaged."""
-    expected = codec.restore(run)
-    later = [(40, OTHER), (50, {"other": np.ones(9, np.float32)})]
-    assert save(run, later, 2, resume=True) == ["base", "delta"]
-    assert codec.restore(run)["other"].tolist() == [1] * 9
-    assert same(codec.restore(run, 30), expected)
-    assert codec.verify(run).ok
-    damage(run / "00000040.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="step 30 instead of 50: 00000040.base"):
-        assert same(codec.restore(run), expected)
-    assert codec.verify(run).steps == (0, 10, 20, 30)
-    with pytest.raises(DigestError, match=r"^00000040.base"):
-        codec.restore(run, 50)
 
 
 def test_more_damaged_bases_than_ways(tmp_path: Path) -> None:
@@ -250,10 +167,10 @@ def test_what_is_no_step(run: Path, step: Any) -> None:
 def test_records_missing_before_the_newest_base(run: Path) -> None:
     """The base tells its parent: what is missing is told once, and not if damage was."""
     save(run, [(40, OTHER)], resume=True)
-    kept = {name: (run / name).read_bytes() for name in names(run)}
+    old = {name: (run / name).read_bytes() for name in names(run)}
     (run / "00000030.delta.safetensors").unlink()
     report = codec.verify(run)
-    parent = records.load(kept["00000030.delta.safetensors"], "r").identity
+    parent = records.load(old["00000030.delta.safetensors"], "r").identity
     assert report.steps == (0, 10, 20, 40)
     assert report.problems == (
         f"00000040.base.safetensors: the record before it, digest {parent}, is missing; steps "
@@ -261,7 +178,7 @@ def test_records_missing_before_the_newest_base(run: Path) -> None:
     )
     (run / "00000020.delta.safetensors").unlink()
     assert "between 10 and 40" in codec.verify(run).problems[0]
-    for name, data in kept.items():
+    for name, data in old.items():
         (run / name).write_bytes(data)
     assert codec.verify(run).ok
     damage(run / "00000030.delta.safetensors")
@@ -333,16 +250,6 @@ def follow(refield: Callable[..., None]) -> Callable[[Path, int], None]:
     return make
 
 
-def test_wrong_track_stops_the_chain(run: Path, refield: Any, follow: Any) -> None:
-    """After a record whose track differs, the state is nobody's parent: not even a forger's."""
-    refield(run / "00000020.delta.safetensors", track="A" * 22)
-    follow(run / "00000030.delta.safetensors", 1)
-    report = codec.verify(run)
-    assert report.steps == (0, 10)
-    assert "expected a track of digest 0000" in report.problems[0]
-    assert "does not exist" in report.problems[1]
-
-
 # Records with the right digests whose streams do not decode: it shows while they are applied.
 
 
@@ -390,19 +297,18 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
     codec.set_threads(before)
 
 
-@pytest.mark.parametrize(("threads", "coder"), [(1, "huffman"), (3, "runlength")])
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("threads", "coder", "change", "message"),
     [
-        (one_bit_less, "found bits that end before 225000 elements are decoded"),
-        (other_levels, "expected a track of digest"),
+        (3, "huffman", one_bit_less, "found bits that end before 225000 elements are decoded"),
+        (1, "runlength", other_levels, "expected a track of digest"),
     ],
 )
 def test_a_record_that_fails_half_way(
     tmp_path: Path,
     sparse_states: States,
-    coder: str,
     threads: int,
+    coder: str,
     change: Change,
     message: str,
     one_thread_or_more: Callable[[int], None],
@@ -431,15 +337,9 @@ def test_a_record_that_fails_half_way(
         codec.restore(run, 3)
     with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
         assert same(codec.restore(run), tracker.state)
-    report = codec.verify(run)
-    assert report.steps == (0, 1, 2)
-    (problem,) = report.problems
-    assert problem.startswith("00000003.delta.safetensors: expected ")
-    assert message in problem
     with pytest.warns(SkippedRecordWarning, match="step 2; 1 records after it .*00000003"):
         checkpoints = codec.Checkpointer(run, coder=coder, resume=True)
-    assert checkpoints.tracker is not None
-    assert same(checkpoints.tracker.state, tracker.state)
+    assert checkpoints.step == 2
 
 
 def test_nothing_follows_a_record_that_failed_half_way(
@@ -472,23 +372,17 @@ def cached(tmp_path: Path, sparse_states: States) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
     save(path, enumerate(sparse_states(5)), 2)
-    found = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
-    assert found == [False, True, True, True]
+    got = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
+    assert got == [False, True, True, True]
     return path
 
 
-def test_cached_tables_live_in_the_chain(
-    cached: Path, tmp_path: Path, forge_stream: ForgeStream
-) -> None:
+def test_cached_tables_live_in_the_chain(cached: Path, forge_stream: ForgeStream) -> None:
     """Every step restores alone; the record that sent the table cannot be done without."""
-    tables = [dict(p.track.tables) for p in codec.Chain(cached).replay()]
-    assert [list(t) for t in tables] == [[], [""], [""], [""], [""]]
-    codec.Chain(cached).pack(tmp_path / "cached.lcc.zip")
     for step in range(5):
-        position = list(codec.Chain(cached).replay(step))[-1]
-        state = codec.restore(tmp_path / "cached.lcc.zip", step)
-        assert same(state, codec.restore(cached, step))
-        assert position.track.arrays["w"].tobytes() == state["w"].tobytes()
+        *_, position = codec.Chain(cached).replay(step)
+        assert list(position.track.tables) == ([""] if step else [])
+        assert position.track.arrays["w"].tobytes() == codec.restore(cached, step)["w"].tobytes()
     forge_stream(cached / "00000001.delta.safetensors", no_table)
     with pytest.raises(
         MalformedRecordError,
@@ -517,7 +411,7 @@ def test_a_base_forgets_all_tables(cached: Path, tmp_path: Path, refield: Any, f
     assert len(report.problems) == 2
 
 
-def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_changes_is_noticed(run: Path, monkeypatch: Patch) -> None:
     """Digests follow the changes; what is handed out is checked as a whole."""
     real = records.apply_checked
 
@@ -589,7 +483,7 @@ def test_pack(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_archive(
-    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    golden: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Whenever they were written, in whatever order a directory lists them, on whatever system."""
     copy, first, second = tmp_path / "run.lcc", tmp_path / "1.zip", tmp_path / "2.zip"
@@ -693,7 +587,7 @@ def packed(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(
     edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
     near_end=st.booleans(),
@@ -751,20 +645,22 @@ class FullFile:
 
 NAMED = ["mkstemp", "write", "fchmod", "fsync file", "link", "open directory", "fsync directory"]
 FAULTS = [(fault, False) for fault in NAMED]
-FAULTS += [(fault, True) for fault in ("open", "write", "fsync file", "link", "fsync directory")]
+FAULTS += [
+    (fault, True) for fault in ("open", "write", "fsync file", "link", "fsync directory", "close")
+]
 
 
 @pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def faulty(monkeypatch: Patch) -> Callable[[str], None]:
     """Make the disk refuse one step of the next write."""
 
     def install(fault: str) -> None:
         if fault == "mkstemp":
             real = storage.tempfile.mkstemp
             monkeypatch.setattr(storage.tempfile, "mkstemp", Disk(real, 1, errno.ENOSPC))
-        elif fault == "write":
-            fdopen = os.fdopen
-            monkeypatch.setattr(os, "fdopen", lambda *a, **k: FullFile(fdopen(*a, **k)))
+        elif fault in ("write", "close"):
+            fdopen, kind = os.fdopen, FullFile if fault == "write" else Unclosable
+            monkeypatch.setattr(os, "fdopen", lambda *a, **k: kind(fdopen(*a, **k)))
         elif fault == "open directory":
             monkeypatch.setattr(os, "open", Disk(os.open, 2, errno.EIO))  # mkstemp's is the first
         else:
@@ -782,7 +678,7 @@ def test_disk_faults(
     run: Path,
     random_states: States,
     faulty: Callable[[str], None],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """WriteError, nothing changed, no stray file; the next save works and restores."""
     if not nameless:  # some disks have no files without a name
@@ -825,41 +721,24 @@ class Unclosable(FullFile):
         return int(self.file.write(data))
 
 
-@pytest.mark.parametrize("fault", ["Ctrl-C", "writer", "close", "no directory"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_a_publish_that_fails_leaves_nothing(
-    fault: str, run: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, monkeypatch: Patch, error: type[BaseException]
 ) -> None:
     """Not the record either, once it is linked: the next save would have no parent."""
-    path, error, message, nameless = run / "00000040.delta.safetensors", codec.WriteError, "", None
     before = names(run)
 
-    def write(file: IO[bytes]) -> None:
-        file.write(b"half")
-        if fault == "writer":
-            raise RuntimeError("writer")
+    def fail(_: Any) -> Any:
+        raise error
 
-    def interrupt(path: Path) -> None:
-        raise KeyboardInterrupt
-
-    if fault == "Ctrl-C":  # while the directory is fsynced
-        monkeypatch.setattr(storage, "fsync_directory", interrupt)
-        error = KeyboardInterrupt
-    elif fault == "writer":
-        error, message = RuntimeError, "writer"
-    elif fault == "close":
-        nameless, message = storage._opened_for_nameless(run), "nothing was changed"
-        if nameless is None:
-            pytest.skip("this disk has no files without a name")
-        fdopen = os.fdopen
-        monkeypatch.setattr(os, "fdopen", lambda *a, **k: Unclosable(fdopen(*a, **k)))
-    else:
-        path, message = run / "no" / "x", "could not be written"
-    with pytest.raises(error, match=message or None):
-        storage.publish(path, write, nameless=nameless)
-    monkeypatch.undo()
+    if error is KeyboardInterrupt:
+        monkeypatch.setattr(storage, "fsync_directory", fail)
+    with pytest.raises(error):
+        storage.publish(
+            run / "00000040.delta.safetensors",
+            fail if error is RuntimeError else lambda file: file.write(b"half"),
+        )
     assert names(run) == before
-    if nameless is not None:
-        os.close(nameless)
 
 
 def test_publish_never_overwrites(run: Path) -> None:
@@ -876,29 +755,25 @@ def test_publish_never_overwrites(run: Path) -> None:
 
 
 @pytest.mark.parametrize("nameless", [False, True])
-def test_order_of_system_calls(
-    nameless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_of_system_calls(nameless: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """The file is durable before it has its name, the name before publish returns."""
     calls: list[str] = []
     directory = storage._opened_for_nameless(tmp_path) if nameless else None
     if nameless and directory is None:
         pytest.skip("this disk has no files without a name")
 
-    def spy(name: str) -> None:
+    def spied(name: str) -> Callable[..., Any]:
         real = getattr(os, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            target = (
-                "directory" if name == "fsync" and os.path.isdir(f"/proc/self/fd/{args[0]}") else ""
-            )
-            calls.append(f"{name} {target}".strip())
+            of_directory = name == "fsync" and os.path.isdir(f"/proc/self/fd/{args[0]}")
+            calls.append(f"{name} directory" if of_directory else name)
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(os, name, call)
+        return call
 
     for name in ("fsync", "link", "unlink"):
-        spy(name)
+        monkeypatch.setattr(os, name, spied(name))
     storage.publish(tmp_path / "x", lambda file: file.write(b"x"), nameless=directory)
     assert calls == ["fsync", "link", "fsync directory", *([] if nameless else ["unlink"])]
     assert names(tmp_path) == ["x"]
@@ -943,6 +818,47 @@ def long(tmp_path: Path, written: Path) -> Path:
     return shutil.copytree(written, tmp_path / "long.lcc")
 
 
+@pytest.fixture(scope="module")
+def in_one(written: Path) -> Path:
+    """The same chain, whose deltas are merged into one record; nobody changes it."""
+    return merged_copy(written, 8)
+
+
+@pytest.fixture(scope="module")
+def in_fours(written: Path) -> Path:
+    """And four at a time."""
+    return merged_copy(written, 4)
+
+
+def merged_copy(written: Path, n: int) -> Path:
+    path = shutil.copytree(written, written.with_name(f"by {n}.lcc"))
+    codec.merge(path, n, quick=True)
+    return path
+
+
+@pytest.fixture
+def fours(tmp_path: Path, in_fours: Path) -> Path:
+    """A copy of that."""
+    return shutil.copytree(in_fours, tmp_path / "fours.lcc")
+
+
+@pytest.fixture(scope="module")
+def compacted(in_fours: Path) -> Path:
+    """Nothing is left that was there before."""
+    path = shutil.copytree(in_fours, in_fours.with_name("compacted.lcc"))
+    codec.compact(path, base=True)
+    save(path, [(90, codec.restore(path))], resume=True)
+    codec.compact(path, base=True)
+    return path
+
+
+def become(path: Path, other: Path) -> None:
+    """Change a chain to another one."""
+    for file in path.glob("*.safetensors"):
+        file.unlink()
+    shutil.copytree(other, path, dirs_exist_ok=True)
+
+
 class Meanwhile:
     """A function before whose n-th call something else happens, once."""
 
@@ -956,48 +872,39 @@ class Meanwhile:
         return self.real(*args, **kwargs)
 
 
-def merged_and_compacted(path: Path) -> None:
-    """Nothing is left that was there before."""
-    codec.merge(path, 3)
-    codec.compact(path, base=True)
-    save(path, [(90, codec.restore(path))], resume=True)
-    codec.compact(path, base=True)
-
-
-@pytest.mark.parametrize("change", [codec.merge, merged_and_compacted])
+@pytest.mark.parametrize("change", ["in_one", "compacted"])
 @pytest.mark.parametrize("n", [0, 2])
 def test_what_was_listed_is_gone(
-    long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Any, n: int
+    long: Path, tmp_path: Path, request: pytest.FixtureRequest, change: str, n: int
 ) -> None:
     """A reader lists anew, whether it had begun to read or not."""
-    expected = codec.restore(long, 80)
-    copies = [tmp_path / str(i) for i in range(5)]
-    for copy in copies:
-        shutil.copytree(long, copy)
+    expected, other = codec.restore(long, 80), request.getfixturevalue(change)
+    copies = (shutil.copytree(long, tmp_path / str(i)) for i in range(5))
 
-    def meanwhile(path: Path) -> codec.Chain:
+    def meanwhile() -> codec.Chain:
+        path = next(copies)
         chain = codec.Chain(path)
         if n:
-            chain._read = Meanwhile(chain._read, n, lambda: change(path))
+            chain._read = Meanwhile(chain._read, n, lambda: become(path, other))
         else:
-            change(path)
+            become(path, other)
         return chain
 
-    assert same(meanwhile(copies[0]).restore(80), expected)
-    newest = meanwhile(copies[1])
+    assert same(meanwhile().restore(80), expected)
+    newest = meanwhile()
     assert same(newest.restore(), expected)
     assert newest.at().step == newest.steps[-1] == max(e.step for e in newest.entries)
-    report = meanwhile(copies[2]).verify()
-    assert (report.problems, report.steps[-2:]) == ((), codec.Chain(copies[2]).steps[-2:])
+    report = meanwhile().verify()
+    assert (report.problems, report.steps) == ((), codec.Chain(other).steps)
     packed = tmp_path / "run.lcc.zip"
-    meanwhile(copies[3]).pack(packed)
+    meanwhile().pack(packed)
     assert same(codec.restore(packed, 80), expected)
     assert codec.verify(packed).ok
-    if change is not codec.merge:
+    if change == "compacted":
         with pytest.raises(StepNotFoundError, match="no record of step 30; it has"):
-            meanwhile(copies[4]).restore(30)
+            meanwhile().restore(30)
     else:
-        assert meanwhile(copies[4]).restore(30)["n"] == 3
+        assert meanwhile().restore(30)["n"] == 3
 
 
 def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
@@ -1015,17 +922,19 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_merged_while_it_is_listed(long: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+def test_merged_while_it_is_listed(
+    long: Path, in_one: Path, monkeypatch: Patch, late: bool
+) -> None:
     """A listing with neither the deltas nor what took their place is no shorter chain."""
     expected, scandir = codec.restore(long), os.scandir
 
     class Listing:
         def __init__(self, path: Path) -> None:
-            with scandir(path) as every:
-                self.items = list(every)
+            with scandir(path) as refs:
+                self.items = list(refs)
             if late:  # gone before the sizes are asked for
                 monkeypatch.setattr(os, "scandir", scandir)
-                codec.merge(long)
+                become(long, in_one)
             else:  # the deltas are gone already, their record is not there yet
                 self.items = [item for item in self.items if "base" in item.name]
                 monkeypatch.setattr(os, "scandir", scandir)
@@ -1044,11 +953,11 @@ def test_merged_while_it_is_listed(long: Path, monkeypatch: pytest.MonkeyPatch, 
 # Merged records
 
 
-def test_steps_of_merged_records(long: Path) -> None:
-    codec.merge(long, 4)
+def test_steps_of_merged_records(fours: Path) -> None:
+    long = fours
     chain = codec.Chain(long)
-    found = [(e.first, e.step, e.kind) for e in chain.entries]
-    assert found == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
+    got = [(e.first, e.step, e.kind) for e in chain.entries]
+    assert got == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
     assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
     for step in (5, 15, 41, 75, 90):
         with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 9"):
@@ -1081,40 +990,36 @@ def test_a_step_is_found_without_reading_all(long: Path) -> None:
         assert read == expected
 
 
-def test_replay_of_merged_records(long: Path) -> None:
+def test_replay_of_merged_records(long: Path, in_fours: Path) -> None:
     """Every step, whatever it is coded together with; to one in the middle and no further."""
 
     def replayed(end: int | None = None) -> list[Any]:
-        found = []
+        got = []
         for p in codec.Chain(long).replay(end):
             assert p.track.sums == digest_sums(p.track.layout, p.track.arrays)
             assert p.record.step == p.entry.step >= p.step
             assert (p.delta is None) == (p.entry.kind != "delta")
-            found.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
-        return found
+            got.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
+        return got
 
     plain = replayed()
-    codec.merge(long, 3)
+    become(long, in_fours)
     assert replayed() == plain
-    for end in (0, 20, 30, 50, 70):
+    for end in (0, 20, 40, 70):
         assert replayed(end) == plain[: end // 10 + 1]
 
 
-def test_a_merged_record_without_its_parent(long: Path) -> None:
-    codec.merge(long, 4)
-    (long / "00000010-00000040.merged.safetensors").unlink()
+def test_a_merged_record_without_its_parent(fours: Path) -> None:
+    (fours / "00000010-00000040.merged.safetensors").unlink()
     with pytest.raises(ParentError, match=r"^00000050-00000080\.merged.*: its parent"):
-        codec.restore(long, 60)
-    assert codec.verify(long).steps == (0,)
+        codec.restore(fours, 60)
+    assert codec.verify(fours).steps == (0,)
 
 
-@pytest.mark.parametrize(
-    "name", ["00000010-00000030", "00000020-00000040", "00000010-00000041", "00000040"]
-)
-def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
-    codec.merge(long, 4)
-    os.rename(long / "00000010-00000040.merged.safetensors", long / f"{name}.merged.safetensors")
-    problems = codec.verify(long).problems
+@pytest.mark.parametrize("name", ["00000010-00000030", "00000020-00000040", "00000040"])
+def test_a_merged_record_under_another_name(fours: Path, name: str) -> None:
+    os.rename(fours / "00000010-00000040.merged.safetensors", fours / f"{name}.merged.safetensors")
+    problems = codec.verify(fours).problems
     if "-" in name:
         assert f"expected merged of step {int(name[9:])}, found merged of step 40" in problems[0]
     assert "its parent, digest" in problems[-1]
@@ -1123,19 +1028,23 @@ def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
 # Records that overlap, as where a backup was copied over a chain that had been merged since
 
 
-@pytest.fixture
-def overlapping(long: Path, jumping_states: States) -> Path:
+@pytest.fixture(scope="module")
+def overlapped(written: Path, in_one: Path, jumping_states: States) -> Path:
     """Steps 10 to 80 in one record, and 10 to 90 in three that begin and end elsewhere."""
-    other = long.parent / "other.lcc"
-    shutil.copytree(long, other)
-    codec.merge(other, 8)
-    save(long, [(90, jumping_states(10)[9])], coder="huffman", resume=True)
-    codec.merge(long, 3)
-    for path in other.glob("*.merged.*"):
-        shutil.copy(path, long)
-    found = [(e.first, e.step) for e in codec.Chain(long).entries]
-    assert found == [(0, 0), (10, 80), (10, 30), (40, 60), (70, 90)]
-    return long
+    path = shutil.copytree(written, written.with_name("overlapped.lcc"))
+    save(path, [(90, jumping_states(10)[9])], coder="huffman", resume=True)
+    codec.merge(path, 3, quick=True)
+    for file in in_one.glob("*.merged.*"):
+        shutil.copy(file, path)
+    order = [(e.first, e.step) for e in codec.Chain(path).entries]
+    assert order == [(0, 0), (10, 80), (10, 30), (40, 60), (70, 90)]
+    return path
+
+
+@pytest.fixture
+def overlapping(tmp_path: Path, overlapped: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(overlapped, tmp_path / "overlapping.lcc")
 
 
 @pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
@@ -1178,13 +1087,10 @@ def test_a_writer_goes_on_after_overlapping_records(
 
 
 @pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
+def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path, in_one: Path) -> None:
     """What is left of them leads as far as it goes, though the merged record goes further."""
-    kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
-    codec.merge(long, 8)
-    for name, data in kept.items():
-        if name != "00000080.delta.safetensors":
-            (long / name).write_bytes(data)
+    (long / "00000080.delta.safetensors").unlink()
+    shutil.copytree(in_one, long, dirs_exist_ok=True)
     damage(long / "00000010-00000080.merged.safetensors")
     assert restores(long, *range(0, 71, 10), None)
     with pytest.raises(DigestError, match=r"^00000010-00000080"):
@@ -1192,15 +1098,14 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> None:
+def test_a_base_where_nothing_follows(long: Path, in_one: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
-    kept = long.parent / "kept.lcc"
-    shutil.copytree(long, kept)
-    codec.merge(long, 8)
+    old = shutil.copytree(long, long.parent / "kept.lcc")
+    become(long, in_one)
     for step in (70, 80):
-        (kept / f"{step:08d}.delta.safetensors").unlink()
-    codec.compact(kept, base=True)
-    for path in kept.glob("*.safetensors"):
+        (old / f"{step:08d}.delta.safetensors").unlink()
+    codec.compact(old, base=True)
+    for path in old.glob("*.safetensors"):
         shutil.copy(path, long)
     assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
     assert restores(long, *range(0, 81, 10), None)
@@ -1242,17 +1147,13 @@ def test_a_damaged_record_that_nothing_follows(
 
 
 def test_the_deltas_of_a_merged_record_that_goes_wrong(
-    long: Path, forge: Forge, parts_of: Parts
+    long: Path, in_one: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """It shows only while it is applied: the deltas that are still there lead to the step."""
     expected = codec.restore(long)
-    kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
-    codec.merge(long, 8)
-    path = long / "00000010-00000080.merged.safetensors"
-    metadata, arrays = parts_of(path.read_bytes())
+    name = "00000010-00000080.merged.safetensors"
+    metadata, arrays = parts_of((in_one / name).read_bytes())
     metadata["track"] = metadata["layers"][-1]["steps"][-1][1] = "A" * 22
-    path.write_bytes(forge(metadata, arrays))
-    for name, data in kept.items():
-        (long / name).write_bytes(data)
+    (long / name).write_bytes(forge(metadata, arrays))
     with pytest.warns(SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
         assert same(codec.restore(long), expected)

@@ -22,13 +22,13 @@ def states() -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     w = rng.standard_normal(6000) / 50
     moment = rng.standard_normal(3000).astype(np.float32)
-    found = []
+    seen = []
     for step in range(N):
         weights = torch.from_numpy(w).bfloat16()
         weights[:4] = torch.tensor([0.0, -0.0, float("inf"), 1e-40])
         weights.view(torch.int16)[4] = -3 - step  # NaN, each time with another payload
         weights.view(torch.int16)[5] = -32768 if step % 2 else 0
-        found.append(
+        seen.append(
             {
                 "model": {"w": weights, "moment": moment},
                 "mask": np.abs(moment) > 1,
@@ -38,7 +38,7 @@ def states() -> list[dict[str, Any]]:
         )
         w = w + (rng.random(6000) < 0.3) * rng.standard_normal(6000) / 20_000
         moment = (0.9 * moment + 0.1 * rng.standard_normal(3000)).astype(np.float32)
-    return found
+    return seen
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def check(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
 
 
 def names(path: Path, record: str) -> set[str]:
-    (found,) = path.glob(f"{record}.safetensors")
-    return set(codec.Chain(path).read(codec.inspect.entry_of(found.name, 1)).arrays)
+    (seen,) = path.glob(f"{record}.safetensors")
+    return set(codec.Chain(path).read(codec.inspect.entry_of(seen.name, 1)).arrays)
 
 
 def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
@@ -83,7 +83,7 @@ def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
     assert delta.stat().st_size < 0.75 * whole  # random bits and most of a moment are new
 
 
-@pytest.mark.parametrize("steps", [2, 3, 7])
+@pytest.mark.parametrize("steps", [3, 7])
 def test_merged(run: Path, states: list[dict[str, Any]], steps: int) -> None:
     """As small as the deltas, and every step in it restores, alone and one after another."""
     deltas = sum(p.stat().st_size for p in run.glob("*.delta.*"))
@@ -92,8 +92,8 @@ def test_merged(run: Path, states: list[dict[str, Any]], steps: int) -> None:
     merged = sum(p.stat().st_size for p in run.glob("*.merged.*"))
     left = sum(p.stat().st_size for p in run.glob("*.delta.*"))
     assert merged + left < 1.01 * deltas
-    found = {p.step: bits(p.whole()) for p in codec.Chain(run).replay(N - 1)}
-    assert found == {step: bits(state) for step, state in enumerate(states)}
+    seen = {p.step: bits(p.whole()) for p in codec.Chain(run).replay(N - 1)}
+    assert seen == {step: bits(state) for step, state in enumerate(states)}
 
 
 def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]]) -> None:
@@ -127,20 +127,3 @@ def test_a_tensor_that_is_whole_in_between(tmp_path: Path) -> None:
     chain = codec.Chain(path)
     for step, array in enumerate(arrays):
         assert chain.restore(step)["x"].tobytes() == array.tobytes()
-
-
-def test_in_a_budget(tmp_path: Path) -> None:
-    """What is exact lies outside it, as a residual too."""
-    rng = np.random.default_rng(0)
-    w, x = np.zeros(9000, np.float32), rng.standard_normal(2000)
-    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.02) as checkpoints:
-        for step in range(4):
-            saved = checkpoints.save(step, {"w": w, "x": x})
-            w = w + rng.standard_normal(9000).astype(np.float32)
-            last, x = x, x + np.spacing(x)
-            if step:
-                assert saved.delta is not None
-                assert "x" in saved.delta.residuals
-                assert 0 < saved.nbytes - saved.exact_nbytes <= 0.02 * saved.lossy_nbytes
-                assert saved.exact_nbytes < x.nbytes / 2
-    assert codec.restore(tmp_path / "run.lcc")["x"].tobytes() == last.tobytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import shutil
@@ -42,6 +41,8 @@ from codec.scheme.coding import Coding
 from codec.storage import directory as storage
 from codec.storage.source import Entry
 
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
 Parts = Callable[[bytes], Any]
@@ -55,8 +56,8 @@ def names(path: Path) -> list[str]:
     return [re.sub(r"0*(\d+)(?:-0*(\d+))?\.(\w)\w*\.safetensors", short, name) for name in files]
 
 
-def short(found: re.Match[str]) -> str:
-    return "-".join(filter(None, found.group(1, 2))) + found[3]
+def short(got: re.Match[str]) -> str:
+    return "-".join(filter(None, got.group(1, 2))) + got[3]
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -70,14 +71,14 @@ def damage(path: Path) -> None:
 
 
 def write(
-    path: Path, states: Iterable[Any], first: int = 0, every: int = 10, **settings: Any
+    path: Path, states: Iterable[Any], first: int = 0, stride: int = 10, **settings: Any
 ) -> None:
     """Save these states at steps 0, 10, 20…, or go on with them; with 2 bits by default."""
     if not {"budget", "tolerance"} & settings.keys():
         settings = {"bits": 2} | settings
     with codec.Checkpointer(path, resume=True, **settings) as checkpoints:
         for i, state in enumerate(states, first):
-            checkpoints.save(every * i, state)
+            checkpoints.save(stride * i, state)
 
 
 def parts(path: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -87,17 +88,6 @@ def parts(path: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     return fields | {"parent": None}, {
         name: array.tobytes() for name, array in record.arrays.items()
     }
-
-
-def layers(path: Path) -> list[list[int]]:
-    """How many steps each layer of each merged record has."""
-    chain = codec.Chain(path)
-    layout = chain.at(chain.steps[0]).track.layout
-    return [
-        [len(layer.steps) for layer in merged.merged_of(chain.read(e), layout).layers]
-        for e in chain.entries
-        if e.kind == "merged"
-    ]
 
 
 def tables(path: Path) -> dict[str, tuple[int, list[int]]]:
@@ -154,25 +144,28 @@ def killed_after_removing(n: int) -> Iterator[None]:
             left[0] -= 1
         unlink(path, *args, **kwargs)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr(os, "unlink", kill)
         yield
 
 
 # Merging
 
-SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)]
-SETTINGS += [{"budget": 0.3, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
-SETTINGS += [{"tolerance": t} for t in (0.1, 1e-5)]
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": None, "coder": "runlength", "scope": "model"},
+    {"bits": 1, "coder": "huffman", "scope": "tensor"},
+    {"bits": 8, "coder": "runlength", "scope": "tensor"},
+    {"budget": 0.3, "quantizer": "exponent", "coder": "huffman", "scope": "model"},
+    {"budget": 0.3, "quantizer": "uniform", "coder": "runlength", "scope": "tensor"},
+    {"tolerance": 0.1, "coder": "huffman", "scope": "model"},
+    {"tolerance": 1e-5, "coder": "runlength", "scope": "model"},
+]
 
 
-@pytest.mark.parametrize(("coder", "scope"), [("runlength", "model"), ("huffman", "tensor")])
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_every_step_restores_after_merging(
     tmp_path: Path,
     setting: dict[str, Any],
-    scope: str,
-    coder: str,
     jumping_states: States,
     random_states: States,
     all_steps: Look,
@@ -185,7 +178,7 @@ def test_every_step_restores_after_merging(
             if broken.dtype.kind == "f":
                 broken.reshape(-1)[:3] = np.nan, np.inf, -0.0
             states[step] = states[step] | {name: broken}
-        write(path, states, scope=scope, coder=coder, **setting)
+        write(path, states, **setting)
         before = all_steps(path)
         nbytes = codec.Chain(path).nbytes
         change = codec.merge(path, 4)
@@ -196,13 +189,7 @@ def test_every_step_restores_after_merging(
         assert (report.problems, report.steps) == ((), tuple(before))
 
 
-SCOPES, CODERS = ["model", "tensor"], ["runlength", "huffman"]
-OPTIONS = st.fixed_dictionaries(
-    {"scope": st.sampled_from(SCOPES), "coder": st.sampled_from(CODERS)}
-)
-
-
-@settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
+@settings(max_examples=8, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory,
@@ -226,7 +213,7 @@ def test_any_chain(
     at = 0
     while at < len(states):
         n = draw(st.integers(1, 4))
-        option = draw(OPTIONS) | draw(st.sampled_from(SETTINGS))
+        option = draw(st.sampled_from(SETTINGS))
         for name in ("plain", "kept"):
             write(path / name, states[at : at + n], at, **option)
         at += n
@@ -236,100 +223,34 @@ def test_any_chain(
         elif what == "compact":
             codec.compact(path / "kept", draw(st.integers(2, 3)), base=draw(st.booleans()))
         assert tables(path / "kept") == tables(path / "plain")
-    plain, kept = all_steps(path / "plain"), all_steps(path / "kept")
+    plain, old = all_steps(path / "plain"), all_steps(path / "kept")
     report = codec.verify(path / "kept")
-    assert (report.problems, report.steps) == ((), tuple(kept))
-    assert list(plain)[-1] == list(kept)[-1]
-    assert kept.items() <= plain.items()
+    assert (report.problems, report.steps) == ((), tuple(old))
+    assert list(plain)[-1] == list(old)[-1]
+    assert old.items() <= plain.items()
 
 
 def test_training_states(tmp_path: Path, all_steps: Look) -> None:
     """Model, optimizer, values that change, ties; second moments that are families of their own."""
     torch.manual_seed(0)
     model = torch.nn.Linear(20, 9)
-    for number, policy in enumerate(({}, {"optimizer/*": "lossy"})):
-        optimizer = torch.optim.Adam(model.parameters(), 0.01)
-        path, whole = tmp_path / str(number), []
-        with codec.Checkpointer(path, policy=policy, scope="tensor") as checkpoints:
-            for step in range(7):
-                optimizer.zero_grad()
-                model(torch.randn(4, 20)).square().sum().backward()
-                optimizer.step()
-                state = {
-                    "model": model.state_dict() | {"again": model.weight.T.T},
-                    "half": model.weight.detach().to(torch.bfloat16),
-                    "optimizer": optimizer.state_dict(),
-                    "rng": torch.get_rng_state(),
-                    "lr": step // 3,
-                    "told": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
-                }
-                checkpoints.save(step, state)
-                whole.append(codec.restore(path))
-        before = all_steps(path)
-        codec.merge(path, 3)
-        assert [e.kind for e in codec.Chain(path).entries] == ["base", "merged", "merged"]
-        assert all_steps(path) == before
-        for step, expected in enumerate(whole):
-            back = codec.restore(path, step)
-            assert back["lr"] == step // 3
-            assert back["told"] == [f"step {step // 2}", 0, None, (2**70 + step,)]
-            assert math.copysign(1, back["told"][1]) == -1
-            assert back["model"]["again"].data_ptr() == back["model"]["weight"].data_ptr()
-            for name in ("rng", "half"):
-                assert torch.equal(back[name], expected[name])
-            assert torch.equal(back["model"]["weight"], expected["model"]["weight"])
-            old, new = (s["optimizer"]["state"].get(0, {}) for s in (expected, back))
-            assert all(torch.equal(torch.as_tensor(old[k]), torch.as_tensor(new[k])) for k in old)
-        write(path, [state], 7, 1, policy=policy, scope="tensor")
-        assert codec.verify(path).ok
-
-
-def odd_states() -> list[Arrays]:
-    """-0.0, subnormals and huge values; tensors that stand still, and that move all at once."""
-    n, rng, states = 900, np.random.default_rng(0), []
-    for step in range(7):
-        tiny = np.where(np.arange(n) % 9, -0.0, 1e-45 * rng.integers(-9, 9, n))
-        big = np.where(np.arange(n) % 5, 1.0, 3e38 * rng.choice([-1, 1], n))
-        still, both = np.full(n, -0.0, np.float32), np.full(n, step * 0.1, np.float32)
-        state = {"tiny": tiny.astype(np.float32), "big": big.astype(np.float32), "still": still}
-        empty, half = np.zeros((0, 4), np.float32), np.full(n, step, np.float16)
-        states.append(state | {"all": both, "e": empty, "half": half})
-    return states
-
-
-ODD: dict[str, Any] = {"scope": "tensor", "bits": None}
-
-
-@pytest.mark.parametrize(
-    ("made", "setting", "n", "joined"),
-    [
-        ({"n": 9}, {}, 8, [[2, 2, 2, 2]]),  # as many steps as pay
-        ({"n": 9}, {"coder": "huffman"}, 8, [[8]]),  # one code an element for all their steps
-        ({"n": 4, "size": 150_000, "jumps": 0.1}, {}, 3, None),  # several streams
-        (None, ODD | {"coder": "runlength"}, 3, None),
-        (None, ODD | {"coder": "huffman"}, 3, None),
-    ],
-)
-def test_how_deltas_are_joined(
-    tmp_path: Path,
-    jumping_states: States,
-    all_steps: Look,
-    made: Any,
-    setting: Any,
-    n: int,
-    joined: Any,
-) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
     path = tmp_path / "run.lcc"
-    write(path, jumping_states(**made) if made else odd_states(), **setting)
+    with codec.Checkpointer(path, scope="tensor") as checkpoints:
+        for step in range(5):
+            optimizer.zero_grad()
+            model(torch.randn(4, 20)).square().sum().backward()
+            optimizer.step()
+            weights = model.state_dict() | {"again": model.weight.T.T}
+            state = {"model": weights, "optimizer": optimizer.state_dict(), "step": f"{step // 2}"}
+            checkpoints.save(step, state)
     before = all_steps(path)
-    change = codec.merge(path, n)
+    codec.merge(path, 2)
+    assert names(path) == ["0b", "1-2m", "3-4m"]
     assert all_steps(path) == before
-    assert codec.verify(path).ok
-    if joined:
-        assert layers(path) == joined
-        assert change.nbytes[1] < change.nbytes[0]
-    if not made:
-        assert np.signbit(codec.restore(path)["still"]).all()
+    back = codec.restore(path, 3)
+    assert back["step"] == "1"
+    assert back["model"]["again"].data_ptr() == back["model"]["weight"].data_ptr()
 
 
 def test_fewer_than_steps_stay(chain: Path, before: Any, all_steps: Look) -> None:
@@ -390,41 +311,39 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
 def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
     """Only deltas of equal settings are merged; a merged record says which they are."""
     path = tmp_path / "run.lcc"
-    states = jumping_states(18)
+    states = jumping_states(14)
     ways: list[dict[str, Any]] = [
         {"bits": 2},
-        {"bits": 3},
-        {"bits": 3, "scope": "tensor"},
+        {"bits": 2, "scope": "tensor"},
         {"budget": 0.5},
         {"budget": 0.5, "quantizer": "exponent"},
         {"tolerance": 0.1},
         {"tolerance": 0.2},
-        {"bits": 2},
-        {"bits": 2, "coder": "huffman"},
+        {"tolerance": 0.2, "coder": "huffman"},
     ]
     for i, way in enumerate(ways):
         write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
-    write(path, states[:1], 18, bits=1)
+    write(path, states[:1], 14, bits=1)
     before = all_steps(path)
     codec.merge(path, 8)
-    merged = [f"{10 * i}-{10 * i + 10}m" for i in range(2, 18, 2)]
-    assert names(path) == ["0b", "10d", *merged, "180d"]
+    merged = [f"{10 * i}-{10 * i + 10}m" for i in range(2, 14, 2)]
+    assert names(path) == ["0b", "10d", *merged, "140d"]
     assert all_steps(path) == before
     one = codec.Chain(path)
-    found = [one.read(e).coding for e in one.entries if e.kind == "merged"]
-    assert found == [Coding(**way) for way in ways[1:]]
+    got = [one.read(e).coding for e in one.entries if e.kind == "merged"]
+    assert got == [Coding(**way) for way in ways[1:]]
 
 
 @pytest.mark.parametrize(
-    "setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}], ids=str
+    ("setting", "how"),
+    [
+        ({"bits": 2}, "both"),
+        ({"bits": 3, "scope": "tensor"}, "merge"),
+        ({"tolerance": 5e-4}, "compact"),
+    ],
 )
-@pytest.mark.parametrize("how", ["merge", "compact", "both"])
 def test_resume_goes_on_with_the_same_bytes(
-    tmp_path: Path,
-    sparse_states: States,
-    setting: dict[str, Any],
-    how: str,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str, monkeypatch: Patch
 ) -> None:
     """As if nothing had been merged: same parent, same track, and the tables that were sent."""
     monkeypatch.setattr(arithmetic, "MOST", 0)  # a code without a table
@@ -440,11 +359,11 @@ def test_resume_goes_on_with_the_same_bytes(
     assert tables(tmp_path / "kept") == before
     write(tmp_path / "kept", states[6:], 6, **setting)
     for step in (60, 70, 80):
-        plain, kept = (parts(tmp_path / name, step) for name in ("plain", "kept"))
+        plain, old = (parts(tmp_path / name, step) for name in ("plain", "kept"))
         if how != "merge":  # what was trained is counted from the base, and this one is new
-            for metadata, _ in (plain, kept):
+            for metadata, _ in (plain, old):
                 metadata["rest"] = metadata["rest"].distance
-        assert kept == plain
+        assert old == plain
     cached = [
         group.encoded.cached
         for position in codec.Chain(tmp_path / "kept").replay()
@@ -455,29 +374,13 @@ def test_resume_goes_on_with_the_same_bytes(
     assert codec.verify(tmp_path / "kept").ok
 
 
-def test_deltas_go_on_while_they_are_merged(
-    tmp_path: Path, sparse_states: States, all_steps: Look
-) -> None:
-    path = tmp_path / "run.lcc"
-    states = sparse_states(7)
-    for i, state in enumerate(states):
-        write(path, [state], i)
-        if i % 3 == 0 and i:
-            codec.merge(path, 3)
-    assert names(path) == ["0b", "10-30m", "40-60m"]
-    write(tmp_path / "plain", states)
-    assert all_steps(path) == all_steps(tmp_path / "plain")
-
-
 # Compacting
 
 
 def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: States) -> None:
-    nbytes = codec.Chain(chain).nbytes
-    change = codec.compact(chain, base=True)
+    assert codec.compact(chain, base=True).records == (9, 10)
     assert names(chain)[0] == "0b"  # the only other base
     assert names(chain)[-2:] == ["80b", "80d"]
-    assert (change.records, change.nbytes[0]) == ((9, 10), nbytes)
     assert all_steps(chain) == before
     assert [p.entry.kind for p in codec.Chain(chain).replay()] == ["base"]
     after = files(chain)
@@ -488,56 +391,50 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
     change = codec.compact(chain, base=True)
     assert names(chain) == ["80b", "90d", "100d", "110b", "110d"]
     assert change.records == (13, 5)
-    assert change.nbytes[1] == codec.Chain(chain).nbytes
     assert min(change.restore_seconds) > 0
     assert all_steps(chain) == {step: now[step] for step in (80, 90, 100, 110)}
-    for step in (0, 10, 70):
-        with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 4"):
-            codec.restore(chain, step)
+    with pytest.raises(StepNotFoundError, match="no record of step 70; it has 4"):
+        codec.restore(chain, 70)
     report = codec.verify(chain)
     assert (report.problems, report.steps) == ((), (80, 90, 100, 110))
 
 
-def test_compact_makes_no_chain_larger(tmp_path: Path, jumping_states: States) -> None:
-    """Not one with a single base, nor one whose newest base would take more than what goes."""
+@pytest.mark.parametrize(
+    ("n", "nth", "how", "left"),
+    [
+        (4, None, {}, "0b 10d 20d 30d"),  # one with a single base
+        (6, 3, {}, "40b 50b 50d"),  # smaller by a new one
+        (7, 1, {"keep": 3, "base": True}, "20b 30d 40b 50d 60b"),
+        (7, 1, {"base": True}, "40b 50d 60b"),
+    ],
+)
+def test_what_compact_leaves(
+    tmp_path: Path, jumping_states: States, all_steps: Look, n: int, nth: Any, how: Any, left: str
+) -> None:
     path = tmp_path / "run.lcc"
-    write(path, jumping_states(4))
-    before = files(path)
-    change = codec.compact(path)
-    assert files(path) == before
-    assert change.records == (4, 4)
-    assert change.nbytes[0] == change.nbytes[1]
-    write(path, [state | {"more": np.ones(50_000)} for state in jumping_states(2)], 4)
-    assert names(path) == ["0b", "10d", "20d", "30d", "40b", "50d"]
+    write(path, jumping_states(n), base_every=nth)
+    before, nbytes = all_steps(path), codec.Chain(path).nbytes
+    change = codec.compact(path, **how)
+    assert names(path) == left.split()
+    assert change.records == (n, len(names(path)))
+    assert change.nbytes == (nbytes, codec.Chain(path).nbytes)
+    after = all_steps(path)
+    assert after == {step: before[step] for step in after}
+
+
+def test_compact_makes_no_chain_larger(tmp_path: Path, jumping_states: States) -> None:
+    """Not one whose newest base would take more than what goes."""
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(2))
+    write(path, [state | {"more": np.ones(50_000)} for state in jumping_states(2)], 2)
+    assert names(path) == ["0b", "10d", "20b", "30d"]
     before = files(path)
     change = codec.compact(path)
     assert files(path) == before
     assert change.nbytes[0] == change.nbytes[1]
     change = codec.compact(path, base=True)
-    assert names(path) == ["40b", "50b", "50d"]
+    assert names(path) == ["20b", "30b", "30d"]
     assert change.nbytes[1] > change.nbytes[0]
-
-
-def test_compact_writes_a_base_where_the_chain_becomes_smaller_by_it(
-    tmp_path: Path, jumping_states: States, all_steps: Look
-) -> None:
-    path = tmp_path / "run.lcc"
-    write(path, jumping_states(6), base_every=3)
-    before = all_steps(path)
-    assert names(path) == ["0b", "10d", "20d", "30d", "40b", "50d"]
-    change = codec.compact(path)
-    assert names(path) == ["40b", "50b", "50d"]
-    assert change.nbytes[1] < change.nbytes[0]
-    assert all_steps(path) == {step: before[step] for step in (40, 50)}
-
-
-def test_compact_keeps_more_bases(tmp_path: Path, jumping_states: States) -> None:
-    path = tmp_path / "run.lcc"
-    write(path, jumping_states(7), base_every=1)
-    assert names(path) == ["0b", "10d", "20b", "30d", "40b", "50d", "60b"]
-    for keep, left in ((3, ["20b", "30d", "40b", "50d", "60b"]), (2, ["40b", "50d", "60b"])):
-        codec.compact(path, keep, base=True)
-        assert names(path) == left
 
 
 def test_compact_of_a_merged_chain(
@@ -547,32 +444,12 @@ def test_compact_of_a_merged_chain(
     codec.compact(chain, base=True)
     assert names(chain)[-2:] == ["50-80m", "80b"]
     assert all_steps(chain) == before
-    base = codec.Chain(chain)
-    record = base.read(base.entries[-1])
-    assert record.replaces == base.read(base.entries[-2]).identity
+    *_, last, base = map(codec.Chain(chain).read, codec.Chain(chain).entries)
+    assert base.replaces == last.identity
     write(chain, jumping_states(2, 1), 9)
-    assert codec.verify(chain).ok
     codec.compact(chain, base=True)
     assert names(chain)[0] == "80b"
     assert codec.verify(chain).ok
-
-
-def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States) -> None:
-    """The older base and what follows it lead to the same state."""
-    write(chain, jumping_states(2, 1), 9)
-    codec.compact(chain, base=True)
-    write(chain, jumping_states(1, 2), 11)
-    before = all_steps(chain)
-    damage(chain / "00000100.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="by another way: 00000100.base"):
-        after = all_steps(chain)
-    assert after == before
-    with pytest.warns(SkippedRecordWarning, match="another way") as seen:
-        codec.restore(chain)
-    assert len(seen) == 1
-    report = codec.verify(chain)
-    assert report.steps == tuple(before)
-    assert len(report.problems) == 1
 
 
 def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
@@ -611,13 +488,12 @@ def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts
 # Being killed, and failing
 
 
-@pytest.mark.parametrize("removed", range(4))
+@pytest.mark.parametrize("removed", [0, 3])
 def test_killed_between_publishing_and_removing(
     chain: Path, before: Any, all_steps: Look, removed: int, jumping_states: States
 ) -> None:
     """Both are there: every step restores, a writer goes on, the next merge cleans up."""
-    clean = chain.parent / "clean"
-    shutil.copytree(chain, clean)
+    clean = shutil.copytree(chain, chain.parent / "clean")
     codec.merge(clean, 4)
     with killed_after_removing(removed), pytest.raises(Killed):
         codec.merge(chain, 4)
@@ -634,7 +510,7 @@ def test_killed_between_publishing_and_removing(
     assert {k: v for k, v in files(chain).items() if "90.delta" not in k} == files(clean)
 
 
-@pytest.mark.parametrize("removed", [0, 1, 3])
+@pytest.mark.parametrize("removed", [0, 2])
 def test_a_damaged_merged_record(chain: Path, before: Any, all_steps: Look, removed: int) -> None:
     """As long as its deltas are there they lead to its steps, and verify tells of it."""
     with killed_after_removing(removed), pytest.raises(Killed):
@@ -707,13 +583,13 @@ def test_superseded(data: st.DataObject) -> None:
     for number in range(draw(st.integers(1, 12))):
         kind = draw(st.sampled_from(["base", "delta", "merged", "both"])) if number else "base"
         first, step = step + 1, step + (3 if kind == "merged" else 1)
-        own = [
+        mine = [
             Entry(step, k, f"{step}.{k}", 1, first if k == "merged" else step)
             for k in {"both": ["base", "delta"]}.get(kind, [kind])
         ]
-        for e in own:
+        for e in mine:
             needs[e] = [p for p in entries if p.step == first - 1] if e.kind != "base" else []
-        entries += own
+        entries += mine
     keep = draw(st.integers(2, 4))
     gone = superseded(draw(st.permutations(entries)), keep)
     bases = [e for e in entries if e.kind == "base"]
@@ -733,7 +609,7 @@ def test_superseded(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("what", [codec.merge, partial(codec.compact, base=True)])
 def test_a_full_disk_changes_nothing(
-    chain: Path, before: Any, what: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    chain: Path, before: Any, what: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     content = files(chain)
 
@@ -749,26 +625,8 @@ def test_a_full_disk_changes_nothing(
     assert all_steps(chain) == before
 
 
-def test_what_was_merged_before_a_failure_stands(
-    chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
-) -> None:
-    publish, calls = storage.Directory.publish, []
-
-    def fail(self: Any, name: str, data: bytes) -> None:
-        calls.append(name)
-        if len(calls) == 2:
-            raise codec.WriteError("no")
-        publish(self, name, data)
-
-    monkeypatch.setattr(storage.Directory, "publish", fail)
-    with pytest.raises(codec.WriteError, match="no"):
-        codec.merge(chain, 4)
-    assert names(chain)[:3] == ["0b", "10-40m", "50d"]
-    assert all_steps(chain) == before
-
-
 def test_what_cannot_be_removed_stays(
-    chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    chain: Path, before: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise PermissionError(13, "Permission denied")
@@ -807,7 +665,7 @@ def test_a_wrong_record_is_never_published(
     chain: Path, written: Path, module: Any, name: str, wrong: Any, what: Any, record: str
 ) -> None:
     """Every step is rebuilt from the bytes before they get a name."""
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr(module, name, wrong)
         with pytest.raises(TrackDigestError, match=rf"^{record}.* a track of digest"):
             what(chain)
@@ -815,7 +673,7 @@ def test_a_wrong_record_is_never_published(
 
 
 def test_a_merge_too_large_for_a_header(
-    written: Path, chain: Path, before: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    written: Path, chain: Path, before: Any, monkeypatch: Patch, all_steps: Look
 ) -> None:
     """What could not be read again is never published: there are more records, of fewer steps."""
     monkeypatch.setattr(container, "MAX_TENSORS", 7)  # 4 of any merged record, and one a step
@@ -840,7 +698,7 @@ def test_a_merge_too_large_for_a_header(
 
 
 def test_tables_that_no_merged_record_can_tell(
-    tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+    tmp_path: Path, sparse_states: States, monkeypatch: Patch, all_steps: Look
 ) -> None:
     """Nothing is published that could not be read: where only the last deltas send too many, the
     others are merged."""
@@ -931,25 +789,29 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
     assert names(chain) == ["120b", "130b", "130d"]
 
 
-def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> None:
     """A few times before and after; once where it takes long, or if quick; not where nothing
-    changed."""
-    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    changed. The time to load the kernels does not count."""
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)
     restored: list[None] = []
+    loaded: list[None] = []
+    monkeypatch.setattr(upkeep, "warm_up", lambda: loaded.append(None))
     real = codec.Chain.at
     monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
     for seconds, what, expected in (
         (0, lambda: codec.merge(chain, 9), 1),
         (0, lambda: codec.merge(chain, 3), 2),
         (0, lambda: codec.merge(chain, 3), 1),
-        (3600, lambda: codec.merge(chain, 2), 2 * 5),
+        (3600, lambda: codec.merge(chain, 2), 2 * 3),
         (3600, lambda: codec.merge(chain, 2, quick=True), 1),
         (0, lambda: codec.compact(chain, base=True), 2),
     ):
         monkeypatch.setattr(upkeep, "MEASURED_SECONDS", seconds)
         restored.clear()
+        loaded.clear()
         what()
         assert len(restored) == expected
+        assert bool(loaded) == (expected != 1 or seconds == 0)
 
 
 def test_leftovers_that_tell_more_stay(

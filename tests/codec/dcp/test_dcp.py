@@ -44,6 +44,8 @@ from codec.record import record as records
 from codec.state.policy import moments_among
 from codec.storage import directory as storage
 
+Patch = pytest.MonkeyPatch
+
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 WEIGHT, HALF, MOMENT = "layer.weight", "layer.half", "exp_avg"
 
@@ -84,9 +86,9 @@ def test_the_newest_complete_step(tmp_path: Path) -> None:
         (run / "step-12" / path.name).write_bytes(path.read_bytes())
     assert newest_step(run) == run / "step-11"
     (run / "step-11" / ".metadata").unlink()
-    found = newest_step(str(run))
-    assert found == run / "step-10"
-    assert torch.equal(load(found)["model"]["tiny"], state_of(1)["model"]["tiny"])
+    seen = newest_step(str(run))
+    assert seen == run / "step-10"
+    assert torch.equal(load(seen)["model"]["tiny"], state_of(1)["model"]["tiny"])
     with pytest.raises(codec.SettingsError, match="URL"):
         newest_step("s3://bucket/run")
 
@@ -131,21 +133,21 @@ class Reference:
         save_step(writer, step, seed, **given)
         self.check(load(step), state_of(seed))
 
-    def check(self, found: dict[str, Any], saved: dict[str, Any]) -> None:
-        tensors = tensors_of(found)
+    def check(self, seen: dict[str, Any], saved: dict[str, Any]) -> None:
+        tensors = tensors_of(seen)
         for name, value in tensors_of(saved).items():
             if name in self.trackers:
                 value = torch.from_numpy(self.trackers[name].state["w"]).to(value.dtype)
             assert tensors[name].dtype == value.dtype
             assert torch.equal(tensors[name], value), name
-        assert (found["epoch"], found["text"]) == (saved["epoch"], saved["text"])
-        assert found["optim"]["param_groups"] == saved["optim"]["param_groups"]
+        assert (seen["epoch"], seen["text"]) == (saved["epoch"], saved["text"])
+        assert seen["optim"]["param_groups"] == saved["optim"]["param_groups"]
 
 
 def fault(error: pytest.ExceptionInfo[CheckpointException]) -> BaseException:
     """What went wrong on rank 0."""
-    found: BaseException = error.value.failures[0][0]
-    return found
+    seen: BaseException = error.value.failures[0][0]
+    return seen
 
 
 def size(step: Path, kind: str = "") -> int:
@@ -192,38 +194,35 @@ def test_settings(tmp_path: Path) -> None:
                 trackers.setdefault(name, codec.Tracker(value, None, "model", "huffman"))
                 trackers[name].step(value)
         dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
-        found = tensors_of(load(tmp_path / f"{seed}"))
+        seen = tensors_of(load(tmp_path / f"{seed}"))
         for name, tensor in tensors_of(state).items():
             if name in trackers:
                 (tensor,) = map(torch.from_numpy, trackers[name].state.values())
-            assert torch.equal(found[name].nan_to_num(9), tensor.nan_to_num(9)), (seed, name)
-    assert not torch.equal(found[MOMENT], tensors_of(state)[MOMENT])
+            assert torch.equal(seen[name].nan_to_num(9), tensor.nan_to_num(9)), (seed, name)
+    assert not torch.equal(seen[MOMENT], tensors_of(state)[MOMENT])
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_tolerances(tmp_path: Path, scope: str) -> None:
+def test_tolerances(tmp_path: Path) -> None:
     """Of all lossy tensors, and one for a name: every loaded value is so near."""
     policy = {f"*{HALF}": "tolerance=1e-4"}
-    writer = ChainWriter(scope=scope, tolerance=0.02, policy=policy)
+    writer = ChainWriter(scope="model", tolerance=0.02, policy=policy)
     errors = []
     for seed in (1, 2, 3):
         state = state_of(seed)
         dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
-        found, live = (tensors_of(s) for s in (load(tmp_path / f"{seed}"), state))
-        off = [(found[k].double() - live[k].double()).abs().max() for k in (WEIGHT, HALF)]
+        seen, live = (tensors_of(s) for s in (load(tmp_path / f"{seed}"), state))
+        off = [(seen[k].double() - live[k].double()).abs().max() for k in (WEIGHT, HALF)]
         errors.append([float(x) for x in off])
-        assert torch.equal(found[MOMENT], live[MOMENT]) == (seed == 1)  # 3 bits
+        assert torch.equal(seen[MOMENT], live[MOMENT]) == (seed == 1)  # 3 bits
     assert errors[0] == [0, 0]
     half = 2**-7  # the track is near; the tensor itself is bfloat16
-    for weight, own in errors[1:]:
+    for weight, mine in errors[1:]:
         assert 0.015 < weight <= 0.02
-        assert own <= 1e-4 + half
+        assert mine <= 1e-4 + half
 
 
 @pytest.mark.parametrize("at", ["records", "metadata", "names"])
-def test_a_failed_save_changes_nothing(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_changes_nothing(at: str, tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     first, second, third = (state_of(seed) for seed in (1, 2, 3))
     reference.step(first)
@@ -251,8 +250,8 @@ def test_a_failed_save_changes_nothing(
     dcp.save(third, storage_writer=writer, checkpoint_id=tmp_path / "2")
     reference.step(third)  # the distance to the track of the first
     reference.check(load(tmp_path / "2"), third)
-    kept = {path.name for path in (tmp_path / "2").iterdir()}
-    assert len(kept - {".metadata", ".metadata.tmp"}) == 2, "what was left has gone"
+    old = {path.name for path in (tmp_path / "2").iterdir()}
+    assert len(old - {".metadata", ".metadata.tmp"}) == 2, "what was left has gone"
 
 
 def test_resumes_from_disk(tmp_path: Path) -> None:
@@ -344,7 +343,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
         assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
 
 
-def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: Patch) -> None:
     """With the same content, so that no record goes; its checkpoint stays, whatever comes then."""
     finish = ChainWriter.finish
 
@@ -364,7 +363,7 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
-def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: Patch) -> None:
     """Somebody keeps one step, and removes the last while the next one builds on it."""
     writer, finish = ChainWriter(bits=2), ChainWriter.finish
     states = [{"w": state_of(seed)["model"][WEIGHT]} for seed in (1, 2, 3)]
@@ -380,18 +379,16 @@ def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.Monk
         dcp.save(states[1], storage_writer=writer, checkpoint_id=tmp_path / "2")
     assert isinstance(fault(error), codec.WriteError)
     dcp.save(states[2], storage_writer=writer, checkpoint_id=tmp_path / "2")
-    found = {"w": torch.zeros(40, 30)}
-    dcp.load(found, storage_reader=ChainReader(tmp_path / "2"))
-    assert torch.equal(found["w"], states[2]["w"]), "a base"
+    seen = {"w": torch.zeros(40, 30)}
+    dcp.load(seen, storage_reader=ChainReader(tmp_path / "2"))
+    assert torch.equal(seen["w"], states[2]["w"]), "a base"
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])
-def test_urls_are_no_directories(
-    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_are_no_directories(url: str | Path, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     state = {"w": torch.ones(9)}
-    for asked in (
+    for use in (
         lambda: ChainWriter(url),
         lambda: ChainWriter(resume=url),
         lambda: ChainReader(url),
@@ -400,7 +397,7 @@ def test_urls_are_no_directories(
         lambda: dcp.load(state, storage_reader=ChainReader("."), checkpoint_id=url),
     ):
         with pytest.raises(codec.SettingsError, match="directories"):
-            asked()
+            use()
     assert not list(tmp_path.iterdir())
     dcp.save(state, storage_writer=ChainWriter(f"./{url}"))
     assert needed(f"./{url}") == [Path(f"./{url}").resolve()]
@@ -437,9 +434,9 @@ def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             save_step(writer, step, seed)
-        told = [str(w.message) for w in caught if "beside" in str(w.message)]
-        assert len(told) == (seed == 2), "once"
-        assert seed != 2 or told[0].startswith(
+        note = [str(w.message) for w in caught if "beside" in str(w.message)]
+        assert len(note) == (seed == 2), "once"
+        assert seed != 2 or note[0].startswith(
             f"{step} does not lie beside the steps in {tmp_path}"
         )
         assert needed(step) == [step]
@@ -452,9 +449,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     data = mark.read_bytes()
 
     class Curious(DefaultLoadPlanner):
-        def set_up_planner(
-            self, state_dict: Any, metadata: Any = None, is_coordinator: bool = False
-        ) -> None:
+        def set_up_planner(self, state_dict: Any, metadata: Any = None, *_: Any, **__: Any) -> None:
             assert metadata.state_dict_metadata
 
     def refused(path: Path, kind: type[Exception], words: str) -> None:
@@ -488,8 +483,8 @@ def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
     (away / file.name).write_bytes(file.read_bytes())  # what a digest alone would let pass
     metadata = ChainReader(step).read_metadata()
     of = next(iter(metadata.storage_data.values()))["of"]
-    told = name.format(file.name)
-    of["file"] = str(away / file.name) if told[0] == "/" else told
+    note = name.format(file.name)
+    of["file"] = str(away / file.name) if note[0] == "/" else note
     (step / ".metadata").write_bytes(pickle.dumps(metadata))
     with pytest.raises(CheckpointException) as error:
         dcp.load({"w": torch.zeros(9)}, storage_reader=ChainReader(step))
@@ -498,20 +493,18 @@ def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
         needed(step)
 
 
-def test_a_chain_is_not_in_memory_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_is_not_in_memory_as_a_whole(tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     for seed in range(1, 7):
         reference.save(writer, tmp_path / f"{seed}", seed)
-    every: list[weakref.ref[Any]] = []
+    refs: list[weakref.ref[Any]] = []
     most, read = 0, records.load
 
     def noted(data: bytes, where: str) -> Any:
         nonlocal most
         record = read(data, where)
-        every.append(weakref.ref(record))
-        most = max(most, sum(ref() is not None for ref in every))
+        refs.append(weakref.ref(record))
+        most = max(most, sum(ref() is not None for ref in refs))
         return record
 
     monkeypatch.setattr(records, "load", noted)
@@ -522,7 +515,7 @@ def test_a_chain_is_not_in_memory_as_a_whole(
         assert most == expected
 
 
-def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_directories_are_durable(tmp_path: Path, monkeypatch: Patch) -> None:
     """Of all that a step is in, before it is whole."""
     done: list[Path] = []
 
@@ -616,9 +609,7 @@ def test_errors_reach_other_ranks() -> None:
     assert (again.where, again.expected, again.found) == ("a file", "this", "that")
 
 
-def test_asynchronous_saves_wait_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asynchronous_saves_wait_for_each_other(tmp_path: Path, monkeypatch: Patch) -> None:
     writer, reference = ChainWriter(bits=2), Reference()
     at_work: list[str] = []
     begun, go = threading.Event(), threading.Event()
@@ -628,9 +619,9 @@ def test_asynchronous_saves_wait_for_each_other(
         at_work.append("begins")
         begun.set()
         assert go.wait(300)
-        found = write(self, *given)
+        seen = write(self, *given)
         at_work.append("ends")
-        return found
+        return seen
 
     monkeypatch.setattr(ChainWriter, "write_data", slow)
     state = state_of(1)
@@ -653,21 +644,18 @@ def test_asynchronous_saves_wait_for_each_other(
         reference.check(load(tmp_path / f"{seed}"), state_of(seed))
 
 
-@pytest.mark.parametrize("later", [0.0, 0.2])
-def test_a_save_waits_for_one_that_has_not_begun(
-    later: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_waits_for_one_that_has_not_begun(tmp_path: Path, monkeypatch: Patch) -> None:
     """DCP tells a writer where to save, and then asks the state what is in it, which may take
     long. A thread that begins meanwhile is not to change where this one saves; and it comes first,
     for on all ranks the order is the same."""
     writer, reference = ChainWriter(bits=2), Reference()
-    asked, order = threading.Event(), []
+    reached, order = threading.Event(), []
     reset, write = ChainWriter.reset, ChainWriter.write_data
 
     def late(self: ChainWriter, *given: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
-            assert asked.wait(300)
-            time.sleep(later)
+            assert reached.wait(300)
+            time.sleep(0.2)
         reset(self, *given)
 
     def noted(self: ChainWriter, *given: Any) -> Any:
@@ -678,7 +666,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
         """A stateful object, as training loops have them."""
 
         def state_dict(self) -> dict[str, Any]:
-            asked.set()
+            reached.set()
             time.sleep(0.1)
             model: dict[str, Any] = state_of(3)["model"]
             return model
@@ -702,9 +690,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
 
 @pytest.mark.parametrize("thread", [False, True])
 @pytest.mark.parametrize("at", ["a stage", "between stages"])
-def test_two_saves_at_once(
-    at: str, thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_saves_at_once(at: str, thread: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """One of them is refused; the other is whole, and goes where it was asked to. In one thread: a
     signal's handler, say."""
     writer = ChainWriter(bits=2)
@@ -740,7 +726,7 @@ def test_two_saves_at_once(
     assert load(tmp_path / "3")["epoch"] == 3
 
 
-def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: Patch) -> None:
     threads: list[threading.Thread] = []
     run = RankWriter.run
     monkeypatch.setattr(
@@ -751,12 +737,12 @@ def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.Monke
     before = threading.enumerate()
     dcp.async_save(state_of(1), storage_writer=ChainWriter(tmp_path / "1", bits=2)).result(300)
     threads[0].join(300)
-    told = "codec.dcp.current_save waits until the thread of async_save ends"
-    assert threads[0] not in before, f"torch saves in a thread that it had: {told}"
-    assert not threads[0].is_alive(), f"torch keeps the thread of a save: {told}"
+    note = "codec.dcp.current_save waits until the thread of async_save ends"
+    assert threads[0] not in before, f"torch saves in a thread that it had: {note}"
+    assert not threads[0].is_alive(), f"torch keeps the thread of a save: {note}"
 
 
-def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_no_thread_takes(monkeypatch: Patch) -> None:
     monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
     writer = ChainWriter(bits=2)
     writer.stage(state_of(1))
@@ -822,7 +808,7 @@ def adam_of(step: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("most", [2**28, 1600])
 def test_a_second_moment_is_at_least_what_the_first_one_implies(
-    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    most: int, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where a record holds no more than one tensor, or a part of one is loaded."""
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", most)
@@ -832,22 +818,22 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
     (message,) = [r.getMessage() for r in caplog.records if r.name.startswith("codec")]
     assert "4 tensors (exp_avg, exp_avg_sq)" in message
     assert "policy={'optim.*': 'exact'}" in message
-    found = adam_of(0)
-    dcp.load(found, storage_reader=ChainReader(tmp_path / "3"))
-    loaded = found["optim"]["state"]["a"]
+    seen = adam_of(0)
+    dcp.load(seen, storage_reader=ChainReader(tmp_path / "3"))
+    loaded = seen["optim"]["state"]["a"]
     least = loaded["exp_avg"].double() ** 2 / 1000
     assert (loaded["exp_avg_sq"] >= 0.998 * least).all()
     assert (loaded["exp_avg_sq"] < 1.002 * least).any(), "raised"
     exact = ChainWriter(bits=2, policy={"optim.*": "exact"})
     for step in range(2):
         dcp.save(adam_of(step), storage_writer=exact, checkpoint_id=tmp_path / f"exact {step}")
-    dcp.load(found, storage_reader=ChainReader(tmp_path / "exact 1"))
-    for name, moments in found["optim"]["state"].items():
+    dcp.load(seen, storage_reader=ChainReader(tmp_path / "exact 1"))
+    for name, moments in seen["optim"]["state"].items():
         for key in ("exp_avg", "exp_avg_sq"):
             assert torch.equal(moments[key], adam_of(1)["optim"]["state"][name][key])
 
 
-def test_records_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_stay_small(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", 10)
     monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 3)
     sizes = [4, 6, 1, 30, 0, 0, 0, 0]
@@ -864,9 +850,9 @@ def test_records_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(list((tmp_path / "3").glob("*.delta.safetensors"))) == 2
     back = state_of(4)
     dcp.save(back, storage_writer=writer, checkpoint_id=tmp_path / "4")
-    found = load(tmp_path / "4")["model"]
-    assert torch.equal(found[HALF], state_of(4)["model"][HALF]), "a base again"
-    assert not torch.equal(found[WEIGHT], state_of(4)["model"][WEIGHT])
+    seen = load(tmp_path / "4")["model"]
+    assert torch.equal(seen[HALF], state_of(4)["model"][HALF]), "a base again"
+    assert not torch.equal(seen[WEIGHT], state_of(4)["model"][WEIGHT])
 
 
 def small_of(step: int) -> dict[str, Any]:
@@ -898,7 +884,7 @@ def left(run: Path) -> set[str]:
     return {path.name for path in run.iterdir()}
 
 
-@pytest.mark.parametrize(("keep", "base_every"), [(1, 1), (1, 4), (3, 1), (3, 4)])
+@pytest.mark.parametrize(("keep", "base_every"), [(1, 4), (3, 1)])
 def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
     """The newest stay and all that they build on; nothing else does, and no directory is left."""
     writer, reference = ChainWriter(bits=2, keep=keep, base_every=base_every), Reference()
@@ -912,12 +898,6 @@ def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
         assert whole_steps(tmp_path) == set(range(first, step + 1))
     for step in whole_steps(tmp_path):
         assert load(tmp_path / f"{step}")["epoch"] == step
-
-
-def test_nothing_is_removed_unless_asked_for(tmp_path: Path) -> None:
-    save_small(ChainWriter(bits=2, base_every=1), tmp_path, 1, 2, 3, 4)
-    assert whole_steps(tmp_path) == {1, 2, 3, 4}
-    assert {name for name in left(tmp_path / "4") if ".safe" not in name} == {".metadata"}
 
 
 def test_keep_after_a_resume(tmp_path: Path) -> None:
@@ -946,28 +926,6 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     assert not {"4", "5"} & left(tmp_path)
 
 
-@pytest.mark.parametrize("base_every", [1, 3])
-def test_keep_with_saves_that_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_every: int
-) -> None:
-    """They count for none, and what they have left goes with the steps around them."""
-    writer, failing = ChainWriter(bits=2, keep=2, base_every=base_every), {3, 4, 5, 6, 7, 12}
-    whole: list[int] = []
-    for step in range(1, 21):
-        with monkeypatch.context() as patch:
-            if step in failing:
-                patch.setattr(dcp.FileSystemWriter, "finish", lambda *_, **__: 1 / 0)
-                with pytest.raises(CheckpointException):
-                    save_small(writer, tmp_path, step)
-            else:
-                save_small(writer, tmp_path, step)
-                whole.append(step)
-        assert set(whole[-2:]) <= whole_steps(tmp_path)
-        load_all(tmp_path)
-    assert min(whole_steps(tmp_path)) >= 14
-    assert left(tmp_path) == {f"{step}" for step in whole_steps(tmp_path)}
-
-
 def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
     writer = ChainWriter(bits=2, keep=1, base_every=50)
@@ -978,15 +936,15 @@ def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     assert {path.name for path in needed(tmp_path / "6")} == {"1", "5", "6"} == left(tmp_path)
     assert whole_steps(tmp_path) == {1, 6}
     for step in (1, 6):
-        found = {"a": torch.ones(9), "b": torch.tensor(0), "c": torch.tensor(0)}
-        dcp.load({"optim": found}, storage_reader=ChainReader(tmp_path / f"{step}"))
-        assert (found["b"], found["c"]) == ((step + 1) // 2, step // 2)
+        seen = {"a": torch.ones(9), "b": torch.tensor(0), "c": torch.tensor(0)}
+        dcp.load({"optim": seen}, storage_reader=ChainReader(tmp_path / f"{step}"))
+        assert (seen["b"], seen["c"]) == ((step + 1) // 2, step // 2)
     exact["b"] += 1
     dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / "7")
     assert left(tmp_path) == {"1", "6", "7"}
 
 
-def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -> None:
     """Killed before any of the calls that remove: every step that says it is whole loads, and the
     next writer cleans up."""
     names, at = ("unlink", "rmdir"), 0
@@ -1033,7 +991,7 @@ def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
 
 
 def test_keep_that_cannot_remove(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands, and the next one tries again."""
     writer = ChainWriter(bits=2, keep=1, base_every=1)
@@ -1066,8 +1024,7 @@ def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
         load_all(tmp_path / run)
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path: Path) -> None:
+def test_of_tied_tensors_the_strictest_rule_counts(tmp_path: Path) -> None:
     """Exact under one name is exact under all, while they are one; as `codec.Checkpointer` does."""
     policy = {"copy.*": "exact", "copies.*": "exact"}
     writer, shared, other = ChainWriter(bits=1, policy=policy), torch.zeros(40), torch.zeros(40)
@@ -1080,7 +1037,7 @@ def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path:
         for tensor in (shared, other):
             tensor += torch.randn(40, generator=generator).exp()
         saved, path = state(shared, other + 1, shared if tied else other), tmp_path / str(step)
-        if asynchronous:
+        if step % 2:
             dcp.async_save(saved, storage_writer=writer, checkpoint_id=path).result()
         else:
             dcp.save(saved, storage_writer=writer, checkpoint_id=path)

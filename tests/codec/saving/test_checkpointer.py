@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,8 @@ from codec.record import record as records
 from codec.scheme.coding import Coding
 from codec.scheme.track import Track
 from codec.storage import directory as storage
+
+Patch = pytest.MonkeyPatch
 
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]
@@ -71,173 +74,76 @@ def test_saved(tmp_path: Path, random_states: States) -> None:
         assert saved.seconds > 0
 
 
-PAIRS = [("runlength", "model"), ("huffman", "tensor"), ("runlength", "tensor")]
-SETTINGS: list[dict[str, Any]] = [{"bits": b} for b in (None, 1, 2, 8)]
-SETTINGS += [{"budget": b} for b in (0.06, 0.1, 1)] + [{"tolerance": t} for t in (1e-2, 1e-5)]
-SETTINGS += [{"budget": 0.1, "quantizer": "exponent"}]
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": None, "coder": "runlength", "scope": "tensor"},
+    {"bits": 1, "coder": "huffman", "scope": "tensor"},
+    {"bits": 8, "coder": "runlength", "scope": "model"},
+    {"tolerance": 1e-2, "coder": "huffman", "scope": "tensor"},
+    {"tolerance": 1e-5, "coder": "runlength", "scope": "tensor"},
+]
 
 
-@pytest.mark.parametrize(("coder", "scope"), PAIRS)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
-    tmp_path: Path,
-    sparse_states: States,
-    settings: dict[str, Any],
-    scope: str,
-    coder: str,
-    random_states: States,
+    tmp_path: Path, sparse_states: States, random_states: States, settings: dict[str, Any]
 ) -> None:
-    """The track of a save is that of the same step without a disk; a budget pays for the header
-    too, so it is compared with the checkpointer's own."""
-    settings = settings | {"scope": scope, "coder": coder}
-    rows = 4000 if "budget" in settings else 5
-    for name, states in (("dense", random_states(4, rows=rows)), ("sparse", sparse_states(4))):
-        tracker, tracks = codec.Tracker(states[0], **settings), []
+    """The track of a save is that of the same step without a disk."""
+    for name, states in (("dense", random_states(3)), ("sparse", sparse_states(3))):
+        tracker = codec.Tracker(states[0], **settings)
         with codec.Checkpointer(tmp_path / name, **settings) as checkpoints:
             checkpoints.save(0, states[0])
             for i, state in enumerate(states[1:], 1):
                 checkpoints.save(i, state)
-                live = checkpoints.tracker
+                tracker.step(state)
+                live, back = checkpoints.tracker, codec.restore(tmp_path / name)
                 assert live is not None
-                if "budget" not in settings:
-                    tracker.step(state)
-                    assert tracker.track.sums == live.track.sums
-                    assert tracker.track.tables.keys() == live.track.tables.keys()
-                    live = tracker
-                tracks.append({k: a.copy() for k, a in live.state.items()})
-        for i, track in enumerate(tracks, 1):
-            back = codec.restore(tmp_path / name, i)
-            for key, array in track.items():
-                expected = array.astype(states[i][key].dtype)
-                assert back[key].dtype == expected.dtype
-                assert back[key].tobytes() == expected.tobytes()
+                assert tracker.track.sums == live.track.sums
+                assert tracker.track.tables.keys() == live.track.tables.keys()
+                for key, array in tracker.state.items():
+                    assert back[key].dtype == state[key].dtype
+                    assert back[key].tobytes() == array.astype(state[key].dtype).tobytes()
 
 
-def test_torch_in_torch_out(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
-    state = model.state_dict()
-    state |= {
-        "half": torch.randn(4, 4, dtype=torch.bfloat16),
-        "fp8": torch.ones(9).to(torch.float8_e5m2),
-    }
-    state["tied"] = state["0.weight"]
-    save_all(tmp_path / "run.lcc", [state] * 2)  # nothing moved: every delta is zero
-    for step in (0, 1):
-        back = codec.restore(tmp_path / "run.lcc", step)
-        assert list(back) == list(state)
-        for name, tensor in state.items():
-            assert back[name].dtype == tensor.dtype
-            assert torch.equal(back[name].float(), tensor.float())
-    model.load_state_dict({k: back[k] for k in model.state_dict()})
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {},
-        {"n": np.array(3)},
-        {"e": np.zeros((0, 4), np.float32)},
-        {"a": np.zeros(0, np.float32), "b": np.zeros((0, 0), np.int8), "c": np.array(True)},
-    ],
-)
+@pytest.mark.parametrize("state", [{}, {"n": np.array(3), "e": np.zeros((0, 4), np.float32)}])
 def test_states_without_lossy_tensors(tmp_path: Path, state: Arrays) -> None:
     assert [s.kind for s in save_all(tmp_path / "run.lcc", [state] * 2)] == ["base", "delta"]
-    back = codec.restore(tmp_path / "run.lcc")
     after, before = (
-        {k: (a.shape, a.dtype, a.tolist()) for k, a in s.items()} for s in (back, state)
+        {k: (a.shape, a.dtype, a.tolist()) for k, a in s.items()}
+        for s in (codec.restore(tmp_path / "run.lcc"), state)
     )
     assert after == before
     assert codec.verify(tmp_path / "run.lcc").ok
 
 
-def test_non_finite_on_disk(tmp_path: Path) -> None:
-    good = np.linspace(1, 2, 9, dtype=np.float32)
-    bad = good.copy()
-    bad[:3] = np.nan, np.inf, -np.inf
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        for step, w in enumerate((good, bad, good, good)):
-            saved = checkpoints.save(step, {"w": w, "v": good})
-            assert saved.delta is None or saved.delta.non_finite == (("w",) if step < 3 else ())
-    for step, w in enumerate((good, bad, good, good)):
-        assert codec.restore(tmp_path / "run.lcc", step)["w"].tobytes() == w.tobytes()
-
-
-def test_other_tensors_make_a_base_if_they_are_most_of_the_state(tmp_path: Path) -> None:
-    path = tmp_path / "run.lcc"
-    states = [
-        {"w": np.zeros(8, np.float32)},
-        {"w": np.ones(8, np.float32)},
-        {"w": np.ones(9, np.float32)},  # one more row
-        {"w": np.ones(19, np.float32)},  # more new rows than old ones
-        {"w": np.ones(19, np.float16)},  # dtype
-        {"w": np.ones(19, np.float16), "b": np.zeros(1)},  # one more
-        {"b": np.zeros(1), "w": np.ones(19, np.float16)},  # order
-        {"b": np.ones(1), "w": np.ones(19, np.float16)},
-        {"b": np.ones(1)},
-    ]
-    kinds = [saved.kind for saved in save_all(path, states, bits=2)]
-    assert kinds == ["base", "delta", "delta", "base", "base", *4 * ["delta"]]
-    assert codec.verify(path).ok
-    for i, state in enumerate(states):
-        back = codec.restore(path, i)
-        assert list(back) == list(state)
-        assert all(back[k].tobytes() == a.tobytes() for k, a in state.items())
-
-
-@pytest.mark.parametrize(("coder", "scope"), PAIRS)
-@pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}, {"tolerance": 1e-4}], ids=str)
-def test_resume_goes_on_from_the_track_on_disk(
-    tmp_path: Path, sparse_states: States, settings: dict[str, Any], scope: str, coder: str
-) -> None:
-    """A resumed chain has the same bytes as one written in one go, tables sent last included."""
-    states = sparse_states(5)
-    settings = settings | {"scope": scope, "coder": coder}
-    save_all(tmp_path / "one", states, **settings)
-    for i, state in enumerate(states):
-        with codec.Checkpointer(tmp_path / "two", **settings, resume=True) as checkpoints:
-            assert checkpoints.step == (i - 1 if i else None)
-            checkpoints.save(i, state)
-    deltas = [p.delta for p in codec.Chain(tmp_path / "two").replay() if p.delta]
-    cached = [group.encoded.cached for delta in deltas for group in delta.groups]
-    assert any(cached) or "bits" not in settings
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
-
-
 def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) -> None:
-    """Each record says what it was made with; tables are found by their alphabets' names."""
+    """Each record says what it was made with; tables are found by their alphabets' names. The
+    paper's coder never writes tokens, though the table sent last may be one of them."""
     path = tmp_path / "run.lcc"
     changes: list[dict[str, Any]] = [
         {},
         {"coder": "huffman"},
         {"bits": 2, "scope": "tensor"},
-        {"bits": 3},
         {"budget": 0.2},
         {"bits": 2, "scope": "tensor"},
-        {"scope": "tensor", "coder": "huffman"},
-        {},
         {"budget": 0.2, "quantizer": "exponent"},
         {"tolerance": 1e-4},
-        {"tolerance": 1e-7, "coder": "huffman"},
-        {},
     ]
-    last = {}
-    for i, state in enumerate(sparse_states(24)):
+    for i, state in enumerate(sparse_states(14)):
         with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
-            saved = checkpoints.save(i, state)
+            assert checkpoints.save(i, state).kind == ("delta" if i else "base")
             assert checkpoints.tracker is not None
-            last[i] = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
-        assert saved.kind == ("delta" if i else "base")
+            live = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
+        back = codec.restore(path)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in live.items())
     assert codec.verify(path).ok
-    for i, track in last.items():
-        back = codec.restore(path, i)
-        assert all(back[k].tobytes() == a.tobytes() for k, a in track.items())
     deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
     for i, delta in deltas.items():
         assert delta.coding == Coding.safe(**changes[i // 2])
-    assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
-    assert deltas[10].tables["w"] is deltas[5].tables["w"]
+        tables = [group.encoded.table for group in delta.groups]
+        if i in (2, 3):
+            assert not any(table and table.classes > 1 for table in tables)
+    assert deltas[8].groups[0].encoded.cached  # from before the steps of one alphabet
+    assert deltas[8].tables["w"] is deltas[5].tables["w"]
 
 
 def norm(state: Arrays, other: Arrays) -> float:
@@ -257,10 +163,13 @@ def random_walk(n: int, drift: float, seed: int = 0) -> list[Arrays]:
     return states
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("kept", [{}, {"bits": 2}, {"budget": 0.05}], ids=str)
+@pytest.mark.parametrize(
+    ("target", "asynchronous"),
+    [({}, False), ({"bits": 2}, True), ({"budget": 0.05}, False)],
+    ids=str,
+)
 def test_a_save_says_what_it_leaves(
-    tmp_path: Path, kept: dict[str, Any], asynchronous: bool
+    tmp_path: Path, target: dict[str, Any], asynchronous: bool
 ) -> None:
     """Of its change, and of what was trained since the base; the record says it too, and both go on
     after a new start."""
@@ -270,7 +179,7 @@ def test_a_save_says_what_it_leaves(
         if i == 4:
             base = track = state
         with codec.Checkpointer(
-            path, **kept, resume=True, base_every=3, asynchronous=asynchronous
+            path, **target, resume=True, base_every=3, asynchronous=asynchronous
         ) as checkpoints:
             saved = checkpoints.save(i, state).result()
         before, track = track, codec.restore(path)
@@ -290,11 +199,11 @@ def test_a_save_says_what_it_leaves(
 def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """With the setting that would not be; where the track keeps up, nothing is."""
     states = random_walk(12, 0.95)
-    for kept, most in (({"bits": 1}, 1), ({}, 0), ({"bits": 6}, 0)):
+    for target, most in (({"bits": 1}, 1), ({}, 0), ({"bits": 6}, 0)):
         caplog.clear()
-        with codec.Checkpointer(tmp_path / f"{most}{kept}", **kept) as checkpoints:
+        with codec.Checkpointer(tmp_path / f"{most}{target}", **target) as checkpoints:
             saves = [checkpoints.save(i, state) for i, state in enumerate(states)]
-        if not kept:  # without a target a restart is close
+        if not target:  # without a target a restart is close
             assert checkpoints.coding == Coding(distance=0.3)
             assert all(saved.distance <= 0.3 for saved in saves)
             assert saves[4].behind < 0.15
@@ -303,19 +212,6 @@ def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         if said:
             assert saves[-1].behind > 0.5
             assert "pass distance=0.3 instead" in said[0]
-
-
-def test_a_plain_table_is_no_use_to_runs_and_back(tmp_path: Path, sparse_states: States) -> None:
-    """The paper's coder never writes tokens, though the table sent last may be one of them."""
-    path, states = tmp_path / "run.lcc", sparse_states(6)
-    for i, state in enumerate(states):
-        coder = "huffman" if i in (2, 3) else "runlength"
-        with codec.Checkpointer(path, 2, coder=coder, resume=True) as checkpoints:
-            checkpoints.save(i, state)
-    tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
-    of_tokens = [table is not None and table.classes > 1 for table in tables]
-    assert of_tokens == [True, False, False, True, True]
-    assert codec.verify(path).ok
 
 
 def test_resume_of_a_damaged_chain(run: Path) -> None:
@@ -365,11 +261,6 @@ def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     assert (run / "00000030.delta.safetensors").exists()
 
 
-def test_a_chain_is_not_continued_by_accident(run: Path) -> None:
-    with pytest.raises(StepOrderError, match=r"chain up to step 30; .* resume=True"):
-        codec.Checkpointer(run)
-
-
 def test_path_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"")
     with pytest.raises(codec.WriteError, match="is no directory and cannot become one"):
@@ -383,7 +274,7 @@ def test_path_is_a_file(tmp_path: Path) -> None:
     ("number", "text"), [(errno.EROFS, "read-only file system"), (errno.EACCES, "may not write")]
 )
 def test_a_place_that_refuses_says_why(
-    number: int, text: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, text: str, call: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     def refused(where: object, *_args: object, **_named: object) -> None:
         raise OSError(number, os.strerror(number), str(where))
@@ -417,56 +308,35 @@ def test_steps(tmp_path: Path) -> None:
     assert codec.verify(tmp_path / "run.lcc").ok
 
 
-def test_two_writers(tmp_path: Path) -> None:
-    one = codec.Checkpointer(tmp_path / "run.lcc")
-    one.save(0, {"n": np.array(1)})
-    for resume in (False, True):
-        with pytest.raises(LockedError, match="another writer is at work here; close it"):
-            codec.Checkpointer(tmp_path / "run.lcc", resume=resume)
-    one.save(1, {"n": np.array(2)})
-    one.close()
-    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as two:
-        two.save(2, {"n": np.array(3)})
-        (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(b"")  # no writer of ours
-        with pytest.raises(StepOrderError, match="exists already"):
-            two.save(3, {"n": np.array(4)})
-    assert codec.restore(tmp_path / "run.lcc", 2)["n"] == 3
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_dead_writer_holds_no_lock(tmp_path: Path) -> None:
     """Killed without a chance to clean up, its forked child still alive."""
-    code = """
-import os, sys
-import numpy as np, codec
-checkpoints = codec.Checkpointer(sys.argv[1])
-checkpoints.save(0, {"n": np.array(1)})
-open(os.path.join(sys.argv[1], ".lcc-left-over"), "w").close()
-if os.fork() == 0:  # which has let go of the lock once it runs
-    os.write(1, b"forked\\n")
-    os.read(0, 1)
-    os._exit(0)
-os.write(1, b"saved\\n")
-os.read(0, 1)  # until the test is over
-"""
-    path = tmp_path / "run.lcc"
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}
+    path, (here, there) = tmp_path / "run.lcc", os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.setsid()
+            checkpoints = codec.Checkpointer(path)
+            checkpoints.save(0, {"n": np.array(1)})
+            (path / ".lcc-left-over").touch()
+            os.fork()  # which has let go of the lock once it runs
+            os.write(there, b".")
+            signal.pause()
+        os._exit(1)
+    os.close(there)
+    try:
+        assert os.read(here, 1) + os.read(here, 1) == b".."
         with pytest.raises(LockedError):
             codec.Checkpointer(path, resume=True)
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
         with codec.Checkpointer(path, resume=True) as checkpoints:
             assert checkpoints.save(1, {"n": np.array(2)}).kind == "delta"
-    left = sorted(p.name for p in path.iterdir())
-    assert left == [".lock", "00000000.base.safetensors", "00000001.delta.safetensors"]
+    finally:
+        os.killpg(pid, signal.SIGKILL)
+        os.close(here)
+    names = sorted(p.name for p in path.iterdir())
+    assert names == [".lock", "00000000.base.safetensors", "00000001.delta.safetensors"]
 
 
 @pytest.mark.parametrize(
@@ -514,7 +384,7 @@ def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("what", ["digest", "stream"])
 def test_a_wrong_record_is_never_published(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, what: str
+    run: Path, random_states: States, monkeypatch: Patch, what: str
 ) -> None:
     """It is decoded from its own bytes before it gets its name; the track stays as it was."""
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -543,62 +413,19 @@ def test_a_wrong_record_is_never_published(
     assert tracker.track.sums == sums
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("still", [False, True])
-def test_a_prepared_step_moves_nothing(
-    tmp_path: Path, sparse_states: States, coder: str, still: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A save that fails at the last moment leaves track, sums and tables as they were, and the
-    next one writes the same bytes as if nothing had been."""
-    states = sparse_states(3)
-    if still:  # all elements of an alphabet move alike, or none does
-        states[1] = {k: a + np.float32(0.5) for k, a in states[0].items() if k != "n"}
-        states = [{k: s[k] for k in ("w", "v")} for s in states]
-        states[2] = states[1]
-    one, two = (codec.Checkpointer(tmp_path / name, coder=coder) for name in ("one", "two"))
-    publish = storage.publish
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise codec.WriteError("no")
-
-    for step, state in enumerate(states):
-        one.save(step, state)
-        if step:
-            tracker = two.tracker
-            assert tracker is not None
-            track = {k: a.copy() for k, a in tracker.state.items()}
-            sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
-            monkeypatch.setattr(storage, "publish", refuse)
-            for other in (state, {k: a * 2 for k, a in state.items()}):
-                with pytest.raises(codec.WriteError):
-                    two.save(step, other)
-                assert two.tracker is tracker
-                assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
-                assert (tracker.track.sums, tracker.track.tables) == (sums, tables)
-            monkeypatch.setattr(storage, "publish", publish)
-        two.save(step, state)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
-
-
-@pytest.mark.parametrize("half", [True, False])
-def test_interrupted_after_publishing(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, half: bool
-) -> None:
+def test_interrupted_after_publishing(run: Path, random_states: States, monkeypatch: Patch) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
 
     def interrupt(track: Track, delta: codec.Delta) -> None:
-        if half:
-            track.arrays["w"] += 1
+        track.arrays["w"] += 1
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Track, "apply", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(40, state)
-    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    monkeypatch.setattr(Track, "apply", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(40, state)
+    monkeypatch.undo()
     with pytest.raises(StepOrderError):  # a second record of that step would have no parent
         checkpoints.save(40, last)
     assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
@@ -614,65 +441,26 @@ def test_interrupted_after_publishing(
 # Infinity and NaN that stay
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_constant_infinity_costs_nothing(
-    tmp_path: Path, asynchronous: bool, forks: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An attention mask as transformers have it: half of it is -inf, and never changes."""
-    torch.manual_seed(0)
-    net = torch.nn.Linear(64, 64)
-    mask = torch.nn.Transformer.generate_square_subsequent_mask(128)
-    net.register_buffer("mask", mask)
-    net.register_buffer("nan", torch.full((1000,), torch.nan))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
-        for step in range(4):
-            saved = checkpoints.save(step, net.state_dict())
-            if step:
-                assert saved.nbytes < 2000  # the mask alone has 65,536
-                assert saved.non_finite == ()
-            net(torch.randn(8, 64)).square().sum().backward()
-            optimizer.step()
-    assert "NaN" not in caplog.text
-    restored = codec.restore(path)
-    assert torch.equal(restored["mask"], mask)
-    assert restored["nan"].isnan().all()
-    assert codec.verify(path).ok
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize(
-    "settings", [{"bits": 3}, {"bits": None}, {"budget": 0.2}, {"tolerance": 1e-4}]
-)
-def test_the_rest_of_a_tensor_with_infinities_is_a_delta(
-    tmp_path: Path, scope: str, settings: dict[str, Any]
-) -> None:
+def test_the_rest_of_a_tensor_with_infinities_is_a_delta(tmp_path: Path) -> None:
     """Values that keep their bits cost nothing; one that becomes infinite is stored once, whole."""
-    rng = np.random.default_rng(0)
-    states = [rng.normal(size=(2, 70_001)).astype(np.float32)]
-    states[0][0, ::7], states[0][1, :300], states[0][1, -3:] = np.inf, np.nan, -np.inf
-    for _ in range(4):
-        states.append(states[-1] + 1e-3 * rng.standard_t(3, size=(2, 70_001)).astype(np.float32))
-    for state in states[2:]:
-        state[0, 5] = -np.inf  # new in step 2
-    for state in states[4:]:
-        state[0, 0] = 1.0  # and one that is a number again in step 4
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, scope=scope, **settings) as checkpoints:
-        for step, (a, b) in enumerate(states):
-            saved = checkpoints.save(step, {"a": a, "b": b})
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    a = rng.normal(size=70_001).astype(np.float32)
+    a[::7], a[1:300:7] = np.inf, np.nan
+    with codec.Checkpointer(path, bits=None) as checkpoints:
+        for step in range(5):
+            if step == 2:
+                a[5] = -np.inf
+            if step == 4:
+                a[0] = 1.0  # a number again
+            saved = checkpoints.save(step, {"a": a, "b": np.ones(9, np.float32)})
             assert saved.non_finite == (("a",) if step in (2, 4) else ())
             if step in (1, 3):
                 assert saved.nbytes < 0.25 * saved.full_nbytes
                 assert saved.levels > 1
-    for step, arrays in enumerate(states):
-        restored = codec.restore(path, step)
-        for name, array in zip("ab", arrays):
-            finite = np.isfinite(array)
-            assert restored[name][~finite].tobytes() == array[~finite].tobytes()
-            assert np.abs(restored[name][finite] - array[finite]).max() < 1
-    assert codec.verify(path).ok
+            restored, finite = codec.restore(path)["a"], np.isfinite(a)
+            assert restored[~finite].tobytes() == a[~finite].tobytes()
+            assert np.abs(restored[finite] - a[finite]).max() < 1
+            a = a + 1e-3 * rng.standard_t(3, size=a.size).astype(np.float32)
 
 
 def test_a_warning_names_a_few_of_many_tensors(
@@ -690,111 +478,72 @@ def test_a_warning_names_a_few_of_many_tensors(
 # Budgets
 
 
-@pytest.fixture(scope="session")
-def walk() -> list[Arrays]:
-    """Four states of 100,000 elements in 18 tensors, and some exact ones; heavy tails."""
-    rng = np.random.default_rng(5)
-    shapes: dict[str, tuple[int, ...]] = {"a": (200, 175), "b": (20_000,)}
-    shapes |= {f"c{i}": (30, 100) for i in range(15)}
-    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
-    state |= {"exact": rng.normal(size=50), "n": np.array(0)}
-    states = [state]
-    for _ in range(3):
-        moved = {
-            k: state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
-            for k, s in shapes.items()
-        }
-        state = state | moved | {"n": np.array(state["n"] + 1)}
-        states.append(state)
-    return states
-
-
-@pytest.mark.parametrize(("coder", "scope"), PAIRS)
-@pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
-@pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
+@pytest.mark.parametrize(
+    ("quantizer", "budget", "scope", "coder"),
+    [
+        ("exponent", 0.02, "model", "runlength"),
+        ("uniform", 0.05, "tensor", "runlength"),
+        ("exponent", 0.1, "tensor", "huffman"),
+        ("uniform", 0.1, "model", "runlength"),
+        ("uniform", 0.3, "tensor", "huffman"),
+    ],
+)
 def test_a_budget_is_kept_on_disk(
-    tmp_path: Path,
-    walk: list[Arrays],
-    quantizer: str,
-    budget: float,
-    scope: str,
-    coder: str,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, quantizer: str, budget: float, scope: str, coder: str, monkeypatch: Patch
 ) -> None:
-    """What is lossy never takes more than its share of the float32 size, and what was foretold."""
+    """What is lossy never takes more than its share of the float32 size, and what was foretold;
+    heavy tails."""
     foretold, header = [], records.header_nbytes
-
-    def spy(*args: Any, **kwargs: Any) -> int:
-        foretold.append(header(*args, **kwargs))
-        return foretold[-1]
-
-    monkeypatch.setattr(records, "header_nbytes", spy)
-    path = tmp_path / "run.lcc"
+    monkeypatch.setattr(
+        records, "header_nbytes", lambda *a, **k: foretold.append(header(*a, **k)) or foretold[-1]
+    )
+    rng, path = np.random.default_rng(5), tmp_path / "run.lcc"
+    shapes = {"a": (100, 175), "b": (10_000,)} | {f"c{i}": (30, 50) for i in range(15)}
+    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
     settings = {"budget": budget, "scope": scope, "coder": coder, "quantizer": quantizer}
-    if coder == "huffman" and budget < 1 / 32:  # it takes a bit for every value
-        with codec.Checkpointer(path, **settings) as checkpoints:
-            checkpoints.save(0, walk[0])
-            with pytest.raises(BudgetError, match="runlength"):
-                checkpoints.save(1, walk[1])
-        return
     with codec.Checkpointer(path, **settings) as checkpoints:
-        for step, state in enumerate(walk):
-            saved = checkpoints.save(step, state)
-            assert saved.full_nbytes == 4 * 100_000 + 400 + 8
+        for step in range(3):
+            saved = checkpoints.save(step, state | {"exact": rng.normal(size=50)})
             assert saved.nbytes == codec.Chain(path).entries[-1].nbytes
+            for k, s in shapes.items():
+                state[k] = state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
             if saved.delta is None:
                 continue
-            assert saved.lossy_nbytes == 4 * 100_000
+            assert (saved.full_nbytes, saved.lossy_nbytes) == (4 * 50_000 + 400, 4 * 50_000)
             lossy = saved.nbytes - saved.exact_nbytes
             assert lossy <= budget * saved.lossy_nbytes
             more = sum(g.encoded.nbytes for g in saved.delta.groups) + foretold[-1] - lossy
             small = 3 * len(saved.delta.groups) + 16  # zeros after tables, digits in the header
             assert 0 <= more <= max(0.03 * lossy, small)
-            buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
-            if quantizer == "uniform":
-                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
-                if budget < 0.3:  # of which there are not enough levels for these tails
-                    assert lossy > 0.97 * budget * saved.lossy_nbytes
-                continue
-            assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
-            if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
-                assert lossy > 0.6 * min(budget, 0.1) * saved.lossy_nbytes
-                assert all(buckets)
+            if quantizer == "uniform" and budget < 0.3:  # too few levels for these tails
+                assert lossy > 0.97 * budget * saved.lossy_nbytes
+            if quantizer == "exponent" and coder == "runlength":
+                assert lossy > 0.6 * budget * saved.lossy_nbytes
     assert len(foretold) == 1  # the same for every step
     assert codec.verify(path).ok
-    assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
+    assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 2
 
 
-@pytest.mark.parametrize(("coder", "scope"), PAIRS)
-def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder: str) -> None:
-    """Sizes, tables and padding of 200 alphabets, and a header that names them."""
-    rng = np.random.default_rng(6)
-    state: Arrays = {f"t{i}": rng.normal(size=64).astype(np.float32) for i in range(200)}
-    for budget in (0.3, 0.7):
-        path = tmp_path / str(budget)
-        with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
-            checkpoints.save(0, state)
-            for step in (1, 2, 3):
-                state = {k: a + rng.normal(size=64).astype(np.float32) for k, a in state.items()}
-                saved = checkpoints.save(step, state)
-                assert saved.nbytes <= budget * 4 * 64 * 200
-                assert saved.delta is not None
-                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
+def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) -> None:
+    state = {"w": np.random.default_rng(0).normal(size=9000).astype(np.float32)}
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.02, coder="huffman") as checkpoints:
+        checkpoints.save(0, state)
+        with pytest.raises(BudgetError, match="runlength"):
+            checkpoints.save(1, {"w": 2 * state["w"]})
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize(("coder", "changes"), [("runlength", True), ("huffman", False)])
 def test_a_small_model_pays_for_its_header(tmp_path: Path, changes: bool, coder: str) -> None:
     """Of 6,300 parameters 5 % are 1,260 bytes: what is lossy never takes more, whatever its last
     buckets. Values come on top, if they change."""
     rng = np.random.default_rng(8)
     left = []
-    for budget in np.linspace(0.05, 0.11, 10):
+    for budget in np.linspace(0.05, 0.11, 5):
         path = tmp_path / f"{budget}"
         with codec.Checkpointer(path, budget=float(budget), coder=coder) as checkpoints:
             w = np.zeros(6300, np.float32)
             checkpoints.save(0, {"model": {"w": w}, "rate": 0})
-            for step in (1, 2, 3):
+            for step in (1, 2):
                 w = w + np.ldexp(rng.normal(size=w.size), rng.integers(-30, 0, w.size)).astype("f4")
                 state = {"model": {"w": w}, "rate": "x" * 9 * step if changes else 0}
                 saved = checkpoints.save(step, state)
@@ -812,103 +561,65 @@ path, threads = sys.argv[1], int(sys.argv[2])
 codec.set_threads(threads)
 rng = np.random.default_rng(1)
 for number, settings in enumerate((
-    {"bits": 3, "scope": "tensor"}, {"bits": 2}, {"bits": None, "coder": "huffman"},
-    {"budget": 0.05}, {"bits": 2, "coder": "huffman"}, {"tolerance": 1e-3},
-    {"budget": 0.05, "quantizer": "exponent"}, {"tolerance": 0.01, "coder": "huffman"},
+    {"bits": 3, "scope": "tensor"}, {"bits": None, "coder": "huffman"}, {"budget": 0.05},
+    {"tolerance": 1e-3}, {"budget": 0.05, "quantizer": "exponent"},
 )):
     with codec.Checkpointer(f"{path}/{number}", **settings) as checkpoints:
         for step in range(3):
-            state = {name: rng.standard_t(3, size=(300, 700)).astype("f4") for name in ("b", "a")}
+            state = {name: rng.standard_t(3, size=(150, 450)).astype("f4") for name in ("b", "a")}
             state["c"] = rng.normal(size=(30, 7)).astype("f4")
             state["c"][0, 0] = np.nan if step == 1 else 0
             state["o"] = np.full(70_000, step, "f4")
             checkpoints.save(step, state | {"n": np.array(step), "h": np.ones(9, "f2") * step})
-    codec.Chain(f"{path}/{number}").pack(f"{path}/{number}.zip")
 """
 
 
-def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
+def test_same_bytes_in_another_process(tmp_path: Path, monkeypatch: Patch) -> None:
     """Neither the order of sets nor that of threads shows in a record."""
     root = Path(codec.__file__).parents[1]
-    found = []
-    for seed, threads in ((1, 1), (2, 2), (3, 7)):
-        path = tmp_path / str(seed)
-        environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(root)}
-        command = [sys.executable, "-c", SCRIPT, str(path), str(threads)]
-        subprocess.run(command, check=True, env=environment)
-        files = sorted(p for p in path.rglob("[!.]*") if p.is_file())
-        assert len(files) == 8 * 4
-        found.append({str(p.relative_to(path)): p.read_bytes() for p in files})
-        for number in range(8):
-            assert codec.verify(path / str(number)).ok
-    assert found[0] == found[1] == found[2]
+    environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "there"), "3"]
+    subprocess.run(command, check=True, env=environment)
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "here"), "1"])
+    threads = codec.threads()
+    try:
+        exec(SCRIPT, {})
+    finally:
+        codec.set_threads(threads)
+    here, there = (
+        {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*.safetensors")}
+        for path in (tmp_path / "here", tmp_path / "there")
+    )
+    assert len(here) == 5 * 3
+    assert here == there
 
 
-def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C comes when the record is there, and before anybody is told."""
+def test_an_interrupted_step_is_saved_again(
+    run: Path, random_states: States, monkeypatch: Patch
+) -> None:
+    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
+    *_, state, last = random_states(6)
     publish = storage.publish
 
     def publish_and_be_interrupted(*args: Any, **kwargs: Any) -> None:
         publish(*args, **kwargs)
         raise KeyboardInterrupt
 
-    patch.setattr(storage, "publish", publish_and_be_interrupted)
-
-
-@pytest.mark.parametrize("removable", [False, True])
-def test_an_interrupted_record_that_cannot_be_looked_at(
-    tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch, removable: bool
-) -> None:
-    """It is removed all the same; where that fails, too, the error is one of ours."""
-    path = tmp_path / "run.lcc"
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise PermissionError(errno.EACCES, "no")
-
-    with codec.Checkpointer(path) as checkpoints:
-        checkpoints.save(0, walk[0])
-        with monkeypatch.context() as patch:
-            interrupt_publishing(patch)
-            with pytest.raises(KeyboardInterrupt):
-                checkpoints.save(1, walk[1])
-        with monkeypatch.context() as patch:
-            if removable:
-                patch.setattr(Path, "exists", refuse)
-                checkpoints.save(2, walk[2])
-            else:
-                patch.setattr(os, "unlink", refuse)
-                with pytest.raises(codec.WriteError, match="records could not be removed"):
-                    checkpoints.save(2, walk[2])
-        if not removable:
-            checkpoints.save(2, walk[2])
-    assert codec.verify(path).steps == (0, 2)
-
-
-def test_an_interrupted_step_is_saved_again(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
-    *_, state, last = random_states(6)
     with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
-        with monkeypatch.context() as patch:
-            interrupt_publishing(patch)
-            with pytest.raises(KeyboardInterrupt):
-                checkpoints.save(40, state)
+        monkeypatch.setattr(storage, "publish", publish_and_be_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(40, state)
+        monkeypatch.undo()
         assert checkpoints.save(40, last).kind == "base"
         assert checkpoints.save(45, last).kind == "delta"
     assert not (run / "00000040.delta.safetensors").exists()
     for step in (40, None):
         assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
     assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40, 45))
-    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
-        assert checkpoints.step == 45
-        assert checkpoints.save(50, state).kind == "delta"
-    assert codec.verify(run).ok
-    assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
 
 
 def test_a_record_that_could_not_be_taken_back(
-    tmp_path: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, random_states: States, monkeypatch: Patch
 ) -> None:
     """It has its name, but the save failed, and so did removing it: the next save does that."""
     states = random_states(4)
@@ -932,7 +643,7 @@ def test_a_record_that_could_not_be_taken_back(
 
 
 def test_a_disk_that_cannot_be_read_for_a_while(
-    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: Patch
 ) -> None:
     """The newest base is damaged, and of what is before it nothing is set aside."""
     with codec.Checkpointer(run, resume=True) as checkpoints:
@@ -956,43 +667,24 @@ def test_a_disk_that_cannot_be_read_for_a_while(
 
 
 @pytest.mark.parametrize("call", ["stat", "scandir"])
-def test_a_directory_that_cannot_be_looked_into(
-    run: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_directory_that_cannot_be_looked_into(run: Path, monkeypatch: Patch, call: str) -> None:
     """It is not taken for an empty one, and the lock is let go of."""
+    real = getattr(os, call)
     for failing in range(8):
         calls = iter(range(100))
-        real = getattr(os, call)
 
-        def refuse(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+        def refuse(path: Any = ".", *args: Any, calls: Any = calls, **kwargs: Any) -> Any:
             if str(path) == str(run) and next(calls) == failing:  # noqa: B023
                 raise OSError(errno.EIO, "no")
-            return real(path, *args, **kwargs)  # noqa: B023
+            return real(path, *args, **kwargs)
 
         with monkeypatch.context() as patch:
             patch.setattr(os, call, refuse)
-            try:
-                checkpoints = codec.Checkpointer(run, resume=True)
-            except codec.ChainError as exc:
-                assert "no" in str(exc)  # noqa: PT017
-                continue
-        assert checkpoints.step == 30
-        checkpoints.close()
+            with contextlib.suppress(codec.ChainError):
+                codec.Checkpointer(run, resume=True).close()
+    assert codec.Checkpointer(run, resume=True).step == 30
 
 
-@pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
-def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
-    """Dense buckets in every exponent, so that the room is used to the last one."""
-    for seed in range(15):
-        rng = np.random.default_rng(seed)
-        n = int(rng.integers(1000, 6000))
-        delta = np.ldexp(rng.normal(size=n), rng.integers(-120, 120, n)).astype(np.float32)
-        states = [{"w": np.zeros(n, np.float32)}, {"w": delta}]
-        _, saved = save_all(tmp_path / f"{seed}.lcc", states, budget=budget)
-        assert saved.nbytes <= budget * saved.full_nbytes
-
-
-@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
     """The same as from disk, and its own memory: what is done to it reaches no record."""
@@ -1048,14 +740,13 @@ def kinds(path: Path) -> str:
     return "".join(entry.kind[0] for entry in codec.Chain(path).entries)
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_base_every(tmp_path: Path, sparse_states: States, resume: bool) -> None:
+def test_base_every(tmp_path: Path, sparse_states: States) -> None:
     """So many deltas, then a base of the state itself; counted across a resume too."""
     path, states = tmp_path / "run.lcc", sparse_states(9)
     checkpoints = codec.Checkpointer(path, base_every=3)
     for step, state in enumerate(states):
         assert checkpoints.save(step, state).kind == ("delta" if step % 4 else "base")
-        if resume:
+        if step in (1, 6):
             checkpoints.close()
             checkpoints = codec.Checkpointer(path, base_every=3, resume=True)
     checkpoints.close()
@@ -1082,42 +773,39 @@ def test_what_base_every_counts(tmp_path: Path, sparse_states: States) -> None:
     codec.merge(tmp_path / "merged", 4)
     save_all(tmp_path / "merged", states[5:], first=5, base_every=4, resume=True)
     assert kinds(tmp_path / "merged") == "bm" + "dddb"
-    grown = ({"w": np.full(16, step * 1.1**step, np.float32)} for step in range(70))
+    grown = ({"w": np.full(16, step * 1.1**step, np.float32)} for step in range(40))
     save_all(tmp_path / "none", grown, base_every=None)
-    assert kinds(tmp_path / "none") == "b" + 69 * "d"
+    assert kinds(tmp_path / "none") == "b" + 39 * "d"
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
+def test_deltas_that_outgrow_their_base(tmp_path: Path) -> None:
     """4 times its bytes, and 32 at least: what comes first is not enough."""
     path = tmp_path / "run.lcc"
     rng = np.random.default_rng(0)
     checkpoints = codec.Checkpointer(path, bits=8)
     sizes: list[int] = []
     for step in range(80):  # large deltas first, then ones of a few bytes
-        n = 600 if step < 40 else 50_000
+        n = 600 if step < 40 else 5_000
         moved = rng.normal(size=n) * (np.arange(n) % 50 == 0 if step >= 40 else 1)
         saved = checkpoints.save(step, {"w": moved.astype(np.float32)})
         sizes = [saved.nbytes] if saved.kind == "base" else [*sizes, saved.nbytes]
         if saved.kind == "delta":  # it was not time yet
             assert len(sizes) - 2 < 32 or sum(sizes[1:-1]) <= 4 * sizes[0]
-        if resume and step % 10 == 5:
+        if step % 10 == 5:
             checkpoints.close()
             checkpoints = codec.Checkpointer(path, bits=8, resume=True)
     checkpoints.close()
-    found = kinds(path)
-    assert found[:40].count("b") == 2
-    assert found.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
-    assert found[40:] == "b" + 39 * "d"  # small ones go on
+    got = kinds(path)
+    assert got[:40].count("b") == 2
+    assert got.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
+    assert got[40:] == "b" + 39 * "d"  # small ones go on
 
 
-@pytest.mark.usefixtures("forks")
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_keep_bases(tmp_path: Path, sparse_states: States, asynchronous: bool) -> None:
+def test_keep_bases(tmp_path: Path, sparse_states: States) -> None:
     """What lies before the two newest is gone as soon as there is a third."""
     path, states = tmp_path / "run.lcc", sparse_states(12)
     seen = []
-    options: dict[str, Any] = {"base_every": 2, "keep_bases": 2, "asynchronous": asynchronous}
+    options: dict[str, Any] = {"base_every": 2, "keep_bases": 2, "asynchronous": True}
     with codec.Checkpointer(path, **options) as checkpoints:
         for step, state in enumerate(states):
             saved = checkpoints.save(step, state)
@@ -1129,12 +817,10 @@ def test_keep_bases(tmp_path: Path, sparse_states: States, asynchronous: bool) -
     damage(path / "00000009.base.safetensors")
     with pytest.warns(SkippedRecordWarning, match="restored step 8 instead of 11"):
         assert codec.restore(path)["n"] == 8
-    save_all(tmp_path / "all", states, base_every=2)
-    assert kinds(tmp_path / "all") == "bdd" * 4
 
 
 def test_history_that_cannot_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands; what could not be removed goes with the next base."""
     path, unlink = tmp_path / "run.lcc", os.unlink
@@ -1155,18 +841,3 @@ def test_history_that_cannot_be_removed(
         checkpoints.save(6, {"w": np.zeros(8, np.float32)})
     assert kinds(path) == "bdb"
     assert codec.verify(path).steps == (4, 5, 6)
-
-
-@pytest.mark.usefixtures("forks")
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_every_stage_is_timed(tmp_path: Path, asynchronous: bool) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
-        for step in range(3):
-            before = time.perf_counter()
-            saved = checkpoints.save(step, {"w": np.arange(5000, dtype=np.float32) * step})
-            assert tuple(saved.stages) == ("encode", "check", "write", "advance")
-            assert sum(saved.stages.values()) == pytest.approx(saved.seconds)
-            assert min(saved.stages.values()) > 0
-            assert 0 < saved.commit < saved.stages["write"]
-            # Whichever process it was, by the clock of this one.
-            assert before < saved.began < saved.began + saved.seconds < time.perf_counter()

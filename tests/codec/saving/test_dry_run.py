@@ -40,22 +40,22 @@ def states(n: int) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.describe())
 def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
-    v, front, own = choice, Front(Policy()), None
+    v, front, mine = choice, Front(Policy()), None
     with codec.Checkpointer(tmp_path / "c.lcc", **v.header(), base_every=None) as checkpointer:
         for i, state in enumerate(states(8)):
             step = 95 + i  # the number gets a digit more on the way
             parts, layout = front.look_at(state)
-            arrays, told = to_arrays(parts.tensors, layout), checkpointer.save(step, state)
-            if own is None:
-                own = DryRun(v, layout, arrays, parts.values)
+            arrays, said = to_arrays(parts.tensors, layout), checkpointer.save(step, state)
+            if mine is None:
+                mine = DryRun(v, layout, arrays, parts.values)
                 continue
-            before = {name: array.copy() for name, array in own.track.items()}
-            delta = own.prepare(step, arrays, parts.values)
-            assert all(np.array_equal(own.track[name], a) for name, a in before.items())
-            assert record_nbytes(step, delta, own.layout) == told.nbytes
+            before = {name: array.copy() for name, array in mine.track.items()}
+            delta = mine.prepare(step, arrays, parts.values)
+            assert all(np.array_equal(mine.track[name], a) for name, a in before.items())
+            assert record_nbytes(step, delta, mine.layout) == said.nbytes
             if v.budget is not None:
-                assert told.nbytes - told.exact_nbytes <= v.budget * layout.lossy_nbytes
-            own.commit(delta)
+                assert said.nbytes - said.exact_nbytes <= v.budget * layout.lossy_nbytes
+            mine.commit(delta)
             tracker = checkpointer.tracker
             assert tracker is not None
-            assert all(np.array_equal(own.track[n], tracker.state[n]) for n in tracker.state)
+            assert all(np.array_equal(mine.track[n], tracker.state[n]) for n in tracker.state)

@@ -36,14 +36,14 @@ def test_a_tensor_of_more_than_2_31_elements_and_one_behind_it() -> None:
     data = records.dump_delta(Place(1, "0" * 16, "0" * 32), "0" * 32, step)
     track.apply(records.delta_of(records.load(data, "r"), track))
     assert track.sums == step.sums
-    found = track.arrays
+    seen = track.arrays
 
     # The same elements by themselves, where nothing is far away.
     small = codec.Tracker(
         {"w": np.zeros(where.size, np.float32), "v": np.zeros((1000, 7), np.float32)}, bits=None
     )
     small.step({"w": state["w"][where], "v": state["v"]})
-    assert np.array_equal(found["w"][where], small.state["w"])
-    assert np.array_equal(found["v"], small.state["v"])
-    assert np.count_nonzero(found["w"][where]) == where.size
-    assert np.count_nonzero(found["w"]) == where.size  # nothing else was reached
+    assert np.array_equal(seen["w"][where], small.state["w"])
+    assert np.array_equal(seen["v"], small.state["v"])
+    assert np.count_nonzero(seen["w"][where]) == where.size
+    assert np.count_nonzero(seen["w"]) == where.size  # nothing else was reached

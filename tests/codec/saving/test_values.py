@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-import logging
 import sys
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,18 +16,16 @@ import pytest
 import torch
 
 import codec
-from codec.chain.rewind import rewind
 from codec.errors import DTypeError, MalformedRecordError
-from codec.record import record as records
 from codec.record.exact import ExactPart
 from codec.record.header import digest_word
 from codec.record.merged import Layer, MergedStep
 from codec.saving.checkpointer import Front
 from codec.scheme.coding import Coding
-from codec.scheme.track import Track, after_changes
+from codec.scheme.track import after_changes
 from codec.state import tree
 from codec.state.policy import Policy
-from codec.state.tensors import CARRIER, Layout, layout_of
+from codec.state.tensors import CARRIER, layout_of
 from codec.state.tree import describe_difference
 
 Forge = Callable[[Any, Any], bytes]
@@ -83,14 +79,14 @@ class OwnOrdered(OrderedDict[str, int]): ...
     ids=lambda value: type(value).__name__,
 )
 def test_types_come_back_as_the_reference_says(tmp_path: Path, saved: Any, restored: Any) -> None:
-    found = again(tmp_path / "run.lcc", saved)["x"]
-    assert same(found, restored)
-    if isinstance(found, torch.Tensor):
-        assert found.is_contiguous()
-        assert not found.requires_grad
+    seen = again(tmp_path / "run.lcc", saved)["x"]
+    assert same(seen, restored)
+    if isinstance(seen, torch.Tensor):
+        assert seen.is_contiguous()
+        assert not seen.requires_grad
     page = (Path(codec.__file__).parents[1] / "docs/reference/api.md").read_text()
     name = type(saved).__name__.replace("Own", "").replace("Ordered", "OrderedDict")
-    assert type(found) is type(saved) or name in page or isinstance(saved, MappingProxyType)
+    assert type(seen) is type(saved) or name in page or isinstance(saved, MappingProxyType)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -138,9 +134,9 @@ def test_tensors_without_dimensions_in_lists(tmp_path: Path) -> None:
 
 
 def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
-    number = torch.tensor(2 + 3j)
+    number, best = torch.tensor(2 + 3j), torch.tensor(0.5)
     values = [
-        torch.nn.Parameter(torch.tensor(0.5)),
+        torch.nn.Parameter(best),
         torch.tensor(0.5, requires_grad=True) * 2,
         number.conj(),
         number.conj().imag,
@@ -151,21 +147,12 @@ def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     back = again(tmp_path / "run.lcc", values)["x"]
     assert [v.tolist() for v in back] == [0.5, 1.0, 2 - 3j, -3.0, 3.0, 3.0, 7]
     assert not any(v.requires_grad for v in back[:5])
-    back[0].add_(1)  # a tensor of its own
-    back[5][...] = 4
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_numbers_are_copied_when_saved(tmp_path: Path, asynchronous: bool, device: str) -> None:
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no GPU")
-    value = torch.tensor(1.5, device=device)
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
-        checkpoints.save(0, {"w": np.ones(20, np.float32), "x": [value]})
-        value.add_(1)
-    assert same(codec.restore(path)["x"], [torch.tensor(1.5)])
+    # A log does not change with what it was appended from.
+    back = again(tmp_path / "run.lcc", {"best": best, "also": best, "log": [best, best]})["x"]
+    assert back["best"] is back["also"]
+    assert back["log"] == [best, best]
+    assert back["log"][0] is not back["log"][1]
+    assert back["log"][0] is not back["best"]
 
 
 REFUSED: dict[str, Any] = {
@@ -196,46 +183,24 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("where", ["mapping", "list"])
-def test_what_would_change_is_refused_by_name(tmp_path: Path, name: str, where: str) -> None:
+def test_what_would_change_is_refused_by_name(name: str) -> None:
     value = REFUSED[name]
     expected = f"{value.dtype}" if name.endswith(" array") or name[0] in "<>|" else name
-    path, place = tmp_path / "run.lcc", "x/a" if where == "mapping" else "x/0"
-    held = {"a": value} if where == "mapping" else [value]
     expected = expected.replace("longdouble", type(np.longdouble(1)).__name__)
-    with pytest.raises(DTypeError) as caught:
-        again(path, held)
-    assert f"'{place}'" in str(caught.value)
-    assert expected.split("[")[0].removeprefix("c") in str(caught.value)
-    assert f"{{'{place}': 'skip'}}" in str(caught.value)
-    back = again(path, held, policy={place: "skip"})["x"]
-    assert back == ({} if where == "mapping" else [None])
-
-
-def test_an_array_that_becomes_a_masked_one_is_refused_too() -> None:
-    """It lies where the one before did: nothing else tells."""
-    array = np.arange(9.0)
-    state = {"x": array}
-    template = tree.Template(state, tree.flatten(state, lambda _: False), lambda _: False)
-    assert template.flatten(state) is not None
-    assert template.flatten({"x": np.ma.masked_array(array, array > 3, copy=False)}) is None
+    expected = expected.split("[")[0].removeprefix("c")
+    for place, holder, rest in (("x/a", {"a": value}, {}), ("x/0", [value], [None])):
+        with pytest.raises(DTypeError) as caught:
+            Front(Policy({})).look_at({"x": holder})
+        for words in (f"'{place}'", expected, f"{{'{place}': 'skip'}}"):
+            assert words in str(caught.value)
+        parts, _ = Front(Policy({place: "skip"})).look_at({"x": holder})
+        assert tree.unflatten(parts) == {"x": rest}
 
 
 def test_a_memory_map_comes_back_as_an_array(tmp_path: Path) -> None:
     array = np.memmap(tmp_path / "data", np.float32, "w+", shape=(9,))
     array[:] = np.arange(9)
     assert same(again(tmp_path / "run.lcc", array)["x"], np.arange(9, dtype=np.float32))
-
-
-def test_a_number_in_a_list_is_stored_by_itself(tmp_path: Path) -> None:
-    """Whoever else has its memory: a log does not change with what it was appended from."""
-    best = torch.tensor(0.5)
-    state = {"best": best, "also": best, "log": [best, best]}
-    back = again(tmp_path / "run.lcc", state)["x"]
-    assert back["best"] is back["also"]
-    assert back["log"] == [best, best]
-    assert back["log"][0] is not back["log"][1]
-    assert back["log"][0] is not back["best"]
 
 
 def test_policies_of_numbers_in_lists(tmp_path: Path) -> None:
@@ -276,56 +241,22 @@ def values_in(path: Path) -> list[int]:
     """Bytes of the values in each record."""
     chain = codec.Chain(path)
     arrays = [chain.read(entry).arrays for entry in chain.entries]
-    return [sum(a.size for k, a in own.items() if k.startswith("values")) for own in arrays]
+    return [sum(a.size for k, a in mine.items() if k.startswith("values")) for mine in arrays]
 
 
-def save_logs(path: Path, steps: range, **settings: Any) -> None:
-    with codec.Checkpointer(path, base_every=None, **settings) as checkpoints:
-        for n in steps:
-            saved = checkpoints.save(n, state_of(n))
-            if n == steps[0]:
-                assert saved.kind == ("delta" if settings.get("resume") else "base")
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_logs_that_grow(tmp_path: Path, asynchronous: bool) -> None:
-    path, n = tmp_path / "run.lcc", 70
-    save_logs(path, range(1, n), asynchronous=asynchronous)
+def test_logs_that_grow(tmp_path: Path) -> None:
+    path, n = tmp_path / "run.lcc", 60
+    with codec.Checkpointer(path, base_every=None, asynchronous=True) as checkpoints:
+        for step in range(1, n):
+            saved = checkpoints.save(step, state_of(step))
+    assert saved.kind == "delta"
     assert [e.kind for e in codec.Chain(path).entries] == ["base"] + ["delta"] * (n - 2)
     sizes = values_in(path)[1:]
-    assert max(sizes) < 400  # whole, the last ones would be of 4,600
+    assert max(sizes) < 400  # whole, the last ones would be of 4,000
     assert sum(sizes[-20:]) < 1.2 * sum(sizes[20:40])
     for step in (1, 2, 40, n - 1):
         assert same(codec.restore(path, step)["log"], log_of(step))
     assert codec.verify(path).ok
-
-
-def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
-    path, archive = tmp_path / "run.lcc", tmp_path / "run.lcc.zip"
-    save_logs(path, range(1, 14))
-    save_logs(path, range(14, 20), resume=True)
-    expected = {n: log_of(n) for n in range(1, 25)}
-
-    def check(source: Path, steps: range) -> None:
-        report = codec.verify(source)
-        assert report.ok, report
-        assert set(report.steps) == set(steps)
-        for step in steps:
-            assert same(codec.restore(source, step)["log"], expected[step])
-        for position in codec.Chain(source).replay():
-            assert same(position.whole()["log"], expected[position.step])
-
-    codec.merge(path, 5)
-    assert {e.kind for e in codec.Chain(path).entries} == {"base", "merged", "delta"}
-    codec.Chain(path).pack(archive)
-    check(archive, range(1, 20))
-    with warnings.catch_warnings(action="ignore"):
-        rewind(path, 17)
-    check(path, range(1, 18))
-    save_logs(path, range(18, 25), resume=True)
-    codec.merge(path, 4)
-    codec.compact(path, base=True)
-    check(path, range(1, 25))
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -368,34 +299,26 @@ def test_what_forces_a_base_is_said_once_by_name(
         ({"x": np.ones(9), "y": 1}, {"y": 1, "x": np.ones(9)}, ["order"]),
     ],
 )
-def test_what_a_base_is_forced_by(
-    before: Any, now: Any, words: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Where nothing is as before, the first difference is named; beside weights it is a delta."""
+def test_what_a_base_is_forced_by(before: Any, now: Any, words: list[str]) -> None:
+    """The first difference is named."""
     layouts = [Front(Policy({})).look_at(state)[1] for state in (before, now)]
     said = describe_difference(*layouts)
     assert all(word in said for word in words), said
+
+
+def test_what_is_new_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Beside weights another layout is a delta; where most is new, it is a base, also of one who
+    resumes."""
     weights = {"model": {"w": np.ones(100, np.float32)}}
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         checkpoints.save(0, weights | {"x": np.ones(90)})
         assert checkpoints.save(1, {"x": np.ones(91, np.float32)}).kind == "base"
-        assert checkpoints.save(2, weights | before).kind == "base"
+        assert checkpoints.save(2, weights | {"x": np.ones(9)}).kind == "base"
     assert [text.count(": 364 of 364 bytes are new") for text in logged(caplog)] == [1, 0]
     with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
-        assert checkpoints.save(3, weights | now).kind == "delta"
+        assert checkpoints.save(3, weights | {"x": np.ones(8), "y": 1}).kind == "delta"
     assert len(logged(caplog)) == 2
-    assert same(codec.restore(tmp_path / "run.lcc"), weights | now)
-
-
-def test_the_process_that_saves_says_it(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL)
-    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
-        for step in range(4):
-            checkpoints.save(step, {"w": np.ones(9 + 30 * (step % 2), np.float32)})
-    said = capfd.readouterr().err
-    assert said.count("tensor 'w' is F32 [39]") == 1
+    assert same(codec.restore(tmp_path / "run.lcc"), weights | {"x": np.ones(8), "y": 1})
 
 
 def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
@@ -450,38 +373,11 @@ def test_an_edit_that_does_not_fit_is_refused(
         codec.restore(path, 1)
 
 
-def test_a_budget_pays_for_edits_as_they_are(tmp_path: Path) -> None:
-    """Not for the whole log: as many levels are kept, however long it is."""
-    levels = {}
-    rng = np.random.default_rng(0)
-    moved = rng.normal(size=4000).astype(np.float32)
-    for length in (10, 3000):
-        x = list(np.linspace(0, 1, length))
-        with codec.Checkpointer(tmp_path / str(length), budget=0.05) as checkpoints:
-            w = np.zeros(4000, np.float32)
-            checkpoints.save(0, {"model": {"w": w}, "log": [float(v) for v in x]})
-            saved = checkpoints.save(1, {"model": {"w": moved}, "log": [*map(float, x), 0.5]})
-        assert saved.kind == "delta"
-        assert saved.nbytes - saved.exact_nbytes <= 0.05 * saved.lossy_nbytes
-        levels[length] = saved.levels
-    assert levels[10] == levels[3000] > 1
-
-
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_every_dtype_of_a_tensor_has_its_test() -> None:
     state: dict[str, Any] = {name: np.zeros(1, name) for name in NUMPY}
     state |= {f"t{name}": torch.zeros(1).to(getattr(torch, name)) for name in TORCH}
     assert {t.dtype for t in layout_of(state).tensors} == set(CARRIER)
-
-
-def test_a_step_without_edits_is_as_it_was() -> None:
-    """What is read and written again has the same bytes."""
-    step = codec.Delta((), {}, (), Coding(2, "model", "huffman"), values={0: '"x"', 2: "=1 0 1 y"})
-    data = records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, step)
-    record = records.load(data, "r")
-    read = records.delta_of(record, Track(Layout(()), {}, {}))
-    assert read.values == step.values
-    assert records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, replace(read)) == data
 
 
 def test_edits_of_a_layer_are_made_one_after_another() -> None:

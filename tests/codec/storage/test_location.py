@@ -92,9 +92,9 @@ def test_on_the_command_line(
     monkeypatch.chdir(tmp_path / "here")
     before = sorted(tmp_path.rglob("*"))
     for command, text in itertools.product(COMMANDS.split("|"), ["", "a\0b", "a\ud800b"]):
-        asked = [{"@": text, "run": str(run)}.get(word, word) for word in command.split()]
+        call = [{"@": text, "run": str(run)}.get(word, word) for word in command.split()]
         try:
-            code = main(asked)
+            code = main(call)
         except SystemExit as exc:  # argparse
             code = exc.code
         assert code == 2, command
@@ -124,12 +124,9 @@ def test_what_is_a_path(tmp_path: Path, run: Path, monkeypatch: Patch) -> None:
             remote()
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_name_that_is_not_utf_8_stays_readable(
-    tmp_path: Path, asynchronous: bool, forks: None
-) -> None:
+def test_a_name_that_is_not_utf_8_stays_readable(tmp_path: Path, forks: None) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.lcc"))
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
         checkpoints.save(0, STATE)
     assert torch.equal(codec.restore(path)["w"], STATE["w"])
     assert codec.verify(str(path)).ok

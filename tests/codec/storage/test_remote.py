@@ -54,9 +54,9 @@ def around(call: str, name: str) -> Callable[..., Any]:
 
     def method(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         type(self).before(call, path)
-        found = original(self, path, *args, **kwargs)
+        seen = original(self, path, *args, **kwargs)
         type(self).after(call, path)
-        return found
+        return seen
 
     return method
 
@@ -87,20 +87,6 @@ class Careless(Flaky):
         super().pipe_file(path, value, **kwargs)
 
 
-class Plain(Flaky):
-    """Says that it knows no modes, and no sizes."""
-
-    protocol = "plain"
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        if mode != "overwrite":
-            raise NotImplementedError("Exclusive write")
-        super().pipe_file(path, value)
-
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        return super().info(path, **kwargs) | {"size": None}
-
-
 class Terse(Flaky):
     """Says that a condition was not met, but not which one."""
 
@@ -117,11 +103,22 @@ class Unable(Flaky):
     """Answers that it knows no conditions."""
 
     protocol = "unable"
+    error: Exception = OSError(errno.ENOSYS, "A header implies functionality that is not")
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
         if mode != "overwrite":
-            raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
-        super().pipe_file(path, value, **kwargs)
+            raise self.error
+        super().pipe_file(path, value)
+
+
+class Plain(Unable):
+    """Says that it knows no modes, and no sizes."""
+
+    protocol = "plain"
+    error = NotImplementedError("Exclusive write")
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        return super().info(path, **kwargs) | {"size": None}
 
 
 KINDS = (Flaky, Careless, Plain, Terse, Unable)
@@ -146,8 +143,8 @@ def on(monkeypatch: Patch) -> Callable[..., None]:
     def set_up(
         when: str, call: str, ends: str, do: Callable[[], None] | BaseException, once: bool = True
     ) -> None:
-        def hook(found: str, path: str) -> None:
-            if found == call and path.endswith(ends):
+        def hook(seen: str, path: str) -> None:
+            if seen == call and path.endswith(ends):
                 if once:
                     monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
                 if isinstance(do, BaseException):
@@ -173,9 +170,9 @@ class Training:
         self.state = {"w": w, "n": np.array(step)}
         saved = checkpoints.save(step, self.state)
         assert saved.kind in ("base", "delta")  # asynchronously, this waits for it
-        found = checkpoints.restore()
-        assert found is not None
-        self.saved[step] = found
+        seen = checkpoints.restore()
+        assert seen is not None
+        self.saved[step] = seen
         return saved
 
     def check(self, url: str, options: dict[str, Any] | None = None) -> None:
@@ -185,8 +182,8 @@ class Training:
         assert (report.problems, set(report.steps) >= set(self.saved)) == ((), True)
         chain = codec.Chain(url, storage_options=options)
         for step, expected in self.saved.items():
-            found = chain.restore(step)
-            assert {k: v.tobytes() for k, v in found.items()} == {
+            seen = chain.restore(step)
+            assert {k: v.tobytes() for k, v in seen.items()} == {
                 k: v.tobytes() for k, v in expected.items()
             }
 
@@ -222,7 +219,7 @@ def test_the_same_chain_as_on_disk(
     assert Location(here.as_uri(), {"key": "of no use"}).path == here
     for step in range(9):
         restored = codec.restore(URL, step), codec.restore(here, step)
-        assert len({str({k: v.tobytes() for k, v in found.items()}) for found in restored}) == 1
+        assert len({str({k: v.tobytes() for k, v in seen.items()}) for seen in restored}) == 1
 
     nbytes = codec.Chain(URL).pack(tmp_path / "run.lcc.zip")
     archive = (tmp_path / "run.lcc.zip").read_bytes()
@@ -314,9 +311,9 @@ def test_one_writer(store: dict[str, Any]) -> None:
     training, other = Training(), Training()
     first = codec.Checkpointer(FLAKY)
     training.save(first, 0)
-    told = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
+    said = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
     for call in (codec.Checkpointer, codec.merge, codec.compact):
-        with pytest.raises(LockedError, match=told):
+        with pytest.raises(LockedError, match=said):
             call(FLAKY)
     training.save(first, 1)
     with codec.Checkpointer(FLAKY, resume=True) as second:
@@ -427,54 +424,44 @@ def test_nothing_is_overwritten(
 
 LOST, REFUSED = ConnectionError("reset by peer"), PermissionError("Access Denied")
 NEXT = "00000002.delta.safetensors"
+REMOVES = "the next save removes what"
 
 
 @pytest.mark.parametrize(
     ("failures", "error", "match", "after"),
     [
         # Nothing arrives, and whether it still will nobody knows: a base depends on neither.
-        ([("before", "put", NEXT, LOST)], codec.WriteError, "was not saved, or the answer", "base"),
+        ([("before", "put", LOST)], codec.WriteError, "was not saved, or the answer", "base"),
         # It is refused: nothing is on its way.
-        ([("before", "put", NEXT, REFUSED)], codec.WriteError, "nothing was changed", "delta"),
+        ([("before", "put", REFUSED)], codec.WriteError, "nothing was changed", "delta"),
         # It arrives, but the answer does not: seen when it is read.
-        ([("after", "put", NEXT, LOST)], None, None, "delta"),
-        ([("after", "info", NEXT, LOST)], None, None, "delta"),
+        ([("after", "put", LOST)], None, None, "delta"),
+        ([("after", "info", LOST)], None, None, "delta"),
         # Nor can it be read: it is taken back later.
-        (
-            [("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
-            codec.WriteError,
-            "the next save removes what",
-            "base",
-        ),
+        ([("after", "put", LOST), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
         # Tried again, by a library, it is refused: what came first may be there.
-        (
-            [("after", "put", NEXT, REFUSED), ("before", "get", NEXT, LOST)],
-            codec.WriteError,
-            "the next save removes what",
-            "base",
-        ),
+        ([("after", "put", REFUSED), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
         # Another library's error.
-        ([("before", "put", NEXT, KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
-        ([("before", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
-        ([("after", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
-        # Before anything is put.
-        ([("before", "get", WRITER, LOST)], codec.WriteError, "cannot be reached", "delta"),
+        ([("before", "put", KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
+        ([("before", "put", KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        ([("after", "put", KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        # Before anything is put: who writes there is asked first.
+        ([("before", "get", LOST, WRITER)], codec.WriteError, "cannot be reached", "delta"),
     ],
 )
 def test_a_put_that_fails(
     on: Callable[..., None],
     store: dict[str, Any],
-    failures: list[tuple[str, str, str, BaseException]],
+    failures: list[Any],
     error: type[BaseException] | None,
     match: str | None,
     after: str,
 ) -> None:
     with begun(2) as (training, checkpoints):
         before = {name: store[name].getvalue() for name in store}
-        for failure in failures:
-            on(*failure)
-        expected = pytest.raises(error, match=match) if error else contextlib.nullcontext()
-        with expected:
+        for when, call, failure, *where in failures:
+            on(when, call, *(where or [NEXT]), failure)
+        with pytest.raises(error, match=match) if error else contextlib.nullcontext():
             training.save(checkpoints, 2)
         assert before.items() <= {name: store[name].getvalue() for name in store}.items()
         assert checkpoints.step == (1 if error else 2)
@@ -513,24 +500,26 @@ def test_a_put_that_is_cut_short_or_comes_late(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Patch) -> None:
-    """Each of those that opening, saving, resuming, setting aside and closing take, once: an error
-    of ours or none, and whatever was reported as saved restores."""
+    """Each of those that opening, saving, resuming, setting aside and closing take, once, or its
+    answer if it changes something: an error of ours or none, and whatever was reported as saved
+    restores."""
     calls, failing = 0, -1
 
-    def fails(_call: str, _path: str) -> None:
+    def fails(call: str, _path: str) -> None:
         nonlocal calls
-        calls += 1
-        if calls == failing:
-            raise ConnectionError("reset by peer")
+        if when == "before" or call in ("put", "rm"):
+            calls += 1
+            if calls == failing:
+                raise ConnectionError("reset by peer")
 
     def opened(step: int | None) -> codec.Checkpointer:
         with warnings.catch_warnings(action="ignore", category=SkippedRecordWarning):
             try:
-                found = codec.Checkpointer(FLAKY, resume=True)
+                seen = codec.Checkpointer(FLAKY, resume=True)
             except codec.ChainError:
-                found = codec.Checkpointer(FLAKY, resume=True)
-        assert found.step == step
-        return found
+                seen = codec.Checkpointer(FLAKY, resume=True)
+        assert seen.step == step
+        return seen
 
     errors = 0
     while failing <= calls:
@@ -560,8 +549,8 @@ def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Pat
             checkpoints.close()
         monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
         training.check(FLAKY)
-    assert failing > 30
-    assert errors > 4
+    assert failing > (30 if when == "before" else 8)
+    assert errors > 4 if when == "before" else errors == 0  # it is seen that all arrived
 
 
 def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
@@ -692,22 +681,22 @@ def test_records_are_read_ahead(monkeypatch: Patch) -> None:
             together.wait(300)
         if name == "3":
             raise FileNotFoundError(name)
-        own = threading.current_thread() is threading.main_thread()
-        return name.encode() if own or name.isdigit() else b"of the pool"
+        mine = threading.current_thread() is threading.main_thread()
+        return name.encode() if mine or name.isdigit() else b"of the pool"
 
-    found = ahead.ReadAhead(read)
-    assert found.read("x") == b"x"
+    seen = ahead.ReadAhead(read)
+    assert seen.read("x") == b"x"
     begun.clear()
-    found.expect(str(i) for i in range(30))
-    assert found.read("0") == b"0"
+    seen.expect(str(i) for i in range(30))
+    assert seen.read("0") == b"0"
     assert set(begun) <= {str(i) for i in range(ahead.THREADS + 1)}
     with pytest.raises(FileNotFoundError):
-        found.read("3")
-    assert [found.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
+        seen.read("3")
+    assert [seen.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
     assert sorted(begun, key=int) == [str(i) for i in range(30)]
-    found.expect("ab")
+    seen.expect("ab")
     monkeypatch.setattr(os, "getpid", lambda: 0)  # in a fork, where nobody would answer
-    assert found.read("a") == b"a"
+    assert seen.read("a") == b"a"
 
 
 def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str, Any]) -> None:
@@ -774,9 +763,9 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
     on("before", "put", WRITER, error)
     with pytest.raises(codec.WriteError, match="RuntimeError: … and … do not open here") as caught:
         codec.Checkpointer(url, storage_options=options)
-    told = "".join(traceback.format_exception(caught.value))
-    assert "flaky://bucket/run.lcc: cannot be" in told
-    assert "geheim" not in told + str(Location(url, options)) + repr(Location(url, options))
+    said = "".join(traceback.format_exception(caught.value))
+    assert "flaky://bucket/run.lcc: cannot be" in said
+    assert "geheim" not in said + str(Location(url, options)) + repr(Location(url, options))
     https = Location("https://a:geheim1@host/run.lcc?signature=geheim2")
     assert str(https) == "https://host/run.lcc"
     assert str(Location("ftp://user:p@geheim@host/run.lcc")) == "ftp://host/run.lcc"
@@ -789,16 +778,6 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
         with pytest.raises(codec.SettingsError, match=r":/{1,2}host/run\.lcc: ") as refused:
             Location(none)
         assert "geheim" not in str(refused.value)
-
-
-def test_a_signature_is_not_told(monkeypatch: Patch) -> None:
-    """Also where the libraries quote it anew."""
-    error = RuntimeError("403, url='https://host/run.lcc?sig=SECRET/SIGN%3D'")
-    monkeypatch.setattr("fsspec.core.url_to_fs", lambda *_, **__: (_ for _ in ()).throw(error))
-    url = "https://host/run.lcc?sv=1&sig=SECRET%2FSIGN%3D"
-    with pytest.raises(codec.ChainError, match=r"403, url='https://host/run\.lcc\?…'") as caught:
-        codec.restore(url)
-    assert "SECRET" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.fixture
@@ -817,11 +796,11 @@ def server(run: Path) -> Iterator[str]:
             """Nothing."""
 
     handler = functools.partial(Quiet, directory=run.parent)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as own:
-        thread = threading.Thread(target=own.serve_forever, kwargs={"poll_interval": 0.05})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as mine:
+        thread = threading.Thread(target=mine.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield f"http://127.0.0.1:{own.server_port}"
-        own.shutdown()
+        yield f"http://127.0.0.1:{mine.server_port}"
+        mine.shutdown()
         thread.join()
 
 
@@ -844,9 +823,9 @@ def test_over_http(run: Path, server: str, capsys: Capture) -> None:
     assert main(["verify", f"{signed}?other=geheim"]) == 1
     assert main(["verify", f"{signed}?other=%67eheim%2B%2Fgeheim&more=geheim,2"]) == 1
     assert main(["merge", f"{signed}?signature=geheim"]) == 2
-    told = capsys.readouterr()
-    assert "can only be read" in told.err
-    assert "geheim" not in told.out + told.err
+    said = capsys.readouterr()
+    assert "can only be read" in said.err
+    assert "geheim" not in said.out + said.err
 
 
 # A real server, and a way to it that can be cut.
@@ -879,16 +858,16 @@ class Way:
 
     def cut(self) -> None:
         """Whoever is connected is not any more, and nobody else will be."""
-        for own in (self._listener, *list(self._open)):
+        for mine in (self._listener, *list(self._open)):
             with contextlib.suppress(OSError):
-                own.shutdown(socket.SHUT_RDWR)
-            own.close()
+                mine.shutdown(socket.SHUT_RDWR)
+            mine.close()
         self._open.clear()
 
     def counted(self) -> dict[str, int]:
         """Requests since it was asked last."""
-        found, self.requests = dict(self.requests), Counter()
-        return found
+        seen, self.requests = dict(self.requests), Counter()
+        return seen
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -912,43 +891,34 @@ class Way:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(2**16):
-                found = REQUEST.match(data) if asks else None
-                if found:
-                    at[0] = found[1].decode(), found[2].decode()
-                    self.requests["LIST" if b"list-type" in found[2] else at[0][0]] += 1
+                seen = REQUEST.match(data) if asks else None
+                if seen:
+                    at[0] = seen[1].decode(), seen[2].decode()
+                    self.requests["LIST" if b"list-type" in seen[2] else at[0][0]] += 1
                 answers = not asks and not data.endswith(b"100 Continue\r\n\r\n")
-                if (found and self.at_request(*at[0])) or (answers and self.at_answer(*at[0])):
+                if (seen and self.at_request(*at[0])) or (answers and self.at_answer(*at[0])):
                     break
                 target.sendall(data)
-        for own in (source, target):
+        for mine in (source, target):
             with contextlib.suppress(OSError):
-                own.shutdown(socket.SHUT_RDWR)
-
-
-@contextlib.contextmanager
-def moto() -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """An S3 server of its own process: its port, and the process."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line):
-                    break
-            drain = threading.Thread(target=process.stderr.read, daemon=True)
-            drain.start()
-            yield int(found[1]), process  # type: ignore[index]
-        finally:
-            process.kill()
-            drain.join()
+                mine.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture(scope="module")
 def moto_port() -> Iterator[int]:
-    with moto() as (port, _):
+    """Of an S3 server in a process of its own."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        lines = (re.search(r"on http://127\.0\.0\.1:(\d+)", line) for line in process.stderr)
+        port = int(next(filter(None, lines))[1])
+        drain = threading.Thread(target=process.stderr.read, daemon=True)
+        drain.start()
         yield port
+        process.kill()
+        drain.join()
 
 
 def reached(port: int) -> dict[str, Any]:
@@ -989,7 +959,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     fs = fsspec.filesystem("s3", **direct)
     with codec.Checkpointer(S3, storage_options=options) as checkpoints:
         assert way.counted() == {"GET": 1, "PUT": 2, "LIST": 1}
-        for step in range(3):
+        for step in (0, 2):
             training.save(checkpoints, step)
             assert way.counted() == {"GET": 1, "PUT": 1, "HEAD": 1}
 
@@ -1032,9 +1002,9 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
             codec.merge(S3, storage_options=options)
     training.check(S3, options)
     way.counted()
-    found = codec.restore(S3, storage_options=options)
+    seen = codec.restore(S3, storage_options=options)
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
-    assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
+    assert seen["w"].tobytes() == training.saved[8]["w"].tobytes()
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
     with pytest.warns(SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
         codec.Checkpointer(S3, resume=True, storage_options=options).close()
@@ -1046,26 +1016,24 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
         pid = os.fork()
     if not pid:
         signal.alarm(20)
-        os._exit(chain.restore(8)["w"].tobytes() != found["w"].tobytes())
+        os._exit(chain.restore(8)["w"].tobytes() != seen["w"].tobytes())
     assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_s3_asynchronously_and_in_commands(
-    way: Way, moto_port: int, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
+    way: Way, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     """The process that saves finds its way there, and says what fails; commands find theirs in
     the environment."""
     options, training = reached(way.port), Training()
     with codec.Checkpointer(S3, asynchronous=True, storage_options=options) as checkpoints:
-        for step in range(3):
+        for step in range(2):
             training.save(checkpoints, step)
         way.cut()
         with pytest.raises(codec.WriteError, match=r"runs/run\.lcc: cannot be reached"):
-            training.save(checkpoints, 3)
+            training.save(checkpoints, 2)
         way.mend()
-        assert training.save(checkpoints, 3).kind == "delta"
-    with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
-        assert training.save(checkpoints, 4).kind == "delta"
+        assert training.save(checkpoints, 2).kind == "delta"
     training.check(S3, options)
 
     for name, value in (
@@ -1077,71 +1045,41 @@ def test_s3_asynchronously_and_in_commands(
     ):
         monkeypatch.setenv(name, value)
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
-    assert main(["verify", S3]) == main(["info", S3]) == main(["pack", S3, "-o", zipped]) == 0
-    assert main(["export", S3, "--step", "1", "-o", file]) == 0
+    assert main(["pack", S3, "-o", zipped]) == main(["export", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
-    assert main(["merge", S3, "--steps", "4"]) == 0
+    assert main(["merge", S3, "--steps", "2"]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
-    assert main(["compact", "s3://bucket/copy.lcc", "--base"]) == 0
     capsys.readouterr()
     assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
-    told = capsys.readouterr()
-    assert re.findall(r"\w+ records", told.out) == ["6 records", "2 records"]
-    training.check(S3, options)
-    fsspec.filesystem("s3", **options).put_file(zipped, "bucket/run.lcc.zip")
-    assert main(["restore", "s3://bucket/run.lcc.zip", "-o", file]) == 0
+    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "2 records"]
     with pytest.raises(SystemExit):
         main(["pack", S3, "-o", "s3://bucket/other.lcc.zip"])
     assert main(["verify", "s3://bucket/none.lcc"]) == 1
     way.cut()
     assert main(["verify", S3]) == 1
-    told = capsys.readouterr()
-    assert "is a URL" in told.err
-    assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", told.err) == [
+    said = capsys.readouterr()
+    assert "is a URL" in said.err
+    assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", said.err) == [
         "there is no",
         "cannot be",
     ]
-    assert "Traceback" not in told.err
-    assert "geheim" not in told.err + told.out
+    assert "Traceback" not in said.err
+    assert "geheim" not in said.err + said.out
 
 
-def test_s3_killed_in_the_middle(moto_port: int) -> None:
-    """The training goes on without it. One that comes back empty is no place to go on from, but
-    one to begin anew."""
-    training = Training()
-    with moto() as (port, process):
-        way = Way(port)
-        options = reached(way.port)
-        fsspec.filesystem("s3", **options).mkdir("bucket")
-        checkpoints = codec.Checkpointer(S3, storage_options=options)
-        training.save(checkpoints, 0)
-        training.save(checkpoints, 1)
-
-        def kill(method: str, _path: str) -> bool:
-            if method == "PUT":
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
-                way.cut()
-            return method == "PUT"
-
-        way.at_request = kill
-        with pytest.raises(
-            codec.WriteError, match=r"02\.delta\.safetensors: was not saved, or the answer"
-        ):
-            training.save(checkpoints, 2)
-        with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):
-            training.save(checkpoints, 3)
-    way.at_request = lambda _method, _path: False
+def test_s3_that_comes_back_empty(way: Way, moto_port: int) -> None:
+    """It is no place to go on from, but one to begin anew."""
+    options, training = reached(way.port), Training()
+    checkpoints = codec.Checkpointer(S3, storage_options=options)
+    training.save(checkpoints, 0)
     fs = emptied(moto_port)
-    way.mend(moto_port)
     with pytest.raises(LockedError, match=r"\.writer, .* was deleted"):
-        training.save(checkpoints, 4)
+        training.save(checkpoints, 1)
     checkpoints.close()
     with pytest.raises(codec.WriteError, match=r"cannot be written to: .*bucket does not exist"):
         codec.Checkpointer(S3, storage_options=options)
     fs.mkdir("bucket")
     training.saved.clear()
     with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
-        assert training.save(checkpoints, 5).kind == "base"
+        assert training.save(checkpoints, 2).kind == "base"
     training.check(S3, options)
-    way.cut()
