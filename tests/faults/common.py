@@ -148,12 +148,15 @@ def digest_of(arrays: Arrays) -> str:
 
 def check_told(path: Path, told: dict[int, str]) -> None:
     """Raise unless all steps of `saves` restore to the last bit."""
-    for step, digest in told.items():
-        *_, position = codec.Chain(path).replay(step)
-        assert digest_of(position.track.arrays) == digest, f"step {step} has changed"
-        restored = codec.restore(path, step) if step == max(told) else position.whole()
-        assert restored["step"] == step
-        assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
+    left = dict(told)
+    while left:
+        for position in codec.Chain(path).replay(max(left)):  # from the last base on
+            step = position.step
+            if step in left:
+                assert digest_of(position.track.arrays) == left.pop(step), f"{step} has changed"
+                restored = codec.restore(path, step) if step == max(told) else position.whole()
+                assert restored["step"] == step
+                assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
 
 
 def resealed(data: bytes) -> bytes:

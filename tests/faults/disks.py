@@ -75,12 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
-    for task in TASKS:
+    for at, task in enumerate(TASKS):
         for code in CODES[: options.codes]:
-            for lasting in (False, True):
-                number = 0
+            for lasting, share in ((False, options.every), (True, options.lasting)):
+                number = at % share  # so that all tasks together meet every kind of call
                 while one_fault(task, Refusal(number, code, lasting), met):
-                    number += options.lasting if lasting else options.every
+                    number += share
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from common import STEPS, Calls, check_told, saves, state_of
+from common import MEMORY, STEPS, Calls, check_told, saves, state_of
 
 import codec
 
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
     """What a process that is not killed calls, in order; and after which of them it could be: not
     after mkdir of what is there, say, which fails."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         names: list[str] = []
         succeed: set[int] = set()
         path = Path(folder) / "run.lcc"
@@ -101,7 +101,7 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
 
     resumed: the chain had records before. trap, seconds: when it is killed.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         told: dict[int, str] = {}
         if resumed:
