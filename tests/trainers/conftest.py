@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from codec.errors import RewoundWarning
+from codec.rerun.steps import same_bits
 
 Patch = pytest.MonkeyPatch
 
@@ -34,6 +35,26 @@ def snippets() -> Callable[[str], list[str]]:
 def examples(monkeypatch: Patch) -> None:
     """The examples can be imported, as where they are run."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
+@pytest.fixture(scope="session")
+def differences() -> Callable[..., list[str]]:
+    """See `names_of_differences`."""
+    return names_of_differences
+
+
+def names_of_differences(a: Any, b: Any, name: str = "") -> list[str]:
+    """Names of what has another type, other keys or their order, or another bit."""
+    if type(a) is not type(b):
+        return [name]
+    if isinstance(a, dict) and list(a) == list(b):
+        pairs = [(a[key], b[key], key) for key in a]
+    elif isinstance(a, list | tuple) and len(a) == len(b):
+        pairs = list(zip(a, b, range(len(a))))
+    else:
+        same = same_bits(a, b) if hasattr(a, "untyped_storage") else a == b
+        return [] if same else [name]
+    return [d for x, y, part in pairs for d in names_of_differences(x, y, f"{name}/{part}")]
 
 
 @pytest.fixture
