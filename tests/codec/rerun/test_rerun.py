@@ -141,17 +141,13 @@ def bfloat16() -> Training:
 
 
 CASES: dict[str, Callable[[], Training]] = {
-    "AdamW": adamw,
     "AdamW, one by one": lambda: adamw(foreach=False),
-    "AdamW, foreach": lambda: adamw(foreach=True),
+    "AdamW, foreach, amsgrad": lambda: adamw(foreach=True, amsgrad=True),
     "AdamW, fused": lambda: adamw(fused=True),
-    "AdamW, amsgrad": lambda: adamw(amsgrad=True),
     "AdamW, groups": groups,
     "Adam with a batch norm": batch_norm,
-    "SGD": lambda: sgd(),
     "SGD, Nesterov, foreach": lambda: sgd(nesterov=True, foreach=True),
     "SGD, fused": lambda: sgd(fused=True),
-    "float32 masters": masters,
     "float32 masters, clipped": lambda: masters(0.1),
     "autocast, clipped": autocast,
     "bfloat16": bfloat16,
@@ -200,10 +196,10 @@ def kinds(path: Path) -> list[str]:
 def test_every_step_restores_to_the_last_bit(case: Callable[[], Training], path: Path) -> None:
     """A closed one is detached from its optimizer."""
     training = case()
-    states = saved(path, training, 5)
+    states = saved(path, training, 4)
     assert not training.optimizer._optimizer_step_pre_hooks
-    assert kinds(path) == ["base"] + 4 * ["delta"]
-    for step, state in states[::2]:
+    assert kinds(path) == ["base"] + 3 * ["delta"]
+    for step, state in states[1::2]:
         check(path, state, case, step)
     assert codec.verify(path).ok
 
@@ -259,10 +255,9 @@ def test_a_wrapper_stands_for_the_optimizer_inside(path: Path) -> None:
         check(path, training.state, optimizer)
 
 
-@pytest.mark.parametrize("every", [2, 5])
-def test_several_steps_a_save(every: int, path: Path) -> None:
-    states = saved(path, adamw(), 4 * every, every)
-    assert set(kinds(path)[2:]) == {"delta"}  # the second record has more steps
+def test_several_steps_a_save(path: Path) -> None:
+    states = saved(path, adamw(), 9, 3)
+    assert kinds(path)[2:] == ["delta"]  # the second record has more steps
     for step, state in states:
         check(path, state, step=step)
 
@@ -312,7 +307,7 @@ def wide(case: Callable[[], Training]) -> Training:
 def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_does(
     path: Path,
 ) -> None:
-    """60 steps; the process is killed in the middle of steps, of saves and of bases."""
+    """The process is killed in the middle of steps, of saves and of bases."""
     end = adamw()
     for step in range(STEPS):
         end.step(step)
@@ -329,7 +324,7 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
             finally:
                 os._exit(1)
         os.close(sender)
-        until = reached + int(rng.integers(4, 14))
+        until = reached + int(rng.integers(2, 8))
         with open(receiver) as lines:
             for line in lines:
                 reached = int(line)
@@ -338,18 +333,18 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
                     n_killed += 1
                     break
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (0, -signal.SIGKILL)
-    assert n_killed >= 4
+    assert n_killed >= 3
     assert kinds(path).count("base") == 3, "a resume needs no base"
     check(path, end.state)
 
 
-STEPS = 60
+STEPS = 24
 
 
 def train_until_killed(path: Path, sender: int) -> None:
     """All steps, from where the chain ends."""
     training = adamw()
-    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=20) as checkpoints:
+    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=8) as checkpoints:
         if (state := checkpoints.restore()) is not None:
             training.load(state)
         for step in range(0 if checkpoints.step is None else checkpoints.step + 1, STEPS):
@@ -382,8 +377,9 @@ def forget(training: Training, n: int = 1) -> None:
         next(value for key, value in kept.items() if key != "step").zero_()
 
 
-@pytest.mark.parametrize("change", [clamp, overwrite, forget])
-@pytest.mark.parametrize("case", [adamw, sgd, bfloat16])
+@pytest.mark.parametrize(
+    ("case", "change"), [(adamw, clamp), (sgd, forget), (bfloat16, overwrite), (adamw, forget)]
+)
 def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
     case: Callable[[], Training],
     change: Callable[[Training], None],
@@ -393,7 +389,7 @@ def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
     states = []
     training = case()
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(12):
+        for step in range(8):
             training.step(step)
             if step % 3:  # other steps than those that are saved, too
                 change(training)
@@ -402,14 +398,14 @@ def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
                 states.append((step, copy.deepcopy(training.state)))
     assert kinds(path)[:1] == ["base"]
     assert set(kinds(path)[2:]) == {"delta"}  # the second record has more steps
-    for step, state in states:
+    for step, state in states[1:]:
         check(path, state, case, step)
     told = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
     assert len(told) == 1
     with GradientCheckpointer(path, training.optimizer, resume=True) as checkpoints:
         training.load(checkpoints.restore() or {})
-        training.step(12)
-        assert checkpoints.save(12, training.state).kind == "delta"
+        training.step(8)
+        assert checkpoints.save(8, training.state).kind == "delta"
     check(path, training.state, case)
 
 
@@ -417,12 +413,12 @@ def test_an_average_that_is_swapped_in_for_a_save_needs_no_base(path: Path) -> N
     training = wide(adamw)
     average = copy.deepcopy(training.model.state_dict())
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(6):
+        for step in range(4):
             training.step(step)
             for name, own in training.model.state_dict().items():
                 average[name].lerp_(own, 0.1)
             live = copy.deepcopy(training.model.state_dict())
-            if step in (2, 3):
+            if step == 2:
                 training.model.load_state_dict(average)
             saved = checkpoints.save(step, training.state)
             assert saved.kind == ("base" if step == 0 else "delta")
@@ -547,16 +543,15 @@ def test_a_chain_of_whole_states_restores_as_it_is(path: Path) -> None:
 
 
 def test_the_chain_can_be_merged_compacted_and_packed(path: Path) -> None:
-    states = saved(path, adamw(), 12, base_every=4)
-    codec.merge(path, 3)
+    states = saved(path, adamw(), 8, base_every=4)
+    codec.merge(path, 2)
     assert "merged" in kinds(path)
-    for step, state in states:
+    for step, state in states[::2]:
         check(path, state, step=step)
     codec.compact(path)
-    assert kinds(path).count("base") == 2
+    assert kinds(path).count("base") == 1
     codec.pack(path, packed := path.with_name("c.lcc.zip"))
-    for step, state in states[5:]:
-        check(packed, state, step=step)
+    check(packed, states[-1][1])
 
 
 def test_a_damaged_record_costs_the_steps_after_it(path: Path) -> None:
