@@ -23,16 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from common import (
-    MEMORY,
-    READING,
-    WRITING,
-    Calls,
-    chain_of,
-    check_told,
-    saves,
-    state_of,
-)
+from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
 
 import codec
 from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning

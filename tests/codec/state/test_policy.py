@@ -118,10 +118,7 @@ def test_names_alone_are_no_moments(tmp_path: Path) -> None:
     ],
 )
 def test_a_policy_overrules(
-    policy: dict[str, str],
-    found: dict[str, str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    policy: dict[str, str], found: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What it names is not told."""
     kept = entries("exp_avg", "exp_avg_sq")

@@ -106,10 +106,7 @@ def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
     if protocol == 2:
         assert files.read_state(tmp_path / "a.pt")["w"].tolist() == [1, 1, 1]
     else:
-        with (
-            pytest.warns(UserWarning, match="protocol"),
-            pytest.raises(SourceError) as caught,
-        ):
+        with pytest.warns(UserWarning, match="protocol"), pytest.raises(SourceError) as caught:
             files.read_state(tmp_path / "a.pt")
         assert "plain pickle" not in str(caught.value)
 
