@@ -21,6 +21,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
@@ -28,6 +29,7 @@ from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves,
 import codec
 from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning
 
+Task = Callable[[Path, "Refusal", Counter[str]], None]
 CODES = (errno.ENOSPC, errno.EIO, errno.EACCES)
 FILLER = "filler"
 
@@ -66,11 +68,11 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
-    for at, task in enumerate(TASKS):
+    for at, what in enumerate(TASKS):
         for code in CODES[: options.codes]:
             for lasting, share in ((False, options.every), (True, options.lasting)):
                 number = at % share  # so that all tasks together meet every kind of call
-                while one_fault(task, Refusal(number, code, lasting), met):
+                while one_fault(what, Refusal(number, code, lasting), met):
                     number += share
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
@@ -89,10 +91,10 @@ def attempt(
         print(f"WRONG: {what}, {refusal and vars(refusal)}: {type(exc).__name__}: {exc}")
 
 
-def one_fault(task: Callable[..., None], refusal: Refusal, met: Counter[str]) -> bool:
+def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:
     """Returns whether there was such a call."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        attempt(task.__name__, lambda: task(Path(folder) / "run.lcc", refusal, met), met, refusal)
+        attempt(what, lambda: TASKS[what](Path(folder) / "run.lcc", refusal, met), met, refusal)
     met["calls refused"] += bool(refusal.met)
     return bool(refusal.met)
 
@@ -137,21 +139,6 @@ def saved(path: Path, refusal: Refusal, met: Counter[str], step: int) -> None:
         report = codec.verify(path)
         assert report.ok, report.problems
     go_on(path, told)
-
-
-def saved_first(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A base."""
-    saved(path, refusal, met, 0)
-
-
-def saved_delta(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A delta."""
-    saved(path, refusal, met, 1)
-
-
-def saved_base(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A base in the middle."""
-    saved(path, refusal, met, 3)
 
 
 def opened(path: Path, refusal: Refusal, met: Counter[str]) -> None:
@@ -217,7 +204,16 @@ def packed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     check_told(target, told)
 
 
-TASKS = (begun, saved_first, saved_delta, saved_base, opened, opened_before_a_base, read, packed)
+TASKS: dict[str, Task] = {
+    "begun": begun,
+    "saved first": partial(saved, step=0),
+    "saved delta": partial(saved, step=1),
+    "saved base": partial(saved, step=3),
+    "opened": opened,
+    "opened before a base": opened_before_a_base,
+    "read": read,
+    "packed": packed,
+}
 
 
 def go_on(path: Path, told: dict[int, str]) -> None:

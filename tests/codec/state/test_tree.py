@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict, defaultdict
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -330,3 +331,22 @@ def test_integers_that_cannot_be_read_again() -> None:
     for state in ({"big": 10**4400}, {10**4400: 1}):
         with pytest.raises((DTypeError, StateMismatchError), match="integer of 14617"):
             flatten(state, never)
+
+
+@given(
+    st.text(max_size=40),
+    st.recursive(
+        st.one_of(st.none(), st.integers(), st.text(max_size=3)),
+        lambda x: st.one_of(
+            st.lists(x, max_size=3), st.dictionaries(st.sampled_from("dlptvifbsa"), x)
+        ),
+    ),
+)
+def test_any_text(text: str, value: Any) -> None:
+    """It is read, or refused by name."""
+    for told in (text, json.dumps(value)):
+        for read in (check_value, lambda t: unflatten(Parts(t, {"a": 1}, ("1",)))):
+            try:
+                read(told)
+            except StructureError:
+                continue
