@@ -181,29 +181,6 @@ def test_the_two_best_of_many_restore(fit: Fit, lib: Any, tmp_path: Path) -> Non
     _, other = fit(ckpt_path=path, max_epochs=4)
     assert same(dict(model.state_dict()), dict(other.state_dict()))
     assert path != best
-    before = codec.Chain("run.lcc").steps
-    more = {"plugins": [lib.IO("run.lcc", bits=3)], "ckpt_path": path, "max_epochs": 4}
-    trainer, _ = fit(*keep("more"), **more)
-    io = trainer.strategy.checkpoint_io
-    assert codec.Chain("run.lcc").steps[: len(before)] == before
-    lossy = io.load_checkpoint(trainer.checkpoint_callbacks[0].best_model_path)
-    lib.Model().load_state_dict(lossy["state_dict"])
-    for name in expected:  # of before: nothing was lost
-        assert io.load_checkpoint(tmp_path / "plain" / name)["epoch"] >= 0
-
-
-def test_steps_stay_those_of_the_trainer(fit: Fit, lib: Any, tmp_path: Path) -> None:
-    """Two files of one state name one record; another state of that step takes the next one."""
-    keep = lib.Keep("often", every_n_train_steps=2, save_top_k=-1, save_last=True)
-    trainer, _ = fit(keep, plugins=[lib.IO("run.lcc", **EXACT)])
-    steps = codec.Chain("run.lcc").steps
-    # The first file of a training does not know the path of the last one yet.
-    assert steps == (2, 3, *range(4, trainer.global_step + 1, 2))
-    io = trainer.strategy.checkpoint_io
-    for path in (tmp_path / "often").iterdir():
-        assert io.load_checkpoint(path)["global_step"] in (pointer.read(path).step, 2)
-    last, newest = (f"often/{name}.ckpt" for name in ("last", "epoch=2-step=12"))
-    assert pointer.read(last) == pointer.read(newest)
 
 
 def test_one_state_in_two_files(lib: Any, tmp_path: Path) -> None:

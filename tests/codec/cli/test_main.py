@@ -314,10 +314,7 @@ def test_the_steps_of_files(tmp_path: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("names", "arguments", "blamed"),
     [
-        (["c-1.pt", "c-2.pt", "best.pt"], [], "best.pt"),
         (["a-1.pt", "b-1.pt"], [], "b-1.pt"),
-        (["c-1.pt", "c-2.pt"], ["--steps", "1"], "2 files"),
-        (["c-1.pt", "c-2.pt"], ["--steps", "1,1"], "c-2.pt"),
         (["c-1.pt"], ["--steps", "-1"], "-1"),
         ([f"c-{2**63}.pt"], [], str(2**63)),
     ],
@@ -356,8 +353,6 @@ def test_the_same_files_again(tmp_path: Path, cli: Cli) -> None:
     ("first", "second", "arguments", "blamed"),
     [
         ("a.pt", "b.pt", [], ["b.pt", "step 0"]),
-        ("a.pt b.pt", "c.pt d.pt", ["--steps", "order"], ["c.pt", "step 0"]),
-        ("c-1.pt c-2.pt", "final.pt", [], ["final.pt", "step 0"]),
         ("c-1.pt c-2.pt", "c-1.pt x/c-2.pt", ["--steps", "1,2"], ["c-2.pt", "step 2"]),
         (
             "s100_a9.pt s200_a10.pt",
@@ -369,7 +364,6 @@ def test_the_same_files_again(tmp_path: Path, cli: Cli) -> None:
         ("c-1.pt c-3.pt", "c-0.pt c-1.pt c-2.pt c-3.pt", [], ["c-0.pt: is step 0"]),
         ("c-1.pt c-3.pt", "c-1.pt c-2.pt c-3.pt c-4.pt", [], ["c-2.pt: is step 2"]),
         ("c-1.pt c-3.pt", "c-2.pt", [], ["c-2.pt: is step 2"]),
-        ("c-1.pt c-3.pt", "c-0.pt", [], ["c-0.pt: is step 0"]),
         ("c-1.pt c-3.pt", "c-3.pt c-4.pt c-5.pt", [], None),
     ],
 )
@@ -402,7 +396,6 @@ def weights(path: Path, seed: int, **exact: Any) -> str:
 @pytest.mark.parametrize(
     ("which", "others"),
     [
-        (0, [{"seed": 9}]),  # a base: all of it
         (2, [{"seed": 9}]),  # the base in the middle
         (3, [{"n": torch.arange(2)}, {"epoch": 1}, {"more": torch.ones(3)}, {"new": 2}]),
     ],
@@ -581,9 +574,7 @@ def test_every_command_is_explained(capsys: Capture) -> None:
     ("arguments", "name", "code"),
     [
         (["info", "no.lcc", "--json"], "ChainNotFoundError", 1),
-        (["merge", "no.lcc", "--json", "--steps", "1"], "SettingsError", 2),
         (["merge", "no.lcc", "--json", "--steps", "x"], "UsageError", 2),
-        (["--json"], "UsageError", 2),
         (["info", "--js"], "UsageError", 2),
     ],
 )
