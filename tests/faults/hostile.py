@@ -412,43 +412,30 @@ for name, text in {
 }.items():
     told = np.frombuffer(b"0 " + text + b"\n", np.uint8)
     lies(f"an edit {name}", lambda _, arrays, told=told: arrays.update(values=told))
-for what, at, size, numbers in (
-    ("levels", 0, 2, (0, 1, 2**15, 2**16 - 1)),
-    ("classes", 2, 1, (0, 1, 85, 255)),
-    ("units", 3, 1, (0, 33, 255)),
-    ("table bytes", 4, 2, (0, 1, 2**16 - 1)),
-):
-    for number in numbers:
+for what, at, size in (("levels", 0, 2), ("classes", 2, 1), ("units", 3, 1), ("table bytes", 4, 2)):
+    for number in (0, 2 ** (8 * size) - 1):
         lies(f"{number} {what}", others(at, *number.to_bytes(size, "little")))
 for wrong, at, *told in (
     ("of 16777215 bytes", 3, 255, 255, 255),
     ("of no bytes", 3, 0, 0, 0),
-    ("of one byte", 3, 1, 0, 0),
-    ("of 1 level", 0, 1, 128),
-    ("of 2 levels", 0, 2, 128),
     ("of 32768 levels", 0, 0, 128),
-    ("of buckets without levels", 0, 9, 0),
     ("with infinity as its step size", 6, 0, 0, 128, 127),
     ("of other bytes", 10, *[255] * 40),
-    ("of zeros", 10, *[0] * 40),
 ):
     lies(f"an arithmetic code {wrong}", others(at, *told, arithmetic=True), tolerance=1e-3)
-for number in (0, 1, 2**31, 2**32 - 1):
+for number in (0, 2**31, 2**32 - 1):
     lies(f"streams of {number} bits", put(0, number))
 ONE, ZERO = struct.pack("<I", 1), np.zeros(1, np.uint8)
 for name, change in {
     "huge streams": put(0, 2**31, 16 * MIB),
     "nan levels": put(1, int(np.float32(np.nan).view(np.uint32))),
     "all ones": put(2, 2**32 - 1),
-    "no bytes": lambda _, a: a.update(c=a["c"][:0]),
     "a byte more": lambda _, a: a.update(c=np.concatenate((a["c"], ZERO))),
     "many names": lambda fields, _: fields.update(non_finite=["model/w"] * 300_000),
     "other exact": lambda _, a: a.update({"t/model/n": np.zeros((0, 2**30), np.int64)}),
     "a residual of streams of 2147483648 bits": residual(1, head(2, 2**31), ONE),
     "a residual of 255 contexts": residual(255, bytes(400)),
     "a residual with a table of 65535 bytes": residual(1, head(0xFFFF, 1), ONE),
-    "a residual of runs beyond its element": residual(1, head(2, 64), bytes(8)),
-    "a residual of no heads": residual(1),
     "a record that names itself as its parent": lambda f, _: f.update(parent=f["digest"]),
 }.items():
     lies(name, change)
@@ -489,16 +476,9 @@ def a_pipe_as_the_newest_record(path: Path) -> None:
     os.mkfifo(path / record_name(2, "delta"))
 
 
-@named
-def a_pipe_in_place_of_the_lock(path: Path) -> None:
-    os.mkfifo(path / ".lock")
-    (path / BASE).write_bytes(b"x")
-
-
-@named
-def a_link_in_place_of_the_lock(path: Path) -> None:
-    (path / ".lock").symlink_to("/dev/zero")
-    (path / BASE).write_bytes(b"x")
+def beside_a_record(lay: Callable[[Path], object]) -> Case:
+    """Something in place of the lock."""
+    return lambda path: (lay(path / ".lock"), (path / BASE).write_bytes(b"x"))
 
 
 @named
@@ -512,6 +492,8 @@ def a_socket(path: Path) -> None:
 
 CASES |= {
     "a pipe": lambda path: os.mkfifo(path / BASE),
+    "a pipe in place of the lock": beside_a_record(os.mkfifo),
+    "a link in place of the lock": beside_a_record(lambda lock: lock.symlink_to("/dev/zero")),
     "a pipe in place of the chain": lambda path: os.mkfifo(path / "run.lcc"),
     "an archive of a pipe": lambda path: os.mkfifo(path / "run.lcc.zip"),
     "a link to an endless device": lambda path: (path / BASE).symlink_to("/dev/zero"),
@@ -550,9 +532,7 @@ def written(mark: bytes, at: int, *numbers: int) -> Callable[[bytearray], None]:
 
 
 ENTRY, END = b"PK\x01\x02", b"PK\x05\x06"
-for member in (f"../{BASE}", f"/{BASE}", f"a/{BASE}", f"{BASE}/", "x" * 300, "é", "..", ".lock"):
-    archive(f"a member called {member[:30]!r}", lambda data: None, member)
-for member in (f"C:\\{BASE}", BASE.upper(), "٠" * 8 + ".base.safetensors"):
+for member in (f"../{BASE}", f"/{BASE}", "x" * 300, f"C:\\{BASE}", "٠" * 8 + BASE[8:], ".lock"):
     archive(f"a member called {member[:30]!r}", lambda data: None, member)
 for size in (0, 100, 2**31, 2**32 - 2):
     archive(f"a member of {size} bytes, it is said", written(ENTRY, 20, size, size))
