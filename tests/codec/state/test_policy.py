@@ -182,7 +182,8 @@ def test_a_resumed_chain_says_nothing_again(adam: Adam, tmp_path: Path, caplog: 
         for step, each in enumerate(states):
             with codec.Checkpointer(tmp_path / path, resume=True) as checkpoints:
                 checkpoints.save(step, each)
-        assert len(about_moments(caplog)) == len(about_models(caplog)) == 1
+        assert len(about_moments(caplog)) == 1
+        assert len(about_models(caplog)) == (path == "1.lcc")
 
 
 def test_a_chain_of_exact_moments_goes_on(adam: Adam, tmp_path: Path, caplog: Logged) -> None:
