@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,22 @@ from codec.rerun.steps import same_bits
 Patch = pytest.MonkeyPatch
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting() -> Iterator[None]:
+    """Nothing here needs what fsync does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_objects() -> Iterator[Callable[[], None]]:
+    """Makes what is there invisible to the collections that a library asks for at each training,
+    half a second each."""
+    yield gc.freeze
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -45,13 +45,14 @@ class Loop(SimpleNamespace):
 
 
 @pytest.fixture
-def loop(tmp_path: Path, monkeypatch: Patch) -> Iterator[Loop]:
+def loop(tmp_path: Path, monkeypatch: Patch, few_objects: Callable[[], None]) -> Iterator[Loop]:
     """In its own folder, with the hook's class. Accelerate's state is one for the whole process."""
     import accelerate
     from accelerate.state import AcceleratorState
 
     from codec.trainers.accelerate import ChainHook
 
+    few_objects()
     monkeypatch.chdir(tmp_path)
     logging.getLogger("accelerate").setLevel(logging.ERROR)
     torch.manual_seed(0)

@@ -30,7 +30,7 @@ Differences = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
-def hf() -> SimpleNamespace:
+def hf(few_objects: Callable[[], None]) -> SimpleNamespace:
     """What the tests need of the library, which is slow to import."""
     import transformers
     from transformers.utils import logging
@@ -50,6 +50,7 @@ def hf() -> SimpleNamespace:
             if state.global_step == self.step:
                 raise ZeroDivisionError
 
+    few_objects()
     return SimpleNamespace(Chain=ChainCallback, Fails=Fails, library=transformers)
 
 

@@ -91,9 +91,11 @@ def library_of(name: str) -> SimpleNamespace:
 
 
 @pytest.fixture(scope="module")
-def lib() -> SimpleNamespace:
+def lib(few_objects: Callable[[], None]) -> SimpleNamespace:
     """The library, which is slow to import."""
-    return library_of("lightning.pytorch")
+    library = library_of("lightning.pytorch")
+    few_objects()
+    return library
 
 
 @pytest.fixture
