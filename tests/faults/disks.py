@@ -245,7 +245,7 @@ def file_size(nbytes: int, process: int = 0) -> Iterator[None]:
 
 def small_files(met: Counter[str], stride: int) -> None:
     """Every size that a record may reach before the disk is full."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path) as checkpoints:
             told, step = dict(saves(checkpoints, range(1))), 1
@@ -265,7 +265,7 @@ def small_files(met: Counter[str], stride: int) -> None:
 
 def small_files_of_another_process(met: Counter[str], stride: int) -> None:
     """Saved asynchronously: told by the next call, which saves nothing; then it goes on."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path, asynchronous=True) as checkpoints:
             assert checkpoints.save(0, state_of(0)).nbytes

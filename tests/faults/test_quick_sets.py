@@ -20,7 +20,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 SETS = {
     # Calls that are refused, once or from there on, and what the kernel refuses.
-    "disks": ("--codes 1 --every 5 --lasting 11 --stride 20", [(r"(\d+) calls refused", 50)]),
+    "disks": ("--codes 1 --every 6 --lasting 13 --stride 20", [(r"(\d+) calls refused", 40)]),
     # Bits and lengths of records in memory, as files, and of an archive.
     "flips": (
         "--every 11 --files 500 --archive 160 --bits 1",
@@ -30,7 +30,7 @@ SETS = {
     # All files that are soon made; a slow machine is no fault.
     "hostile": ("--small --seconds 120", [(r"(\d+) cases, 0 WRONG", 50)]),
     # Calls of a save, and a few random times.
-    "kills": ("--random 4 --every 3", [(r"(\d+) planned, \1 reached", 25), (r" (\d+) fsync", 5)]),
+    "kills": ("--random 4 --every 4", [(r"(\d+) planned, \1 reached", 20), (r" (\d+) fsync", 5)]),
     "length": ("--records 100 --count", [(r"(0) figures beyond their limit", 0)]),
     "races": ("", [(r"^(10) rounds of 10 cases, 0 differ\n$", 10)]),
     "writers": (

@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from common import chain_of, check_told, digest_of, saves, state_of
+from common import MEMORY, chain_of, check_told, digest_of, saves, state_of
 
 import codec
 from codec.errors import SkippedRecordWarning
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def two_writers(rounds: int, met: Counter[str]) -> None:
     """They race for a chain; who gets it saves, is killed, and the next round goes on."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         told: dict[int, str] = {}
         for number in range(rounds):
@@ -104,7 +104,7 @@ def racer(path: Path, step: int, go_reading: int, go_writing: int) -> tuple[int,
 
 def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
     """What is read at any time was saved before, and is whole."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path) as checkpoints:
             expected = dict(saves(checkpoints, range(1)))
@@ -180,7 +180,7 @@ def told_more(reading: int) -> bool:
 def clocks(rng: random.Random, met: Counter[str]) -> None:
     """Time goes backwards or stands still, and files are of any date."""
     real = time.time, time.time_ns
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         usual, odd = Path(folder) / "usual.lcc", Path(folder) / "odd.lcc"
         told = chain_of(usual, 9)
         codec.Chain(usual).pack(Path(folder) / "usual.lcc.zip")
