@@ -99,10 +99,10 @@ def test_jester_dense(tmp_path: Path) -> None:
     """Ratings stay in their unit; only the loss is taken around the mean."""
     write(tmp_path, "jester-data-1.csv", DENSE)
     task = make_task("matrix-factorization", "jester", folder=tmp_path)
-    data, every = task.dataset, triples(task.dataset)
-    assert (data.n_users, data.n_items, len(every)) == (4, 4, 13)
-    assert every[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
-    assert max(rating for *_, rating in every) == 10  # the 99s are no ratings
+    data, ratings = task.dataset, triples(task.dataset)
+    assert (data.n_users, data.n_items, len(ratings)) == (4, 4, 13)
+    assert ratings[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
+    assert max(rating for *_, rating in ratings) == 10  # the 99s are no ratings
     user, item, rating = task.batch(1, 11)
     assert rating.max() > 5
     with torch.no_grad():

@@ -278,9 +278,9 @@ def test_example_and_snippets(
         said = capsys.readouterr().out
         assert f"{epochs} records of" in said
         assert f"left: checkpoint_{epochs - 2}, checkpoint_{epochs - 1}" in said
-    found = [snippet for snippet in snippets("accelerate") if "ChainHook" in snippet]
-    assert found
-    for i, snippet in enumerate(found):
+    pieces = [snippet for snippet in snippets("accelerate") if "ChainHook" in snippet]
+    assert pieces
+    for i, snippet in enumerate(pieces):
         path = f"{i}.lcc"
         names = {"accelerator": loop.accelerator, "train": lambda: loop.accelerator.save_state("a")}
         exec(snippet.replace("run.lcc", path), names)

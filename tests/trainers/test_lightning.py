@@ -193,8 +193,8 @@ def test_one_state_in_two_files(lib: Any, tmp_path: Path) -> None:
     made["state_dict"]["w"][0] = -0.0  # type: ignore[index]
     io.save_checkpoint(made, tmp_path / "c.ckpt")
     io.save_checkpoint(made | {"global_step": 5}, tmp_path / "d.ckpt")
-    found = [pointer.read(tmp_path / f"{name}.ckpt") for name in "abcd"]
-    assert [named.step for named in found if named] == [3, 3, 4, 5]
+    got_back = [pointer.read(tmp_path / f"{name}.ckpt") for name in "abcd"]
+    assert [named.step for named in got_back if named] == [3, 3, 4, 5]
     assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4, 5)
     for name in "abcd":
         assert io.load_checkpoint(tmp_path / f"{name}.ckpt")["paths"] == {"a": "b"}
@@ -244,8 +244,8 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
         codec.Checkpointer(tmp_path / "run.lcc", resume=True)
     little = lib.IO(tmp_path / "little.lcc", policy={"state_dict/*": "exact", "*": "skip"})
     little.save_checkpoint(made, tmp_path / "d.ckpt")
-    found = little.load_checkpoint(tmp_path / "d.ckpt")
-    assert same(found, {"state_dict": made["state_dict"]})
+    got_back = little.load_checkpoint(tmp_path / "d.ckpt")
+    assert same(got_back, {"state_dict": made["state_dict"]})
     io.teardown()
     codec.Checkpointer(tmp_path / "run.lcc", resume=True).close()
     for name, value in (("keep_bases", 2), ("asynchronous", True)):
@@ -280,13 +280,13 @@ def test_gradients_resume_to_the_last_bit(
         for at in (stop, 0):
             model = new()
             plugins = [lib.IO("run.lcc", gradients_of=model)] if folder == "chain" else []
-            own = {"plugins": plugins, "model": model, **more}
+            mine = {"plugins": plugins, "model": model, **more}
             if at:
                 with pytest.raises(ZeroDivisionError):
-                    fit(keep(folder), lib.Stops(stop, raises), **own)
+                    fit(keep(folder), lib.Stops(stop, raises), **mine)
             else:
                 (newest,) = (tmp_path / folder).glob(f"*step={stop - 1}.ckpt")
-                trainer, _ = fit(keep(folder), ckpt_path=newest, **own)
+                trainer, _ = fit(keep(folder), ckpt_path=newest, **mine)
         ends[folder] = trainer, model
     ends["alone"] = fit(model=new(), **more)
 
@@ -306,8 +306,8 @@ def test_gradients_resume_to_the_last_bit(
     assert sizes["delta"] < 0.5 * sizes["base"]
     io = lib.IO("run.lcc", gradients_of=lib.Model(200))
     for step in (stop - 2, stop + 1):  # by themselves: as what Lightning's own files hold
-        (own,), (file,) = ((tmp_path / f).glob(f"*step={step}.ckpt") for f in ("chain", "plain"))
-        want, got = torch.load(file, weights_only=False), io.load_checkpoint(own)
+        (mine,), (file,) = ((tmp_path / f).glob(f"*step={step}.ckpt") for f in ("chain", "plain"))
+        want, got = torch.load(file, weights_only=False), io.load_checkpoint(mine)
         for part in ("state_dict", "optimizer_states", "lr_schedulers", "loops", "global_step"):
             assert same(got[part], want[part]), part
 
@@ -323,8 +323,8 @@ def test_gradients_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
                 optimizer.step()
 
         def configure_optimizers(self) -> Any:
-            own = [torch.optim.SGD(p.parameters(), 0.1) for p in (self.net[0], self.net[2])]
-            return [{"optimizer": optimizer} for optimizer in own]
+            mine = [torch.optim.SGD(p.parameters(), 0.1) for p in (self.net[0], self.net[2])]
+            return [{"optimizer": optimizer} for optimizer in mine]
 
     with pytest.raises(TypeError, match="'bits'"):
         lib.IO("run.lcc", gradients_of=lib.Model(), bits=2)
@@ -441,12 +441,12 @@ def test_example_and_snippets(
         assert f"epoch={epochs - 1}-step={epochs * 44}.ckpt" in said
     import lightning
 
-    found = snippets("lightning")
-    assert len({"IO" in snippet for snippet in found}) == 2
+    got_back = snippets("lightning")
+    assert len({"IO" in snippet for snippet in got_back}) == 2
     torch.manual_seed(0)
     x = torch.randn(32, 8)
     data = DataLoader(TensorDataset(x, x[:, :4].argmax(1)), 8)
-    for i, snippet in enumerate(found):
+    for i, snippet in enumerate(got_back):
         model = lib.Model()
         for path in ("run.lcc", "exact.lcc"):
             snippet = snippet.replace(path, f"{i}.lcc")

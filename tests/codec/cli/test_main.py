@@ -404,21 +404,21 @@ def test_files_are_compared_with_the_chain(
     which: int, others: list[dict[str, Any]], tmp_path: Path, cli: Cli
 ) -> None:
     run, n, new = tmp_path / "run.lcc", torch.zeros(2, dtype=torch.int64), torch.ones(999)
-    known: list[dict[str, Any]] = [
+    states: list[dict[str, Any]] = [
         {"seed": i, "n": n, "epoch": 0} | ({"new": new} if i > 1 else {}) for i in range(4)
     ]  # "new" makes a base of step 2
-    files = [weights(tmp_path / f"c-{i}.pt", **each) for i, each in enumerate(known)]
+    files = [weights(tmp_path / f"c-{i}.pt", **each) for i, each in enumerate(states)]
     cli("compress", *files, "-o", run)
     assert [e.kind for e in codec.Chain(run).entries] == ["base", "delta", "base", "delta"]
-    files.append(weights(tmp_path / "c-4.pt", **known[3] | {"seed": 4}))
+    files.append(weights(tmp_path / "c-4.pt", **states[3] | {"seed": 4}))
     before = records_of(run)
     for other in others:
-        weights(Path(files[which]), **known[which] | other)
+        weights(Path(files[which]), **states[which] | other)
         error = cli("compress", *files, "-o", run, "--resume", code=2).err.splitlines()[-1]
         assert f"{files[which]}: " in error
         assert f"step {which}" in error
         assert records_of(run) == before
-    weights(Path(files[which]), **known[which])
+    weights(Path(files[which]), **states[which])
     assert cli.json("compress", *files, "-o", run, "--resume")["skipped"] == [0, 1, 2, 3]
 
 
@@ -583,12 +583,12 @@ def test_errors_are_json_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     try:
-        found = main(arguments)
+        exit_code = main(arguments)
     except SystemExit as exc:
-        found = int(exc.code or 0)
+        exit_code = int(exc.code or 0)
     captured = capsys.readouterr()
     error = json.loads(captured.out)["error"]
-    assert (error["class"], error["exit_code"], found) == (name, code, code)
+    assert (error["class"], error["exit_code"], exit_code) == (name, code, code)
     assert error["message"] in captured.err
 
 

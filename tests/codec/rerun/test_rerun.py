@@ -88,8 +88,8 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
         with torch.no_grad():
-            for own, stored in zip(self.masters or (), state.get("masters", ())):
-                own.copy_(stored)
+            for weight_of, stored in zip(self.masters or (), state.get("masters", ())):
+                weight_of.copy_(stored)
 
 
 def network(dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -124,8 +124,8 @@ def batch_norm() -> Training:
 
 def masters(clip: float | None = None) -> Training:
     model = network(torch.bfloat16)
-    own = [nn.Parameter(p.detach().float()) for p in model.parameters()]
-    return Training(model, torch.optim.AdamW(own, 1e-3), clip, masters=own)
+    weight_of = [nn.Parameter(p.detach().float()) for p in model.parameters()]
+    return Training(model, torch.optim.AdamW(weight_of, 1e-3), clip, masters=weight_of)
 
 
 def autocast() -> Training:
@@ -172,7 +172,7 @@ def saved(
     path: Path,
     training: Training,
     n: int = 3,
-    every: int = 1,
+    interval: int = 1,
     change: Callable[[int], object] = lambda step: None,
     **settings: object,
 ) -> list:
@@ -182,7 +182,7 @@ def saved(
         for step in range(n):
             training.step(step)
             change(step)
-            if step % every == every - 1:
+            if step % interval == interval - 1:
                 checkpoints.save(step, training.state)
                 states.append((step, copy.deepcopy(training.state)))
     return states
@@ -378,8 +378,8 @@ def overwrite(training: Training) -> None:
 
 
 def forget(training: Training, n: int = 1) -> None:
-    for kept in list(training.optimizer.state.values())[-n:]:
-        next(value for key, value in kept.items() if key != "step").zero_()
+    for entry in list(training.optimizer.state.values())[-n:]:
+        next(value for key, value in entry.items() if key != "step").zero_()
 
 
 @pytest.mark.parametrize(
@@ -398,8 +398,8 @@ def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
     assert set(kinds(path)[2:]) == {"delta"}  # the second record has more steps
     for step, state in states[1:]:
         check(path, state, case, step)
-    told = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
-    assert len(told) == 1
+    logged = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
+    assert len(logged) == 1
     with GradientCheckpointer(path, training.optimizer, resume=True) as checkpoints:
         training.load(checkpoints.restore() or {})
         training.step(8)
@@ -413,8 +413,8 @@ def test_an_average_that_is_swapped_in_for_a_save_needs_no_base(path: Path) -> N
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
         for step in range(4):
             training.step(step)
-            for name, own in training.model.state_dict().items():
-                average[name].lerp_(own, 0.1)
+            for name, weight_of in training.model.state_dict().items():
+                average[name].lerp_(weight_of, 0.1)
             live = copy.deepcopy(training.model.state_dict())
             if step == 2:
                 training.model.load_state_dict(average)
@@ -455,8 +455,8 @@ def test_where_most_has_been_changed_the_record_is_a_base(
     assert kinds(path) == ["base", "delta", "base", "base"]
     for step, state in states:
         check(path, state, sgd, step)
-    told = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
-    assert len(told) == 1
+    logged = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
+    assert len(logged) == 1
 
 
 def test_new_groups_lead_to_a_base(path: Path) -> None:

@@ -33,9 +33,9 @@ def converted(monkeypatch: Patch) -> list[Any]:
     """Every value of which JSON is made."""
     seen, value = list[Any](), tree._Flattener.value
 
-    def noted(flattener: Any, found: Any, name: Any, depth: int) -> Any:
-        seen.append(found)
-        return value(flattener, found, name, depth)
+    def noted(flattener: Any, got: Any, name: Any, depth: int) -> Any:
+        seen.append(got)
+        return value(flattener, got, name, depth)
 
     monkeypatch.setattr(tree._Flattener, "value", noted)
     return seen

@@ -45,15 +45,15 @@ def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
 ) -> None:
     """Finite, a second moment never negative, nor its track, and no update without a bound."""
 
-    def own(array: np.ndarray) -> torch.Tensor:
+    def typed(array: np.ndarray) -> torch.Tensor:
         kind = getattr(torch, dtype)
         return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
 
     tracker = None
     for m, v in moments:
-        kept = {"exp_avg": own(m), "exp_avg_sq": own(v), "max_exp_avg_sq": own(v)}
+        stored = {"exp_avg": typed(m), "exp_avg_sq": typed(v), "max_exp_avg_sq": typed(v)}
         groups = [{"betas": betas, "params": [0]}]
-        state = {"optimizer": {"state": {0: kept}, "param_groups": groups}}
+        state = {"optimizer": {"state": {0: stored}, "param_groups": groups}}
         parts, layout = Front(Policy()).look_at(state)
         values = to_arrays(parts.tensors, layout)
         if tracker is None:

@@ -70,8 +70,8 @@ def test_default(tmp_path: Path) -> None:
         "other": {"w": full(9)},
         "models": {"w": full(9)},
     }
-    found = lossy(tmp_path / "nested", nested)
-    assert found == {"model/w", "state_dict/deep/0/w", "ema", "optimizer/exp_avg"}
+    got = lossy(tmp_path / "nested", nested)
+    assert got == {"model/w", "state_dict/deep/0/w", "ema", "optimizer/exp_avg"}
 
 
 def entries(*keys: str, **more: Any) -> dict[str, Any]:
@@ -103,11 +103,11 @@ def test_moments_of_known_optimizers(keys: tuple[str, ...], tmp_path: Path) -> N
     assert lossy(tmp_path / "run.lcc", state) == {"model/w"} | expected
 
 
-@pytest.mark.parametrize("kept", OTHERS)
-def test_what_another_optimizer_keeps_is_exact(kept: dict[str, Any], tmp_path: Path) -> None:
-    state = {"model": {"w": full(9)}, "optimizer": {"state": {0: kept, 1: entries("exp_avg")}}}
-    found = lossy(tmp_path / "run.lcc", state)
-    assert found == {"model/w", "optimizer/state/1/exp_avg"}
+@pytest.mark.parametrize("entry", OTHERS)
+def test_what_another_optimizer_keeps_is_exact(entry: dict[str, Any], tmp_path: Path) -> None:
+    state = {"model": {"w": full(9)}, "optimizer": {"state": {0: entry, 1: entries("exp_avg")}}}
+    got = lossy(tmp_path / "run.lcc", state)
+    assert got == {"model/w", "optimizer/state/1/exp_avg"}
 
 
 def test_names_alone_are_no_moments(tmp_path: Path) -> None:
@@ -340,12 +340,12 @@ def test_a_tensor_left_out_under_one_name_stays_under_the_others(tmp_path: Path)
 
 
 def test_names_that_come_and_go_during_a_training(tmp_path: Path) -> None:
-    shared, own = torch.zeros(40), torch.zeros(40)
+    shared, separate = torch.zeros(40), torch.zeros(40)
     with codec.Checkpointer(tmp_path / "2.lcc", 1, policy={"copy/*": "exact"}) as checkpoints:
         for step, tied in enumerate([False, False, True, True, False, False]):
-            for tensor in (shared, own):
+            for tensor in (shared, separate):
                 tensor += torch.randn(40, generator=torch.Generator().manual_seed(step)).exp()
-            state = {"model": {"w": shared}, "copy": {"w": shared if tied else own}}
+            state = {"model": {"w": shared}, "copy": {"w": shared if tied else separate}}
             checkpoints.save(step, state)
             back = codec.restore(tmp_path / "2.lcc", step)
             assert torch.equal(back["copy"]["w"], state["copy"]["w"])
@@ -360,9 +360,9 @@ def test_averaged_weights_can_be_lossy(key: str, tmp_path: Path, caplog: Logged)
     state = {"model": {"w": w, "bn.running_mean": w + 1}, key: {"w": w * 2, "n": torch.tensor(1)}}
     state |= {"optimizer": {"ema": {"w": w * 3}}}
     assert lossy(tmp_path / "0", state) == {"model/w"}
-    (told,) = about_models(caplog)
-    assert f"{key}/*: averaged weights" in told
-    (setting,) = re.findall(r"ema='(lossy)'", told)
+    (message,) = about_models(caplog)
+    assert f"{key}/*: averaged weights" in message
+    (setting,) = re.findall(r"ema='(lossy)'", message)
     caplog.clear()
     assert lossy(tmp_path / "1", state, ema=setting) == {"model/w", f"{key}/w"}
     assert lossy(tmp_path / "2", state, ema="exact") == {"model/w"}
@@ -496,7 +496,7 @@ def test_a_family_with_other_signs_is_not_treated_so(adam: Adam, tmp_path: Path)
     for group in saved.delta.groups:
         assert group.buckets is not None
         kind = group.tensors[0].family.name
-        own = group.encoded.levels.tobytes()
+        separate = group.encoded.levels.tobytes()
         assert group.encoded.bits == (2 if group.tensors[0].family.is_model else None)
-        assert (own == group.buckets.levels.tobytes()) == (kind != "exp_avg_sq")
-        assert (own == group.buckets.cautious_levels.tobytes()) == (kind == "exp_avg_sq")
+        assert (separate == group.buckets.levels.tobytes()) == (kind != "exp_avg_sq")
+        assert (separate == group.buckets.cautious_levels.tobytes()) == (kind == "exp_avg_sq")

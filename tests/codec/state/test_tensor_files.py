@@ -58,12 +58,12 @@ def test_read_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", files.SUFFIXES)
 @pytest.mark.parametrize(
-    ("data", "told"), [(b"", "the file is empty"), (b"no such file", "x"), (b"\x80\x04.", "x")]
+    ("data", "said"), [(b"", "the file is empty"), (b"no such file", "x"), (b"\x80\x04.", "x")]
 )
-def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str) -> None:
+def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, said: str) -> None:
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises(SourceError, match=said):
         files.read_state(path)
     path.unlink()
     with pytest.raises(SourceError, match="not found"):
