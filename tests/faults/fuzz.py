@@ -97,8 +97,8 @@ def watched(name: str, target: Target, seed: int, first: int, n: int) -> int:
         os.close(writing)
         status = awaited(child, shared)
         with os.fdopen(reading) as pipe:
-            told = pipe.read()
-        met += Counter(json.loads(told or "{}"))
+            noted = pipe.read()
+        met += Counter(json.loads(noted or "{}"))
         at = int.from_bytes(shared[:8], "little") + 1
         findings += int.from_bytes(shared[8:16], "little")
         if status:

@@ -100,10 +100,10 @@ def one_case(name: str, limit: float) -> tuple[str, float, float]:
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
         with os.fdopen(reading) as pipe:
-            told = pipe.read()
-        if not told:
+            noted = pipe.read()
+        if not noted:
             return f"WRONG: ended by signal {os.WTERMSIG(status)}", PATIENCE * (not ended), 0.0
-        wrong, seconds, megabytes = json.loads(told)
+        wrong, seconds, megabytes = json.loads(noted)
         if not wrong and seconds > limit:
             wrong = "WRONG: too slow"
         if not wrong and megabytes > MEGABYTES:
@@ -370,15 +370,15 @@ def put(part: int, number: int, more: int = 0) -> Change:
     return lie
 
 
-def others(at: int, *told: int, arithmetic: bool = False) -> Change:
+def others(at: int, *noted: int, arithmetic: bool = False) -> Change:
     """Other bytes from there on, of an alphabet in equal steps or in buckets."""
 
     def lie(_: Any, arrays: Any) -> None:
         coded = arrays["c"]
         assert (coded[2] == 0xFF) == arithmetic
-        end = at + len(told)
-        same = bytes(coded[at:end]) == bytes(told)
-        coded[at:end] = [told[0] ^ 64, *told[1:]] if same else told
+        end = at + len(noted)
+        same = bytes(coded[at:end]) == bytes(noted)
+        coded[at:end] = [noted[0] ^ 64, *noted[1:]] if same else noted
 
     return lie
 
@@ -410,19 +410,19 @@ for name, text in {
     "that is a number of 6750 bytes": b'{"l":[{"s":["F32","' + b"A" * 9000 + b'"]}]}',
     "that is a number of no bytes": b'{"t":["F64","' + b"=" * 9000 + b'"]}',
 }.items():
-    told = np.frombuffer(b"0 " + text + b"\n", np.uint8)
-    lies(f"an edit {name}", lambda _, arrays, told=told: arrays.update(values=told))
+    noted = np.frombuffer(b"0 " + text + b"\n", np.uint8)
+    lies(f"an edit {name}", lambda _, arrays, noted=noted: arrays.update(values=noted))
 for what, at, size in (("levels", 0, 2), ("classes", 2, 1), ("units", 3, 1), ("table bytes", 4, 2)):
     for number in (0, 2 ** (8 * size) - 1):
         lies(f"{number} {what}", others(at, *number.to_bytes(size, "little")))
-for wrong, at, *told in (
+for wrong, at, *noted in (
     ("of 16777215 bytes", 3, 255, 255, 255),
     ("of no bytes", 3, 0, 0, 0),
     ("of 32768 levels", 0, 0, 128),
     ("with infinity as its step size", 6, 0, 0, 128, 127),
     ("of other bytes", 10, *[255] * 40),
 ):
-    lies(f"an arithmetic code {wrong}", others(at, *told, arithmetic=True), tolerance=1e-3)
+    lies(f"an arithmetic code {wrong}", others(at, *noted, arithmetic=True), tolerance=1e-3)
 for number in (0, 2**31, 2**32 - 1):
     lies(f"streams of {number} bits", put(0, number))
 ONE, ZERO = struct.pack("<I", 1), np.zeros(1, np.uint8)
@@ -525,8 +525,8 @@ def written(mark: bytes, at: int, *numbers: int) -> Callable[[bytearray], None]:
 
     def change(data: bytearray) -> None:
         most = len(data) - 22
-        told = [most if n < 0 else n for n in numbers]
-        struct.pack_into(f"<{len(told)}I", data, data.rindex(mark) + at, *told)
+        noted = [most if n < 0 else n for n in numbers]
+        struct.pack_into(f"<{len(noted)}I", data, data.rindex(mark) + at, *noted)
 
     return change
 

@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--load", type=int, default=0, help="processes that keep processors busy")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="compare with another process")
-    parser.add_argument("--told", action="store_true", help="only tell what is made of each case")
+    parser.add_argument("--noted", action="store_true", help="only tell what is made of each case")
     options = parser.parse_args(arguments)
     rng = random.Random(options.seed)
     codec.warm_up()
@@ -79,10 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.minutes and not options.fresh:
         cases = random.Random(1).sample([case for case in CASES if case[1] != "bfloat16"], QUICK)
     codec.set_threads(1)
-    if options.told:
+    if options.noted:
         print(json.dumps([made(case) for case in cases]))
         return 0
-    expected = dict(zip(cases, told() if options.fresh else map(made, cases)))
+    expected = dict(zip(cases, noted() if options.fresh else map(made, cases)))
     end = time.monotonic() + 60 * options.minutes
     met: Counter[str] = Counter()
     busy = "while True: pass"
@@ -95,13 +95,13 @@ def main(arguments: list[str] | None = None) -> int:
             ways = disturbances(number, random.Random(seed))
             try:
                 with disturbed(ways, random.Random(seed)):
-                    found = made(case)
+                    got = made(case)
             except Exception as exc:
-                found = traceback.format_exception(exc)[-2:]
+                got = traceback.format_exception(exc)[-2:]
             met["rounds"] += 1
-            if found != expected[case]:
+            if got != expected[case]:
                 met["that made something else"] += 1
-                print(f"DIFFERS: {case} {'+'.join(ways)} seed {seed}: {found} {expected[case]}")
+                print(f"DIFFERS: {case} {'+'.join(ways)} seed {seed}: {got} {expected[case]}")
     finally:
         for other in others:
             other.kill()
@@ -110,9 +110,9 @@ def main(arguments: list[str] | None = None) -> int:
     return met["that made something else"]
 
 
-def told() -> list[list[str]]:
+def noted() -> list[list[str]]:
     """What a process of its own makes of every case, in memory that is full of garbage."""
-    command = [sys.executable, "-W", "ignore", __file__, "--told", "--fresh"]
+    command = [sys.executable, "-W", "ignore", __file__, "--noted", "--fresh"]
     environment = os.environ | {"MALLOC_PERTURB_": "165"}
     return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
 
@@ -189,10 +189,10 @@ def made(case: Case) -> list[str]:
     return out
 
 
-def summary(found: Mapping[str, Any]) -> str:
+def summary(got: Mapping[str, Any]) -> str:
     """Of arrays or numbers by name."""
     h = xxhash.xxh3_64()
-    for name, value in found.items():
+    for name, value in got.items():
         h.update(name.encode() + (value.tobytes() if hasattr(value, "tobytes") else b"%d" % value))
     return h.hexdigest()
 

@@ -20,17 +20,17 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 SETS = {
     # Calls that are refused, once or from there on, and what the kernel refuses.
-    "disks": ("--codes 1 --every 6 --lasting 13 --stride 20", [(r"(\d+) calls refused", 40)]),
+    "disks": ("--codes 1 --every 9 --lasting 19 --stride 20", [(r"(\d+) calls refused", 25)]),
     # Bits and lengths of records in memory, as files, and of an archive.
     "flips": (
-        "--every 11 --files 500 --archive 160 --bits 1",
-        [(r"(\d+) noticed, \d+ harmless, 0 UNNOTICED", 100), (r"files: (\d+) damaged, 0 un", 30)],
+        "--every 11 --files 700 --archive 320 --bits 1",
+        [(r"(\d+) noticed, \d+ harmless, 0 UNNOTICED", 40), (r"files: (\d+) damaged, 0 un", 20)],
     ),
-    "fuzz": ("--inputs 3000 --seed 1", [(r"(3,000) inputs, 0 findings", 0)]),
+    "fuzz": ("--inputs 2000 --seed 1", [(r"(2,000) inputs, 0 findings", 0)]),
     # All files that are soon made; a slow machine is no fault.
     "hostile": ("--small --seconds 120", [(r"(\d+) cases, 0 WRONG", 50)]),
     # Calls of a save, and a few random times.
-    "kills": ("--random 4 --every 4", [(r"(\d+) planned, \1 reached", 20), (r" (\d+) fsync", 5)]),
+    "kills": ("--random 3 --every 5", [(r"(\d+) planned, \1 reached", 16), (r" (\d+) fsync", 5)]),
     "length": ("--records 100 --count", [(r"(0) figures beyond their limit", 0)]),
     "races": ("", [(r"^(10) rounds of 10 cases, 0 differ\n$", 10)]),
     "writers": (
