@@ -1,7 +1,6 @@
 """Digits and IDX files: what is read from sound files, and what is said about unsound ones."""
 
 import gzip
-import os
 import struct
 from pathlib import Path
 
@@ -57,36 +56,30 @@ def load(folder: Path, name: str = "mnist") -> Dataset:
 # --- digits -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", [28, 32])
-def test_digits_have_the_promised_form(side: int) -> None:
-    data = load_images("digits", None, side)
-    for (x, y), n in ((data.train, 1437), (data.held_out, 360)):
-        assert (x.shape, x.dtype) == ((n, 1, side, side), torch.float32)
-        assert (y.shape, y.dtype) == ((n,), torch.int64)
-        assert x.min() >= 0
-        assert 0.9 < x.max() <= 1
-        assert sorted(y.unique().tolist()) == list(range(10))
-    assert data.n_classes == 10
-    assert load_images("digits", None, side).train[0] is data.train[0], "resized once"
-
-
-def test_digits_split_is_a_fixed_permutation_of_all_images() -> None:
-    data = load_images("digits", None, 8)  # at side 8 nothing is resized
-    again = torch.cat([data.train[0], data.held_out[0]]).flatten(1).mul(16).round().numpy()
+def test_digits_have_the_promised_form() -> None:
+    """And their split is a fixed permutation of all images."""
     from sklearn.datasets import load_digits
 
-    original = load_digits().data
-    assert sorted(map(bytes, again.astype(np.uint8))) == sorted(
-        map(bytes, original.astype(np.uint8))
-    )
+    for side in (8, 32):  # at side 8 nothing is resized
+        data = load_images("digits", None, side)
+        for (x, y), n in ((data.train, 1437), (data.held_out, 360)):
+            assert (x.shape, x.dtype) == ((n, 1, side, side), torch.float32)
+            assert (y.shape, y.dtype) == ((n,), torch.int64)
+            assert x.min() >= 0
+            assert 0.9 < x.max() <= 1
+            assert sorted(y.unique().tolist()) == list(range(10))
+        assert data.n_classes == 10
+        assert load_images("digits", None, side).train[0] is data.train[0], "resized once"
+    data = load_images("digits", None, 8)
+    again = torch.cat([data.train[0], data.held_out[0]]).flatten(1).mul(16).round().numpy()
     order = np.random.default_rng(0).permutation(1797)
-    assert np.array_equal(again[0], original[order[0]])
+    assert np.array_equal(again, load_digits().data[order])
 
 
 # --- resizing -----------------------------------------------------------------------------
 
 
-def test_resizing_keeps_range_and_mean_and_same_side_is_exact() -> None:
+def test_resizing_keeps_range_and_mean_and_sees_every_pixel() -> None:
     images = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
     same = to_pixels(images, 255.0, 28)
     assert torch.equal(same[:, 0], torch.from_numpy(images.astype(np.float32)) / 255)
@@ -94,9 +87,6 @@ def test_resizing_keeps_range_and_mean_and_same_side_is_exact() -> None:
         other = to_pixels(images, 255.0, side)
         assert other.shape == (5, 1, side, side)
         assert torch.allclose(other.mean((1, 2, 3)), same.mean((1, 2, 3)), atol=0.02)
-
-
-def test_shrinking_sees_every_pixel() -> None:
     dot = np.zeros((1, 28, 28), np.uint8)
     dot[0, 0, 0] = 255
     assert all(to_pixels(np.roll(dot, s, 2), 255.0, 7).sum() > 0 for s in range(28))
@@ -121,12 +111,7 @@ def test_idx_round_trip(tmp_path: Path, pack: bool) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sub"),
-    [
-        ("mnist", "mnist"),
-        ("mnist", "MNIST/raw"),
-        ("fashion-mnist", "fashion-mnist"),
-        ("fashion-mnist", "FashionMNIST/raw"),
-    ],
+    [("mnist", "mnist"), ("mnist", "MNIST/raw"), ("fashion-mnist", "FashionMNIST/raw")],
 )
 def test_own_subfolder_comes_before_the_folder_itself(tmp_path: Path, name: str, sub: str) -> None:
     write_pair(tmp_path, 10)
@@ -183,17 +168,16 @@ def test_the_other_datasets_files_are_noticed(tmp_path: Path) -> None:
         load(tmp_path, "fashion-mnist")
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
-def test_no_right_to_read(tmp_path: Path) -> None:
+def test_no_right_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / LABELS, labels_file(np.arange(3)))
-    path.chmod(0)
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr("io.open", refused)
     with pytest.raises(FileUnreadableError, match="Check that you may read this file"):
         read_labels(path)
-
-
-def test_a_file_that_vanished(tmp_path: Path) -> None:
-    with pytest.raises(FileUnreadableError, match="cannot be read"):
-        read_labels(tmp_path / LABELS)
 
 
 # --- unsound IDX files --------------------------------------------------------------------
@@ -205,32 +189,30 @@ Y = labels_file(np.arange(3))
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "a header of 16 bytes, found a file of 0 bytes"),
         (X[:15], "found a file of 15 bytes"),
         (Y + bytes(16), "beginning with bytes 00000803, found 00000801"),
-        (b"\x01" + X[1:], "found 01000803"),
         (X[:2] + b"\x09" + X[3:], "found 00000903"),  # signed bytes
         (X[:-1], "expected 48 bytes after the header, found only 47"),
         (X + b"\x00", "expected 48 bytes after the header, found more bytes"),
         (struct.pack(">4I", 0x803, 0, 28, 28), "1 to 1,000,000 examples, found 0"),
-        (struct.pack(">4I", 0x803, 2**32 - 1, 28, 28), "1 to 1,000,000 examples, found 4,294"),
         (struct.pack(">4I", 0x803, 3, 4, 5) + bytes(60), "square images .* found 4x5"),
-        (struct.pack(">4I", 0x803, 3, 0, 0), "square images .* found 0x0"),
         (struct.pack(">4I", 0x803, 1, 2**31, 2**31), "square images of at most 128x128"),
         (struct.pack(">4I", 0x803, 10**6, 128, 128), "at most 268,435,456 pixels"),
     ],
 )
-@pytest.mark.parametrize("pack", [False, True])
-def test_malformed_images(tmp_path: Path, body: bytes, message: str, pack: bool) -> None:
-    path = write(tmp_path / IMAGES, body, pack)
-    with pytest.raises(MalformedFileError, match=message) as caught:
-        read_images(path)
-    assert caught.value.path == path
-    assert str(path) in str(caught.value)
-    assert str(caught.value).endswith("Fetch the file again, or name another folder.")
+def test_malformed_images(tmp_path: Path, body: bytes, message: str) -> None:
+    for pack in (False, True):
+        path = write(tmp_path / IMAGES, body, pack)
+        with pytest.raises(MalformedFileError, match=message) as caught:
+            read_images(path)
+        assert caught.value.path == path
+        assert str(path) in str(caught.value)
+        assert str(caught.value).endswith("Fetch the file again, or name another folder.")
 
 
 def test_malformed_labels(tmp_path: Path) -> None:
+    with pytest.raises(FileUnreadableError, match="cannot be read"):
+        read_labels(tmp_path / LABELS)
     with pytest.raises(MalformedFileError, match="labels from 0 to 9, found label 11"):
         read_labels(write(tmp_path / LABELS, labels_file(np.array([1, 11, 2]))))
     with pytest.raises(MalformedFileError, match="00000801, found 00000803"):
@@ -268,22 +250,3 @@ def test_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5_000_000
-
-
-# --- real files ---------------------------------------------------------------------------
-
-FOLDER = os.environ.get("LCVIZ_DATA")
-
-
-def _mnist_at_hand() -> bool:
-    places = [Path(FOLDER) / sub for sub in ("mnist", "MNIST/raw", ".")] if FOLDER else []
-    return any((p / f"{IMAGES}{end}").is_file() for p in places for end in ("", ".gz"))
-
-
-@pytest.mark.skipif(not _mnist_at_hand(), reason="LCVIZ_DATA does not name a folder with MNIST")
-def test_real_mnist() -> None:
-    assert FOLDER is not None
-    data = load(Path(FOLDER))
-    assert data.held_out[0].shape[1:] == (1, 28, 28)
-    assert len(data.train[0]) + len(data.held_out[0]) in (10_000, 70_000)
-    assert 0.12 < data.train[0].mean() < 0.14  # the published mean is 0.1307

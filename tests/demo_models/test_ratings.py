@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,8 +64,15 @@ def test_synthetic_ratings_have_the_promised_form() -> None:
 # --- sound files --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "text"), [("ratings.csv", CSV), ("ratings.dat", DAT)])
-@pytest.mark.parametrize("sub", [".", "movielens", "ml-latest-small", "ml-1m"])
+@pytest.mark.parametrize(
+    ("name", "text", "sub"),
+    [
+        ("ratings.csv", CSV, "."),
+        ("ratings.csv", CSV, "ml-latest-small"),
+        ("ratings.dat", DAT, "movielens"),
+        ("ratings.dat", DAT, "ml-1m"),
+    ],
+)
 def test_movielens(tmp_path: Path, name: str, text: str, sub: str) -> None:
     (tmp_path / sub).mkdir(exist_ok=True)
     write(tmp_path / sub, name, text)
@@ -92,10 +99,10 @@ def test_jester_dense(tmp_path: Path) -> None:
     """Ratings stay in their unit; only the loss is taken around the mean."""
     write(tmp_path, "jester-data-1.csv", DENSE)
     task = make_task("matrix-factorization", "jester", folder=tmp_path)
-    data, every = task.dataset, triples(task.dataset)
-    assert (data.n_users, data.n_items, len(every)) == (4, 4, 13)
-    assert every[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
-    assert max(rating for *_, rating in every) == 10  # the 99s are no ratings
+    data, ratings = task.dataset, triples(task.dataset)
+    assert (data.n_users, data.n_items, len(ratings)) == (4, 4, 13)
+    assert ratings[:3] == [(0, 0, 1.5), (0, 2, -2.0), (0, 3, pytest.approx(9.99))]
+    assert max(rating for *_, rating in ratings) == 10  # the 99s are no ratings
     user, item, rating = task.batch(1, 11)
     assert rating.max() > 5
     with torch.no_grad():
@@ -132,24 +139,21 @@ def test_split_is_fixed_and_a_changed_file_is_read_again(tmp_path: Path) -> None
 # --- unsound files ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", ["movielens", "jester"])
-def test_missing_files(tmp_path: Path, data: str) -> None:
-    expected = {"movielens": "ratings.csv or ratings.dat", "jester": "jester_ratings.dat or jest"}
-    with pytest.raises(FilesMissingError, match=f"lacks {expected[data]}"):
-        make_task("matrix-factorization", data, folder=tmp_path)
+def test_missing_files(tmp_path: Path) -> None:
+    for data, names in (("movielens", "ratings.csv or ratings.dat"), ("jester", "jester_ratings")):
+        with pytest.raises(FilesMissingError, match=f"lacks {names}"):
+            make_task("matrix-factorization", data, folder=tmp_path)
+    with pytest.raises(FileUnreadableError, match="No such file"):
+        read_ratings(tmp_path / "ratings.csv")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("ratings.csv", "", "a header userId,movieId,rating,timestamp, found 'No columns"),
-        ("ratings.csv", CSV[len(HEADER) :], "found '1,10,0.5,964982703'"),
         ("ratings.csv", CSV.replace("rating", "stars", 1), "found 'userId,movieId,stars"),
-        ("ratings.csv", CSV.replace("1,10,", "x,10,"), "lines such as 1,31,2.5"),
-        ("ratings.csv", CSV.replace("1,10,", "1.5,10,"), "lines such as 1,31,2.5"),
         ("ratings.csv", CSV.replace("1,10,", "9" * 30 + ",10,"), "lines such as 1,31,2.5"),
         ("ratings.csv", CSV.replace("0.5,", "7.5,"), "ratings from 0.5 to 5, found 7.5"),
-        ("ratings.csv", CSV.replace(",0.5,", ",nan,"), "ratings from 0.5 to 5, found nan"),
         ("ratings.csv", CSV.replace(",0.5,", ",inf,"), "ratings from 0.5 to 5, found inf"),
         ("ratings.csv", CSV + "1,2,3,4,5,6\n", "Expected 5 fields in line 22, saw 6"),
         ("ratings.csv", CSV.replace("703", "703,1"), "more numbers"),
@@ -159,19 +163,13 @@ def test_missing_files(tmp_path: Path, data: str) -> None:
         ("ratings.dat", DAT.replace("::", ":"), "lines such as 1::1193::5::978300760"),
         ("ratings.dat", DAT.replace("::9783", ":1:9783"), "other separators"),
         ("ratings.dat", DAT.replace("::978300760", ""), "lines such as 1::1193"),
-        ("ratings.dat", DAT.replace("\n", ":1\n"), "more numbers"),
-        ("ratings.dat", "\0\0\0\n", "lines such as 1::1193"),
         ("jester_ratings.dat", JOKES + "1\t2\t3\t4\n", "more numbers"),
         ("jester_ratings.dat", JOKES + "1\t2\n", "ratings from -10 to 10, found nan"),
-        ("jester_ratings.dat", JOKES + "1\t2\t10.5\n", "ratings from -10 to 10, found 10.5"),
         ("jester_ratings.dat", JOKES.replace("1\t\t10\t", "?\t\t10\t"), "three numbers a line"),
         ("jester.csv", "", "lines of numbers"),
         ("jester.csv", DENSE.replace("3,1.5", "2,1.5"), "line 1 to be its 3 ratings, found 2"),
-        ("jester.csv", DENSE + "4,1,2,3\n", "from -10 to 10, found nan"),
-        ("jester.csv", DENSE + "4,1,2,3,4,5\n", "Expected 5 fields in line 5, saw 6"),
         ("jester.csv", DENSE.replace("9.99", "98"), "from -10 to 10, found 98"),
         ("jester.csv", "n,a,b\n" + DENSE, "lines of numbers"),
-        ("jester.csv", "0,99,99\n", "at least 10 ratings, found 0"),
     ],
 )
 def test_malformed(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -183,7 +181,7 @@ def test_malformed(tmp_path: Path, name: str, text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["error", "ignore"])
-def test_every_line_too_long(tmp_path: Path, mode: Literal["error", "ignore"]) -> None:
+def test_all_lines_too_long(tmp_path: Path, mode: Any) -> None:
     """pandas only warns of it; that must not depend on what is done with warnings."""
     longer = {
         "ratings.csv": CSV.replace("703", "703,1,2"),
@@ -211,8 +209,3 @@ def test_too_many_ratings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name, text in (("ratings.csv", CSV), ("ratings.dat", DAT), ("jester.csv", DENSE)):
         with pytest.raises(FileTooLargeError, match=r"more than 19 ratings.*smaller edition"):
             read_ratings(write(tmp_path, name, text))
-
-
-def test_a_file_that_vanished(tmp_path: Path) -> None:
-    with pytest.raises(FileUnreadableError, match="No such file"):
-        read_ratings(tmp_path / "ratings.csv")

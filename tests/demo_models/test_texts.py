@@ -30,9 +30,9 @@ def test_each_byte_has_the_one_after_it() -> None:
 def test_one_file_in_ten_is_held_out(tmp_path: Path) -> None:
     data = load_text(folder_of(tmp_path, 2 * HELD_OUT))
     whole = (text.reshape(-1).tolist() for text, _ in (data.train, data.held_out))
-    trained, held = ({byte for byte in text if byte < 100} for text in whole)
-    assert held == {0, HELD_OUT}
-    assert not held & trained
+    trained, apart = ({byte for byte in text if byte < 100} for text in whole)
+    assert apart == {0, HELD_OUT}
+    assert not apart & trained
     assert SYMBOLS - 1 in data.train[0]  # what is no ASCII
 
 

@@ -21,22 +21,22 @@ def bits(of: Training) -> dict[str, bytes]:
     return {name: t.numpy().tobytes() for name, t in of.task.model.state_dict().items()}
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", SETTINGS[:3])
 def test_it_goes_on_where_it_was_saved(settings: tuple[str, float, float]) -> None:
     undisturbed, loaded = training(*settings), training(*settings)
     first = copy.deepcopy(undisturbed.state())
-    losses = [undisturbed.iterate(iteration) for iteration in range(1, 6)]
+    losses = [undisturbed.iterate(iteration) for iteration in range(1, 4)]
     saved = copy.deepcopy(undisturbed.state())
     assert ("optimizer" in saved) == (settings != SETTINGS[0])
-    after = [undisturbed.iterate(i) for i in range(6, 9)]
+    after = [undisturbed.iterate(i) for i in range(4, 6)]
     loaded.iterate(1)  # something to be replaced
     loaded.load(saved)
-    assert [loaded.iterate(i) for i in range(6, 9)] == after
+    assert [loaded.iterate(i) for i in range(4, 6)] == after
     assert bits(loaded) == bits(undisturbed)
     undisturbed.load(saved)  # a step back
-    assert [undisturbed.iterate(i) for i in range(6, 9)] == after
+    assert [undisturbed.iterate(i) for i in range(4, 6)] == after
     undisturbed.load(first)  # a state without an optimizer's makes it forget
-    assert [undisturbed.iterate(i) for i in range(1, 6)] == losses
+    assert [undisturbed.iterate(i) for i in range(1, 4)] == losses
 
 
 def test_settings() -> None:
@@ -58,7 +58,7 @@ def test_a_state_begun_early_changes_no_iteration(optimizer: str) -> None:
     )
     early.begin_optimizer()
     assert ("optimizer" in early.state()) == (optimizer != "sgd")
-    for iteration in range(1, 4):
+    for iteration in range(1, 3):
         assert early.iterate(iteration) == late.iterate(iteration)
     early.begin_optimizer()  # of no effect any more
     states = early.state(), late.state()

@@ -45,10 +45,10 @@ class Calls:
         for name in self._names:
             for module in (os, fcntl):
                 if hasattr(module, name) and name not in ("read", "write"):
-                    self._replace(module, name, self.told(name, getattr(module, name)))
+                    self._replace(module, name, self.noted(name, getattr(module, name)))
         self._replace(os, "fdopen", self._opened(os.fdopen))
         if "read" in self._names:
-            self._replace(io, "open", self._opened(self.told("open", io.open)))
+            self._replace(io, "open", self._opened(self.noted("open", io.open)))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,12 +59,12 @@ class Calls:
         self._replaced.append((module, name, getattr(module, name)))
         setattr(module, name, call)
 
-    def told(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """The call, told of if it is one of the names."""
         if name not in self._names:
             return call
 
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
             try:
                 self._before(name)
             except BaseException:
@@ -75,7 +75,7 @@ class Calls:
             self._after(name)
             return result
 
-        return told
+        return noted
 
     def _opened(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Of fdopen and open: binary files made of calls that are told of."""
@@ -103,16 +103,16 @@ class _File(io.FileIO):
         if self._fresh and len(data) > 1:
             data = data[: len(data) // 2]
         self._fresh = False
-        written = self._calls.told("write", super().write)(data)
+        written = self._calls.noted("write", super().write)(data)
         assert isinstance(written, int)
         return written
 
     def readall(self) -> bytes:
-        return bytes(self._calls.told("read", super().readall)())
+        return bytes(self._calls.noted("read", super().readall)())
 
     def close(self) -> None:
         if not self.closed:
-            self._calls.told("close", super().close)()
+            self._calls.noted("close", super().close)()
 
 
 def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, str]]:
@@ -146,14 +146,17 @@ def digest_of(arrays: Arrays) -> str:
     return h.hexdigest()
 
 
-def check_told(path: Path, told: dict[int, str]) -> None:
+def check_told(path: Path, noted: dict[int, str]) -> None:
     """Raise unless all steps of `saves` restore to the last bit."""
-    for step, digest in told.items():
-        *_, position = codec.Chain(path).replay(step)
-        assert digest_of(position.track.arrays) == digest, f"step {step} has changed"
-        restored = codec.restore(path, step) if step == max(told) else position.whole()
-        assert restored["step"] == step
-        assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
+    left = dict(noted)
+    while left:
+        for position in codec.Chain(path).replay(max(left)):  # from the last base on
+            step = position.step
+            if step in left:
+                assert digest_of(position.track.arrays) == left.pop(step), f"{step} has changed"
+                restored = codec.restore(path, step) if step == max(noted) else position.whole()
+                assert restored["step"] == step
+                assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
 
 
 def resealed(data: bytes) -> bytes:

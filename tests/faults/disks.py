@@ -21,22 +21,15 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from common import (
-    MEMORY,
-    READING,
-    WRITING,
-    Calls,
-    chain_of,
-    check_told,
-    saves,
-    state_of,
-)
+from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
 
 import codec
 from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning
 
+Task = Callable[[Path, "Refusal", Counter[str]], None]
 CODES = (errno.ENOSPC, errno.EIO, errno.EACCES)
 FILLER = "filler"
 
@@ -75,12 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
-    for task in TASKS:
+    for at, what in enumerate(TASKS):
         for code in CODES[: options.codes]:
-            for lasting in (False, True):
-                number = 0
-                while one_fault(task, Refusal(number, code, lasting), met):
-                    number += options.lasting if lasting else options.every
+            for lasting, share in ((False, options.every), (True, options.lasting)):
+                number = at % share  # so that all tasks together meet every kind of call
+                while one_fault(what, Refusal(number, code, lasting), met):
+                    number += share
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
@@ -98,10 +91,10 @@ def attempt(
         print(f"WRONG: {what}, {refusal and vars(refusal)}: {type(exc).__name__}: {exc}")
 
 
-def one_fault(task: Callable[..., None], refusal: Refusal, met: Counter[str]) -> bool:
+def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:
     """Returns whether there was such a call."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        attempt(task.__name__, lambda: task(Path(folder) / "run.lcc", refusal, met), met, refusal)
+        attempt(what, lambda: TASKS[what](Path(folder) / "run.lcc", refusal, met), met, refusal)
     met["calls refused"] += bool(refusal.met)
     return bool(refusal.met)
 
@@ -135,110 +128,104 @@ def begun(path: Path, refusal: Refusal, met: Counter[str]) -> None:
 def saved(path: Path, refusal: Refusal, met: Counter[str], step: int) -> None:
     """The record of a step, after those of all steps before."""
     with codec.Checkpointer(path) as checkpoints:
-        told = dict(saves(checkpoints, range(step)))
+        noted = dict(saves(checkpoints, range(step)))
         with refused(refusal, met, codec.WriteError) as raised:
-            told |= saves(checkpoints, range(step, step + 1))
-        check_told(path, told)
+            noted |= saves(checkpoints, range(step, step + 1))
+        check_told(path, noted)
         left = list(path.glob(".lcc-*"))
         assert refusal.lasting or bool(refusal.met) != bool(raised) or not left, f"{left} is left"
-        told |= saves(checkpoints, range(step + 1, step + 3))
-        check_told(path, told)
+        noted |= saves(checkpoints, range(step + 1, step + 3))
+        check_told(path, noted)
         report = codec.verify(path)
         assert report.ok, report.problems
-    go_on(path, told)
-
-
-def saved_first(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A base."""
-    saved(path, refusal, met, 0)
-
-
-def saved_delta(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A delta."""
-    saved(path, refusal, met, 1)
-
-
-def saved_base(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """A base in the middle."""
-    saved(path, refusal, met, 3)
+    go_on(path, noted)
 
 
 def opened(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """A chain whose newest record is damaged, and set aside."""
-    told = chain_of(path, 5)
-    del told[4]
+    noted = chain_of(path, 5)
+    del noted[4]
     (path / "00000004.delta.safetensors").write_bytes(b"damaged")
-    open_refused(path, refusal, met, told)
+    open_refused(path, refusal, met, noted)
 
 
 def opened_before_a_base(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """A chain whose newest base is damaged: what is before it is looked for."""
-    told = chain_of(path, 5)
+    noted = chain_of(path, 5)
     (path / "00000003.base.safetensors").write_bytes(b"damaged")
-    open_refused(path, refusal, met, {step: told[step] for step in range(3)})
+    open_refused(path, refusal, met, {step: noted[step] for step in range(3)})
 
 
-def open_refused(path: Path, refusal: Refusal, met: Counter[str], told: dict[int, str]) -> None:
+def open_refused(path: Path, refusal: Refusal, met: Counter[str], noted: dict[int, str]) -> None:
     """Continue a chain; all that was told must still be there."""
     (path / ".lcc-left-over").touch()
     kinds = (codec.WriteError, codec.ChainError, LockedError)
     checkpoints = None
     with refused(refusal, met, *kinds):
         checkpoints = codec.Checkpointer(path, resume=True)
-    check_told(path, told)
+    check_told(path, noted)
     if checkpoints is not None:
-        told |= saves(checkpoints, range(10, 12))
-        check_told(path, told)
+        noted |= saves(checkpoints, range(10, 12))
+        check_told(path, noted)
         checkpoints.close()
-    go_on(path, told)
+    go_on(path, noted)
 
 
 def read(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """The newest step that can be read, and one that is asked for."""
-    told = chain_of(path, 3)
+    noted = chain_of(path, 3)
     kinds = (codec.ChainError, ChainNotFoundError, codec.WriteError)
     with refused(refusal, met, *kinds):
         for step in (1, None):
             restored = codec.restore(path, step)
-            found = restored["step"]
-            assert step in (found, None)
-            assert restored["exact"].tobytes() == state_of(found)["exact"].tobytes()
+            got = restored["step"]
+            assert step in (got, None)
+            assert restored["exact"].tobytes() == state_of(got)["exact"].tobytes()
     refusal.calls = 0
     with refused(refusal, met, *kinds):
         report = codec.verify(path)
         assert report.ok == (report.steps == (0, 1, 2))
-    go_on(path, told)
+    go_on(path, noted)
 
 
 def packed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """An archive, over an older one."""
-    told = chain_of(path, 2)
+    noted = chain_of(path, 2)
     target = path.with_name("run.lcc.zip")
     codec.Chain(path).pack(target)
     before = target.read_bytes()
     with codec.Checkpointer(path, resume=True) as checkpoints:
-        told |= saves(checkpoints, range(2, 4))
+        noted |= saves(checkpoints, range(2, 4))
     kinds = (codec.WriteError, codec.ChainError, ChainNotFoundError)
     with refused(refusal, met, *kinds):
         codec.Chain(path).pack(target)
     if target.read_bytes() == before:
-        del told[2], told[3]
-    check_told(target, told)
+        del noted[2], noted[3]
+    check_told(target, noted)
 
 
-TASKS = (begun, saved_first, saved_delta, saved_base, opened, opened_before_a_base, read, packed)
+TASKS: dict[str, Task] = {
+    "begun": begun,
+    "saved first": partial(saved, step=0),
+    "saved delta": partial(saved, step=1),
+    "saved base": partial(saved, step=3),
+    "opened": opened,
+    "opened before a base": opened_before_a_base,
+    "read": read,
+    "packed": packed,
+}
 
 
-def go_on(path: Path, told: dict[int, str]) -> None:
+def go_on(path: Path, noted: dict[int, str]) -> None:
     """Raise unless the disk, now sound, lets the chain be opened, saved to and read."""
-    newest = max(told, default=0)
+    newest = max(noted, default=0)
     with codec.Checkpointer(path, resume=True) as checkpoints:
-        assert (checkpoints.step is None) == (not told)
-        told |= saves(checkpoints, range(newest + 10, newest + 12))
-    check_told(path, told)
+        assert (checkpoints.step is None) == (not noted)
+        noted |= saves(checkpoints, range(newest + 10, newest + 12))
+    check_told(path, noted)
     report = codec.verify(path)
     assert report.ok, report.problems
-    assert set(report.steps) >= set(told)
+    assert set(report.steps) >= set(noted)
     assert not list(path.glob(".lcc-*")), "a temporary file is left"
 
 
@@ -258,27 +245,27 @@ def file_size(nbytes: int, process: int = 0) -> Iterator[None]:
 
 def small_files(met: Counter[str], stride: int) -> None:
     """Every size that a record may reach before the disk is full."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path) as checkpoints:
-            told, step = dict(saves(checkpoints, range(1))), 1
+            noted, step = dict(saves(checkpoints, range(1))), 1
             for nbytes in range(0, 20_000, 97 * stride):
                 with file_size(nbytes):
                     try:
-                        told |= saves(checkpoints, range(step, step + 1))
+                        noted |= saves(checkpoints, range(step, step + 1))
                     except codec.WriteError:
                         met["records too large for the disk"] += 1
                 assert not list(path.glob(".lcc-*")), "a temporary file is left"
                 step += 1
-            assert set(range(step - 5, step)) <= set(told), "every record has room at the end"
-            told |= saves(checkpoints, range(step, step + 2))
-        check_told(path, told)
-        go_on(path, told)
+            assert set(range(step - 5, step)) <= set(noted), "every record has room at the end"
+            noted |= saves(checkpoints, range(step, step + 2))
+        check_told(path, noted)
+        go_on(path, noted)
 
 
 def small_files_of_another_process(met: Counter[str], stride: int) -> None:
     """Saved asynchronously: told by the next call, which saves nothing; then it goes on."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path, asynchronous=True) as checkpoints:
             assert checkpoints.save(0, state_of(0)).nbytes
@@ -313,20 +300,20 @@ def full_disk(met: Counter[str], stride: int) -> None:
         try:
             path = Path(folder) / "run.lcc"
             with codec.Checkpointer(path) as checkpoints:
-                told = dict(saves(checkpoints, range(2)))
+                noted = dict(saves(checkpoints, range(2)))
                 for room in range(5):
                     step = 2 + 2 * room
                     fill(Path(folder) / FILLER, room * os.sysconf("SC_PAGE_SIZE"))
                     try:
-                        told |= saves(checkpoints, range(step, step + 1))
+                        noted |= saves(checkpoints, range(step, step + 1))
                     except codec.WriteError:
                         met["records too large for the disk"] += 1
-                    check_told(path, told)
+                    check_told(path, noted)
                     (Path(folder) / FILLER).unlink()
-                    told |= saves(checkpoints, range(step + 1, step + 2))
-                assert len(told) < 12, "the disk was never full"
-            check_told(path, told)
-            go_on(path, told)
+                    noted |= saves(checkpoints, range(step + 1, step + 2))
+                assert len(noted) < 12, "the disk was never full"
+            check_told(path, noted)
+            go_on(path, noted)
         finally:
             libc.umount(folder.encode())
 

@@ -84,36 +84,36 @@ def save_all(path: Path) -> None:
 
 def content(state: Any) -> Any:
     """A state with the bytes of its arrays; which of them are one shows too."""
-    known: dict[int, int] = {}
+    numbers_of: dict[int, int] = {}
 
-    def told(value: Any) -> Any:
+    def noted(value: Any) -> Any:
         if isinstance(value, dict):
-            return [type(value).__name__, [(k, told(v)) for k, v in value.items()]]
+            return [type(value).__name__, [(k, noted(v)) for k, v in value.items()]]
         if isinstance(value, list | tuple):
-            return [type(value).__name__, [told(v) for v in value]]
+            return [type(value).__name__, [noted(v) for v in value]]
         if isinstance(value, np.generic):
             return value.dtype.str, value.tobytes()
         if isinstance(value, np.ndarray):
-            number = known.setdefault(id(value), len(known))
+            number = numbers_of.setdefault(id(value), len(numbers_of))
             return number, value.dtype.str, value.shape, value.tobytes()
         return type(value).__name__, repr(value)
 
-    return told(state)
+    return noted(state)
 
 
-def flips(data: bytes, every: int, bits: int, rng: random.Random) -> Iterator[bytes]:
+def flips(data: bytes, apart: int, bits: int, rng: random.Random) -> Iterator[bytes]:
     """With one bit changed each, some of every such byte."""
     damaged = bytearray(data)
-    for at in range(rng.randrange(every), len(data), every):
+    for at in range(rng.randrange(apart), len(data), apart):
         for bit in rng.sample(range(8), bits):
             damaged[at] ^= 1 << bit
             yield bytes(damaged)
             damaged[at] ^= 1 << bit
 
 
-def cuts(data: bytes, every: int) -> Iterator[bytes]:
+def cuts(data: bytes, apart: int) -> Iterator[bytes]:
     """Beginnings, and what has a byte more."""
-    yield from (data[:length] for length in range(0, len(data), every))
+    yield from (data[:length] for length in range(0, len(data), apart))
     yield from (data + b"\0", data + b" ", data + data)
 
 
@@ -135,29 +135,29 @@ def of_record(data: bytes, name: str, options: argparse.Namespace, rng: random.R
     return met["unnoticed"]
 
 
-def of_files(path: Path, expected: dict[int, Any], every: int, rng: random.Random) -> int:
+def of_files(path: Path, expected: dict[int, Any], apart: int, rng: random.Random) -> int:
     """On disk: `verify` tells of it, and what is restored is right, though it may be older."""
     met: Counter[str] = Counter()
     for file in sorted(path.glob("*.safetensors")):
         step, data = int(file.name[:8]), file.read_bytes()
-        for damage in (flips(data, every, 1, rng), cuts(data, 8 * every)):
+        for damage in (flips(data, apart, 1, rng), cuts(data, 8 * apart)):
             for damaged in damage:
                 met["files"] += 1
                 file.write_bytes(damaged)
                 report = codec.verify(path)
-                told = not report.ok and any(p.startswith(file.name) for p in report.problems)
-                told = told and step not in report.steps
+                noted = not report.ok and any(p.startswith(file.name) for p in report.problems)
+                noted = noted and step not in report.steps
                 try:
                     codec.restore(path, step)
-                    told = False
+                    noted = False
                 except codec.LccError:
                     pass
                 restored = content(codec.restore(path))
-                found = next((s for s, c in expected.items() if c == restored), None)
+                got = next((s for s, c in expected.items() if c == restored), None)
                 right = NEWEST if step < 4 else step - 1  # what stands before a base is not read
-                if not told or found != right:
+                if not noted or got != right:
                     met["unnoticed"] += 1
-                    print(f"UNNOTICED in {file.name}: {report}, restored {found}")
+                    print(f"UNNOTICED in {file.name}: {report}, restored {got}")
         file.write_bytes(data)
     assert codec.verify(path).ok
     print(f"files: {met['files']} damaged, {met['unnoticed']} unnoticed")
@@ -169,19 +169,19 @@ def of_archive(
 ) -> int:
     """Refused, or told of by `verify`, or harmless."""
     met: Counter[str] = Counter()
-    every, bits = options.archive, options.bits
+    apart, bits = options.archive, options.bits
     directory = data.index(b"PK\x01\x02")
     for first, part in ((0, data[:directory]), (directory, data[directory:])):
-        step = every if first == 0 else max(every // 16, 1)
+        step = apart if first == 0 else max(apart // 16, 1)
         for damaged in flips(part, step, bits, rng):
             met["bits"] += 1
             whole = data[:first] + damaged + data[first + len(part) :]
             met[of_one_archive(whole, expected, met["bits"])] += 1
-    for damaged in cuts(data, every):
+    for damaged in cuts(data, apart):
         met["lengths"] += 1
         met[of_one_archive(damaged, expected, -met["lengths"])] += 1
-    told = ", ".join(f"{met[kind]} {kind}" for kind in ("noticed", "harmless", "UNNOTICED"))
-    print(f"archive: {met['bits']} bits and {met['lengths']} lengths, {told}")
+    noted = ", ".join(f"{met[kind]} {kind}" for kind in ("noticed", "harmless", "UNNOTICED"))
+    print(f"archive: {met['bits']} bits and {met['lengths']} lengths, {noted}")
     return met["UNNOTICED"]
 
 

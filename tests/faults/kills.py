@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from common import STEPS, Calls, check_told, saves, state_of
+from common import MEMORY, STEPS, Calls, check_told, saves, state_of
 
 import codec
 
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
     """What a process that is not killed calls, in order; and after which of them it could be: not
     after mkdir of what is there, say, which fails."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         names: list[str] = []
         succeed: set[int] = set()
         path = Path(folder) / "run.lcc"
@@ -101,11 +101,11 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
 
     resumed: the chain had records before. trap, seconds: when it is killed.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
-        told: dict[int, str] = {}
+        noted: dict[int, str] = {}
         if resumed:
-            told |= begin(path)
+            noted |= begin(path)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -117,14 +117,14 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
             os.kill(child, signal.SIGKILL)
         with os.fdopen(reading) as pipe:
             lines = [line.split() for line in pipe.read().splitlines(keepends=True) if "\n" in line]
-        told |= {int(step): digest for step, digest in lines}
+        noted |= {int(step): digest for step, digest in lines}
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
         assert killed or os.waitstatus_to_exitcode(status) == 0, "the process that saves failed"
         met["killed" if killed else "not killed in time"] += 1
-        met["steps told"] += len(told)
+        met["steps told"] += len(noted)
         try:
-            check(path, told)
+            check(path, noted)
         except Exception as exc:
             met["lost"] += 1
             print(f"LOST: {trap and vars(trap)}, {seconds}: {type(exc).__name__}: {exc}")
@@ -157,22 +157,22 @@ def _child(path: Path, trap: Trap | None, writing: int) -> None:
         os._exit(1)
 
 
-def check(path: Path, told: dict[int, str]) -> None:
+def check(path: Path, noted: dict[int, str]) -> None:
     """Raise unless all steps restore as they were told of, and the chain can go on."""
-    if not told:
+    if not noted:
         with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
             checkpoints.save(1000, state_of(0))
         assert codec.verify(path).ok
         return
-    check_told(path, told)
+    check_told(path, noted)
     assert codec.verify(path).ok, codec.verify(path).problems
     with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
         assert checkpoints.step is not None
-        assert checkpoints.step >= max(told)
+        assert checkpoints.step >= max(noted)
         checkpoints.save(1000, state_of(0))
     report = codec.verify(path)
     assert report.ok, report.problems
-    assert set(told) <= set(report.steps)
+    assert set(noted) <= set(report.steps)
     assert not list(path.glob(".lcc-*")), "a temporary file was left behind"
 
 

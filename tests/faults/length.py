@@ -42,47 +42,41 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", action="store_true", help="judge lines instead of times")
     options = parser.parse_args(arguments)
     codec.warm_up()
-    n, tenth = options.records, options.records // 10
-    states = walk()
-    late: list[float] = []
-    young: list[float] = []
-    opening = {}
+    n, tenth, states = options.records, options.records // 10, walk()
+    late, young, opening = list[float](), list[float](), dict[int, float]()
     with tempfile.TemporaryDirectory() as folder:
         path, beside = Path(folder) / "run.lcc", Path(folder) / "young.lcc"
         with codec.Checkpointer(path) as checkpoints, codec.Checkpointer(beside) as others:
             for step in range(n):
                 state = next(states)
-                late.append(append(checkpoints, step, state))
+                late.append(seconds(lambda: checkpoints.save(step, state)))  # noqa: B023
                 if step >= n - tenth:
-                    young.append(append(others, step, state))
+                    young.append(seconds(lambda: others.save(step, state)))  # noqa: B023
                 if step + 1 in (tenth, n):
-                    chain, listing = best(lambda: codec.Chain(path)), best(lambda: listed(path))
-                    opening[step + 1] = chain, listing
-        first, last, own = (statistics.median(x[1:]) for x in (late[:tenth], late[-tenth:], young))
+                    opening[step + 1] = least = best(lambda: codec.Chain(path))
+                    print(
+                        f"open: {1000 * least:.1f} ms at {step + 1:,} records, "
+                        f"{1e6 * least / (step + 1):.1f} us a record; "
+                        f"{least / best(lambda: listed(path)):.1f} times os.scandir and a stat"
+                    )
+        first, last, new = (statistics.median(x[1:]) for x in (late[:tenth], late[-tenth:], young))
         print(
             f"append: {1000 * first:.2f} ms, median of the first {tenth:,} records; "
-            f"{1000 * last:.2f} ms of the last: {last / first:.2f} times"
+            f"{1000 * last:.2f} ms of the last, and {1000 * new:.2f} ms to a young chain in turn "
+            f"with these: {last / new:.2f} times that"
         )
-        ratio = last / own
-        print(
-            f"append to a young chain: {1000 * own:.2f} ms in turn with the last; these take "
-            f"{ratio:.2f} times that"
-        )
-        for records, (chain, listing) in opening.items():
-            each = 1e6 * chain / records
-            print(
-                f"open: {1000 * chain:.1f} ms at {records:,} records, {each:.1f} us a record; "
-                f"{chain / listing:.1f} times os.scandir and a stat of each"
-            )
         if options.restore:
-            told("restore of the newest", lambda: codec.restore(path))
-            told("resume", lambda: codec.Checkpointer(path, resume=True).close())
-            told("verify", lambda: codec.verify(path))
+            for what, work in {
+                "restore of the newest": lambda: codec.restore(path),
+                "resume": lambda: codec.Checkpointer(path, resume=True).close(),
+                "verify": lambda: codec.verify(path),
+            }.items():
+                print(f"{what}: {seconds(work):.2f} s", flush=True)
         if options.count:
             wrong = counted(path, n, tenth)
         else:
-            wrong = int(ratio > APPEND)
-            wrong += sum(1e6 * chain / records > OPEN for records, (chain, _) in opening.items())
+            wrong = int(last / new > APPEND)
+            wrong += sum(1e6 * least / records > OPEN for records, least in opening.items())
     print(f"{wrong} figures beyond their limit")
     return wrong
 
@@ -90,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 def counted(path: Path, n: int, tenth: int) -> int:
     """Lines that an append and opening run, for a chain of n records and one of a tenth of them;
     returns how many figures grow beyond their limit."""
-    found: dict[str, list[float]] = {"append": [], "open, a record": []}
+    figures: dict[str, list[float]] = {"append": [], "open, a record": []}
     states = walk()
     with tempfile.TemporaryDirectory() as folder:
         short = Path(folder) / "short.lcc"
@@ -104,14 +98,12 @@ def counted(path: Path, n: int, tenth: int) -> int:
                     lines_of(lambda s=s: checkpoints.save(s, next(states)))  # type: ignore[misc]
                     for s in range(n + 1, n + 10)
                 ]
-            found["append"].append(statistics.median(each))
+            figures["append"].append(statistics.median(each))
             opened = lines_of(lambda: codec.Chain(place))  # noqa: B023
-            found["open, a record"].append(opened / records)
-    wrong = 0
-    for what, (few, many) in found.items():
+            figures["open, a record"].append(opened / records)
+    for what, (few, many) in figures.items():
         print(f"{what}: {few:.1f} lines in a chain of {tenth:,} records, {many:.1f} of {n:,}")
-        wrong += not 0 < many <= GROWTH * few
-    return wrong
+    return sum(not 0 < many <= GROWTH * few for few, many in figures.values())
 
 
 def lines_of(work: Callable[[], object]) -> int:
@@ -141,34 +133,22 @@ def walk() -> Iterator[dict[str, Any]]:
         yield {"w": w, "step": step}
 
 
-def append(checkpoints: codec.Checkpointer, step: int, state: dict[str, Any]) -> float:
-    """Seconds of a save."""
-    started = time.perf_counter()
-    checkpoints.save(step, state)
-    return time.perf_counter() - started
-
-
 def listed(path: Path) -> list[tuple[str, int]]:
     """Names and sizes, as cheap as Python has them."""
     with os.scandir(path) as entries:
         return [(entry.name, entry.stat().st_size) for entry in entries]
 
 
-def best(work: Callable[[], Any]) -> float:
-    """Seconds, the least of five."""
-    found = []
-    for _ in range(5):
-        started = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - started)
-    return min(found)
-
-
-def told(what: str, work: Callable[[], Any]) -> None:
-    """Print how long it takes."""
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
     started = time.perf_counter()
     work()
-    print(f"{what}: {time.perf_counter() - started:.2f} s", flush=True)
+    return time.perf_counter() - started
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds, the least of five."""
+    return min(seconds(work) for _ in range(5))
 
 
 if __name__ == "__main__":

@@ -53,15 +53,9 @@ from codec.state.tensors import copy_arrays, layout_of, to_arrays
 
 KINDS = ("normal", "adam", "equal", "tiny", "wide", "sparse", "nan", "still")
 DTYPES = ("float32", "float16", "mixed", "bfloat16")  # the last one needs torch: not quick
-SETTINGS: tuple[dict[str, Any], ...] = (
-    {"bits": 2},
-    {"bits": 2, "scope": "tensor"},
-    {"bits": 3, "coder": "huffman"},
-    {"bits": None},
-    {"bits": 1, "scope": "tensor", "coder": "huffman"},
-    {"budget": 0.03},
-    {"bits": 8},
-)
+SETTINGS: list[dict[str, Any]] = [{"bits": 2}, {"bits": 2, "scope": "tensor"}, {"bits": None}]
+SETTINGS += [{"bits": 3, "coder": "huffman"}, {"bits": 1, "scope": "tensor", "coder": "huffman"}]
+SETTINGS += [{"budget": 0.03}, {"bits": 8}]
 WAYS = ("order", "cuts", "garbage", "held", "threads")
 QUICK = 10  # cases
 REAL = {"spread": workers.spread, "pieces": workers.pieces, "empty": np.empty}
@@ -77,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--load", type=int, default=0, help="processes that keep processors busy")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="compare with another process")
-    parser.add_argument("--told", action="store_true", help="only tell what is made of each case")
+    parser.add_argument("--noted", action="store_true", help="only tell what is made of each case")
     options = parser.parse_args(arguments)
     rng = random.Random(options.seed)
     codec.warm_up()
@@ -85,10 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.minutes and not options.fresh:
         cases = random.Random(1).sample([case for case in CASES if case[1] != "bfloat16"], QUICK)
     codec.set_threads(1)
-    if options.told:
+    if options.noted:
         print(json.dumps([made(case) for case in cases]))
         return 0
-    expected = dict(zip(cases, told() if options.fresh else map(made, cases)))
+    expected = dict(zip(cases, noted() if options.fresh else map(made, cases)))
     end = time.monotonic() + 60 * options.minutes
     met: Counter[str] = Counter()
     busy = "while True: pass"
@@ -101,13 +95,13 @@ def main(arguments: list[str] | None = None) -> int:
             ways = disturbances(number, random.Random(seed))
             try:
                 with disturbed(ways, random.Random(seed)):
-                    found = made(case)
+                    got = made(case)
             except Exception as exc:
-                found = traceback.format_exception(exc)[-2:]
+                got = traceback.format_exception(exc)[-2:]
             met["rounds"] += 1
-            if found != expected[case]:
+            if got != expected[case]:
                 met["that made something else"] += 1
-                print(f"DIFFERS: {case} {'+'.join(ways)} seed {seed}: {found} {expected[case]}")
+                print(f"DIFFERS: {case} {'+'.join(ways)} seed {seed}: {got} {expected[case]}")
     finally:
         for other in others:
             other.kill()
@@ -116,9 +110,9 @@ def main(arguments: list[str] | None = None) -> int:
     return met["that made something else"]
 
 
-def told() -> list[list[str]]:
+def noted() -> list[list[str]]:
     """What a process of its own makes of every case, in memory that is full of garbage."""
-    command = [sys.executable, "-W", "ignore", __file__, "--told", "--fresh"]
+    command = [sys.executable, "-W", "ignore", __file__, "--noted", "--fresh"]
     environment = os.environ | {"MALLOC_PERTURB_": "165"}
     return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
 
@@ -131,11 +125,11 @@ def states(case: Case) -> list[dict[str, Any]]:
     rng = np.random.default_rng(CASES.index(case))
     sizes = {"w": 5 * UNIT + 77, "b": 300, "v": UNIT - 5, "s": 9, "m": 90 * 70}
     values = {name: rng.normal(size=n) for name, n in sizes.items()}
+    kinds = ("float32", "float16", "float32", "float64") if dtype == "mixed" else (dtype,)
     made = []
     for step in range(3):
         if step:
             values = {name: a + moves(kind, a.size, rng) for name, a in values.items()}
-        kinds = ("float32", "float16", "float32", "float64") if dtype == "mixed" else (dtype,)
         state = {n: _as(a, t) for (n, a), t in zip(values.items(), itertools.cycle(kinds))}
         state |= {"tied": state["w"], "part": state["w"][1000:9000]}
         state["m"] = state["m"].reshape(90, 70).T
@@ -146,28 +140,27 @@ def states(case: Case) -> list[dict[str, Any]]:
 
 
 def _as(values: np.ndarray, dtype: str) -> Any:
-    with np.errstate(over="ignore"):
-        if dtype != "bfloat16":
-            return values.astype(dtype)
-    import torch
+    if dtype == "bfloat16":
+        import torch
 
-    return torch.from_numpy(values.astype(np.float32)).bfloat16()
+        return torch.from_numpy(values.astype(np.float32)).bfloat16()
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
 
 
 def moves(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     """By how much n elements move in a step."""
     noise = rng.standard_normal(n)
-    if kind == "adam":
-        return np.sign(noise) * 3e-4 * (1 + 0.01 * np.abs(noise))
-    if kind == "equal":
-        return np.full(n, 0.5)
-    if kind == "tiny":
-        return noise * 1e-40
-    if kind == "wide":
-        return noise * 2.0 ** rng.integers(-100, 100, n)
-    if kind == "sparse":
-        return noise * (rng.random(n) < 0.003)
-    return noise * (0.0 if kind == "still" else 1e-3)
+    ways: dict[str, Callable[[], Any]] = {
+        "adam": lambda: np.sign(noise) * 3e-4 * (1 + 0.01 * np.abs(noise)),
+        "equal": lambda: np.full(n, 0.5),
+        "tiny": lambda: noise * 1e-40,
+        "wide": lambda: noise * 2.0 ** rng.integers(-100, 100, n),
+        "sparse": lambda: noise * (rng.random(n) < 0.003),
+        "still": lambda: noise * 0.0,
+    }
+    moved: np.ndarray = ways.get(kind, lambda: noise * 1e-3)()
+    return moved
 
 
 def made(case: Case) -> list[str]:
@@ -196,10 +189,10 @@ def made(case: Case) -> list[str]:
     return out
 
 
-def summary(found: Mapping[str, Any]) -> str:
+def summary(got: Mapping[str, Any]) -> str:
     """Of arrays or numbers by name."""
     h = xxhash.xxh3_64()
-    for name, value in found.items():
+    for name, value in got.items():
         h.update(name.encode() + (value.tobytes() if hasattr(value, "tobytes") else b"%d" % value))
     return h.hexdigest()
 
@@ -220,13 +213,14 @@ def disturbed(ways: Sequence[str], rng: random.Random) -> Iterator[None]:
     with ExitStack() as stack:
         if "garbage" in ways:
             stack.enter_context(garbage(rng.getrandbits(32)))
-        if "cuts" in ways:
-            stack.enter_context(mock.patch.object(workers, "pieces", cutting(rng)))
-        if "order" in ways:
-            stack.enter_context(mock.patch.object(workers, "spread", in_any_order(rng)))
-        if "held" in ways:
-            held = mock.Mock(count=lambda: Held(rng.getrandbits(32)))
-            stack.enter_context(mock.patch.object(workers, "itertools", held))
+        count = mock.Mock(count=lambda: Late(rng.getrandbits(32)))
+        for way, name, other in (
+            ("cuts", "pieces", cutting(rng)),
+            ("order", "spread", in_any_order(rng)),
+            ("held", "itertools", count),
+        ):
+            if way in ways:
+                stack.enter_context(mock.patch.object(workers, name, other))
         if "threads" in ways:
             stack.enter_context(crowd())
         codec.set_threads(rng.randint(2 if {"held", "threads"} & set(ways) else 1, 4))
@@ -258,7 +252,7 @@ def cutting(rng: random.Random) -> Callable[..., list[tuple[int, int]]]:
     return pieces
 
 
-class Held:
+class Late:
     """itertools.count whose callers now and then wait once they have their number."""
 
     def __init__(self, seed: int) -> None:
@@ -280,8 +274,8 @@ def crowd() -> Iterator[None]:
     def crowding(seed: int) -> None:
         rng = np.random.default_rng(seed)
         while not over.is_set():
-            kept = [np.full(int(2 ** rng.uniform(4, 18)), 0xA5, np.uint8) for _ in range(9)]
-            over.wait(1e-4 * len(kept) * rng.random())
+            taken = [np.full(int(2 ** rng.uniform(4, 18)), 0xA5, np.uint8) for _ in range(9)]
+            over.wait(1e-4 * len(taken) * rng.random())
 
     crew = [threading.Thread(target=crowding, args=(i,)) for i in range(2)]
     sys.setswitchinterval(1e-5)

@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from common import chain_of, check_told, digest_of, saves, state_of
+from common import MEMORY, chain_of, check_told, digest_of, saves, state_of
 
 import codec
 from codec.errors import SkippedRecordWarning
@@ -60,9 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def two_writers(rounds: int, met: Counter[str]) -> None:
     """They race for a chain; who gets it saves, is killed, and the next round goes on."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
-        told: dict[int, str] = {}
+        noted: dict[int, str] = {}
         for number in range(rounds):
             go_reading, go_writing = os.pipe()
             pair = [racer(path, number, go_reading, go_writing) for _ in range(2)]
@@ -75,9 +75,9 @@ def two_writers(rounds: int, met: Counter[str]) -> None:
                 os.close(reading)
             kinds = sorted(line[0] for line in lines)
             assert kinds == ["LockedError", "saved"], kinds
-            told |= {int(line[1]): line[2] for line in lines if line[0] == "saved"}
+            noted |= {int(line[1]): line[2] for line in lines if line[0] == "saved"}
             met["rounds of two writers"] += 1
-        check_told(path, told)
+        check_told(path, noted)
         report = codec.verify(path)
         assert (report.problems, report.steps) == ((), tuple(range(rounds)))
 
@@ -94,17 +94,17 @@ def racer(path: Path, step: int, go_reading: int, go_writing: int) -> tuple[int,
     try:
         checkpoints = codec.Checkpointer(path, resume=True)
         ((_, digest),) = saves(checkpoints, range(step, step + 1))
-        told = f"saved {step} {digest}"
+        noted = f"saved {step} {digest}"
     except Exception as exc:
-        told = type(exc).__name__
-    os.write(writing, told.encode())
+        noted = type(exc).__name__
+    os.write(writing, noted.encode())
     while True:
         signal.pause()
 
 
 def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
     """What is read at any time was saved before, and is whole."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path) as checkpoints:
             expected = dict(saves(checkpoints, range(1)))
@@ -180,9 +180,9 @@ def told_more(reading: int) -> bool:
 def clocks(rng: random.Random, met: Counter[str]) -> None:
     """Time goes backwards or stands still, and files are of any date."""
     real = time.time, time.time_ns
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         usual, odd = Path(folder) / "usual.lcc", Path(folder) / "odd.lcc"
-        told = chain_of(usual, 9)
+        noted = chain_of(usual, 9)
         codec.Chain(usual).pack(Path(folder) / "usual.lcc.zip")
         now = 4e9
         try:
@@ -190,11 +190,11 @@ def clocks(rng: random.Random, met: Counter[str]) -> None:
                 now -= rng.choice([0.0, 1.0, 1e5, 3e8])
                 time.time, time.time_ns = lambda: now, lambda: int(now * 1e9)  # noqa: B023
                 with codec.Checkpointer(odd, bits=2, resume=True) as checkpoints:
-                    assert dict(saves(checkpoints, range(step, step + 1))) == {step: told[step]}
+                    assert dict(saves(checkpoints, range(step, step + 1))) == {step: noted[step]}
                 for file in [*odd.iterdir(), odd]:
                     date = rng.choice([0, 1, 2**31, 2**32, rng.randrange(2**33)])
                     os.utime(file, (date, date))
-                check_told(odd, {s: told[s] for s in range(step + 1)})
+                check_told(odd, {s: noted[s] for s in range(step + 1)})
                 assert codec.verify(odd).ok
                 met["steps of a clock that jumps"] += 1
             codec.Chain(odd).pack(Path(folder) / "odd.lcc.zip")

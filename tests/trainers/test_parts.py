@@ -196,9 +196,9 @@ def test_when_a_record_is_due(tmp_path: Path) -> None:
     run.begin(10)
     assert [s for s in (11, 12, 13, 14, 17, 18, 24, 25) if run.is_due(s, 4)] == [12, 17, 24]
     run.close()
-    for every in (0, -1, True, 2.5, "3"):
+    for interval in (0, -1, True, 2.5, "3"):
         with pytest.raises(codec.SettingsError, match="every is a number of steps"):
-            check_every(every)
+            check_every(interval)
     check_every(None)
     with pytest.raises(TypeError, match="'bit'"):
         ChainRun(tmp_path, False, {"bit": 3})
@@ -226,9 +226,9 @@ def test_the_model_itself_or_refused() -> None:
     text = f"torch.compile no longer calls its model {states.COMPILED}, see codec.trainers.states"
     assert [name for name, _ in compiled.named_children()] == [states.COMPILED], text
     for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), compiled):
-        found = states.state_of(outer)
-        assert list(found) == names
-        assert found["0.weight"].data_ptr() == model[0].weight.data_ptr()
+        got = states.state_of(outer)
+        assert list(got) == names
+        assert got["0.weight"].data_ptr() == model[0].weight.data_ptr()
     model[0].weight.ds_id = 1  # type: ignore[assignment]
     with pytest.raises(ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
         states.state_of(nn.DataParallel(model))
@@ -275,9 +275,9 @@ def test_small_tensors_become_values() -> None:
     assert len(left) == 1
     back = states.as_tensors(packed)
     for i, tensor in enumerate(tensors):
-        found = back["best"][f"{i}.ckpt"]
-        assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
-        assert str(found) == str(tensor)
+        got = back["best"][f"{i}.ckpt"]
+        assert (got.dtype, got.shape) == (tensor.dtype, tensor.shape)
+        assert str(got) == str(tensor)
     assert back["l"][1] == (tensors[0], 1)
     assert given["best"]["0.ckpt"] is tensors[0]  # what was given is as it was
 
@@ -311,9 +311,9 @@ def test_the_extras_are_what_is_pinned() -> None:
 def test_what_is_no_path(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     named = pointer.Pointer("run.lcc", 1)
-    asked = [lambda path: ChainRun(path, False, {}), lambda path: pointer.write(path, named)]
+    takers = [lambda path: ChainRun(path, False, {}), lambda path: pointer.write(path, named)]
     for path in (None, 3, b"x", "", "a\0b", Path("a\ud800")):
-        for ask in (*asked, pointer.check_place, pointer.read):
+        for ask in (*takers, pointer.check_place, pointer.read):
             with pytest.raises(codec.SettingsError, match="a path is"):
                 ask(path)
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import signal
 import warnings
@@ -89,8 +88,8 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
         with torch.no_grad():
-            for own, stored in zip(self.masters or (), state.get("masters", ())):
-                own.copy_(stored)
+            for weight_of, stored in zip(self.masters or (), state.get("masters", ())):
+                weight_of.copy_(stored)
 
 
 def network(dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -125,8 +124,8 @@ def batch_norm() -> Training:
 
 def masters(clip: float | None = None) -> Training:
     model = network(torch.bfloat16)
-    own = [nn.Parameter(p.detach().float()) for p in model.parameters()]
-    return Training(model, torch.optim.AdamW(own, 1e-3), clip, masters=own)
+    weight_of = [nn.Parameter(p.detach().float()) for p in model.parameters()]
+    return Training(model, torch.optim.AdamW(weight_of, 1e-3), clip, masters=weight_of)
 
 
 def autocast() -> Training:
@@ -141,17 +140,13 @@ def bfloat16() -> Training:
 
 
 CASES: dict[str, Callable[[], Training]] = {
-    "AdamW": adamw,
     "AdamW, one by one": lambda: adamw(foreach=False),
-    "AdamW, foreach": lambda: adamw(foreach=True),
+    "AdamW, foreach, amsgrad": lambda: adamw(foreach=True, amsgrad=True),
     "AdamW, fused": lambda: adamw(fused=True),
-    "AdamW, amsgrad": lambda: adamw(amsgrad=True),
     "AdamW, groups": groups,
     "Adam with a batch norm": batch_norm,
-    "SGD": lambda: sgd(),
     "SGD, Nesterov, foreach": lambda: sgd(nesterov=True, foreach=True),
     "SGD, fused": lambda: sgd(fused=True),
-    "float32 masters": masters,
     "float32 masters, clipped": lambda: masters(0.1),
     "autocast, clipped": autocast,
     "bfloat16": bfloat16,
@@ -173,13 +168,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "c"
 
 
-def saved(path: Path, training: Training, n: int = 3, every: int = 1, **settings: object) -> list:
-    """Save n steps; all states."""
+def saved(
+    path: Path,
+    training: Training,
+    n: int = 3,
+    interval: int = 1,
+    change: Callable[[int], object] = lambda step: None,
+    **settings: object,
+) -> list:
+    """Save n steps, each of which something may change; all states."""
     states = []
     with GradientCheckpointer(path, training.optimizer, **settings) as checkpoints:
         for step in range(n):
             training.step(step)
-            if step % every == every - 1:
+            change(step)
+            if step % interval == interval - 1:
                 checkpoints.save(step, training.state)
                 states.append((step, copy.deepcopy(training.state)))
     return states
@@ -197,15 +200,18 @@ def kinds(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_every_step_restores_to_the_last_bit(case: Callable[[], Training], path: Path) -> None:
-    """A closed one is detached from its optimizer."""
+def test_all_steps_restore_to_the_last_bit(
+    case: Callable[[], Training], path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And nothing is told as a fault. A closed one is detached from its optimizer."""
     training = case()
-    states = saved(path, training, 5)
+    states = saved(path, training, 4)
     assert not training.optimizer._optimizer_step_pre_hooks
-    assert kinds(path) == ["base"] + 4 * ["delta"]
-    for step, state in states[::2]:
+    assert kinds(path) == ["base"] + 3 * ["delta"]
+    for step, state in states[1::2]:
         check(path, state, case, step)
     assert codec.verify(path).ok
+    assert not caplog.records
 
 
 def backward(model: nn.Module) -> Tensor:
@@ -228,10 +234,9 @@ def test_a_closure_may_compute_the_gradients(path: Path) -> None:
     assert kinds(path) == ["base"] + 3 * ["delta"]
 
 
-@pytest.mark.parametrize("case", [adamw, masters])
-def test_made_after_the_first_step(case: Callable[[], Training], path: Path) -> None:
+def test_made_after_the_first_step(path: Path) -> None:
     """The gradients that are still there tell how the next ones will be stored."""
-    training = case()
+    training = masters()
     training.step(0)
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
         checkpoints.save(0, training.state)
@@ -239,7 +244,7 @@ def test_made_after_the_first_step(case: Callable[[], Training], path: Path) -> 
             training.step(step)
             checkpoints.save(step, training.state)
     assert kinds(path) == ["base", "delta", "delta"]
-    check(path, training.state, case)
+    check(path, training.state, masters)
 
 
 def test_a_wrapper_stands_for_the_optimizer_inside(path: Path) -> None:
@@ -259,10 +264,9 @@ def test_a_wrapper_stands_for_the_optimizer_inside(path: Path) -> None:
         check(path, training.state, optimizer)
 
 
-@pytest.mark.parametrize("every", [2, 5])
-def test_several_steps_a_save(every: int, path: Path) -> None:
-    states = saved(path, adamw(), 4 * every, every)
-    assert set(kinds(path)[2:]) == {"delta"}  # the second record has more steps
+def test_several_steps_a_save(path: Path) -> None:
+    states = saved(path, adamw(), 9, 3, base_every=None)
+    assert kinds(path)[2:] == ["delta"]  # the second record has more steps
     for step, state in states:
         check(path, state, step=step)
 
@@ -282,11 +286,7 @@ def test_a_record_without_a_step_and_parameters_without_a_gradient(path: Path) -
             check(path, training.state)
 
 
-@pytest.mark.parametrize(
-    ("case", "share"),
-    [(adamw, 0.30), (masters, 0.16), (lambda: masters(0.05), 0.16)],
-    ids=["AdamW", "masters", "masters, clipped"],
-)
+@pytest.mark.parametrize(("case", "share"), [(adamw, 0.30), (partial(masters, 0.05), 0.16)])
 def test_gradients_take_what_the_guide_says(
     case: Callable[[], Training], share: float, path: Path
 ) -> None:
@@ -312,7 +312,7 @@ def wide(case: Callable[[], Training]) -> Training:
 def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_does(
     path: Path,
 ) -> None:
-    """60 steps; the process is killed in the middle of steps, of saves and of bases."""
+    """The process is killed in the middle of steps, of saves and of bases."""
     end = adamw()
     for step in range(STEPS):
         end.step(step)
@@ -329,7 +329,7 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
             finally:
                 os._exit(1)
         os.close(sender)
-        until = reached + int(rng.integers(4, 14))
+        until = reached + int(rng.integers(2, 8))
         with open(receiver) as lines:
             for line in lines:
                 reached = int(line)
@@ -338,18 +338,18 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
                     n_killed += 1
                     break
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (0, -signal.SIGKILL)
-    assert n_killed >= 4
+    assert n_killed >= 3
     assert kinds(path).count("base") == 3, "a resume needs no base"
     check(path, end.state)
 
 
-STEPS = 60
+STEPS = 24
 
 
 def train_until_killed(path: Path, sender: int) -> None:
     """All steps, from where the chain ends."""
     training = adamw()
-    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=20) as checkpoints:
+    with GradientCheckpointer(path, training.optimizer, resume=True, base_every=8) as checkpoints:
         if (state := checkpoints.restore()) is not None:
             training.load(state)
         for step in range(0 if checkpoints.step is None else checkpoints.step + 1, STEPS):
@@ -378,38 +378,32 @@ def overwrite(training: Training) -> None:
 
 
 def forget(training: Training, n: int = 1) -> None:
-    for kept in list(training.optimizer.state.values())[-n:]:
-        next(value for key, value in kept.items() if key != "step").zero_()
+    for entry in list(training.optimizer.state.values())[-n:]:
+        next(value for key, value in entry.items() if key != "step").zero_()
 
 
-@pytest.mark.parametrize("change", [clamp, overwrite, forget])
-@pytest.mark.parametrize("case", [adamw, sgd, bfloat16])
+@pytest.mark.parametrize(
+    ("case", "change"), [(adamw, clamp), (sgd, forget), (bfloat16, overwrite), (adamw, forget)]
+)
 def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
     case: Callable[[], Training],
     change: Callable[[Training], None],
     path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    states = []
     training = case()
-    with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(12):
-            training.step(step)
-            if step % 3:  # other steps than those that are saved, too
-                change(training)
-            if step % 2:
-                checkpoints.save(step, training.state)
-                states.append((step, copy.deepcopy(training.state)))
+    # Other steps than those that are saved, too.
+    states = saved(path, training, 8, 2, lambda step: step % 3 and change(training))
     assert kinds(path)[:1] == ["base"]
     assert set(kinds(path)[2:]) == {"delta"}  # the second record has more steps
-    for step, state in states:
+    for step, state in states[1:]:
         check(path, state, case, step)
-    told = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
-    assert len(told) == 1
+    logged = [r for r in caplog.records if "do not lead to them" in r.getMessage()]
+    assert len(logged) == 1
     with GradientCheckpointer(path, training.optimizer, resume=True) as checkpoints:
         training.load(checkpoints.restore() or {})
-        training.step(12)
-        assert checkpoints.save(12, training.state).kind == "delta"
+        training.step(8)
+        assert checkpoints.save(8, training.state).kind == "delta"
     check(path, training.state, case)
 
 
@@ -417,12 +411,12 @@ def test_an_average_that_is_swapped_in_for_a_save_needs_no_base(path: Path) -> N
     training = wide(adamw)
     average = copy.deepcopy(training.model.state_dict())
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(6):
+        for step in range(4):
             training.step(step)
-            for name, own in training.model.state_dict().items():
-                average[name].lerp_(own, 0.1)
+            for name, weight_of in training.model.state_dict().items():
+                average[name].lerp_(weight_of, 0.1)
             live = copy.deepcopy(training.model.state_dict())
-            if step in (2, 3):
+            if step == 2:
                 training.model.load_state_dict(average)
             saved = checkpoints.save(step, training.state)
             assert saved.kind == ("base" if step == 0 else "delta")
@@ -451,17 +445,18 @@ def test_where_most_has_been_changed_the_record_is_a_base(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     training = sgd()
-    with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(4):
-            training.step(step)
-            if step in (2, 3):
-                clamp(training)
-                forget(training, 6)
-            kind = checkpoints.save(step, training.state).kind
-            assert kind == ("delta" if step == 1 else "base")
-            check(path, training.state, sgd)
-    told = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
-    assert len(told) == 1
+
+    def change(step: int) -> None:
+        if step in (2, 3):
+            clamp(training)
+            forget(training, 6)
+
+    states = saved(path, training, 4, change=change)
+    assert kinds(path) == ["base", "delta", "base", "base"]
+    for step, state in states:
+        check(path, state, sgd, step)
+    logged = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
+    assert len(logged) == 1
 
 
 def test_new_groups_lead_to_a_base(path: Path) -> None:
@@ -486,20 +481,18 @@ def halve(optimizer: torch.optim.Optimizer, *_: Any) -> None:
                 p.grad.mul_(0.3)
 
 
-@pytest.mark.parametrize("base_every", [3, None])
-def test_after_many_steps_comes_a_base(base_every: int | None, path: Path) -> None:
-    """Or none, but for a record of more steps than one may have."""
+def test_after_many_steps_comes_a_base(path: Path) -> None:
+    """And where a record would have more steps than one may have."""
     training, made = sgd(), []
-    with GradientCheckpointer(path, training.optimizer, base_every=base_every) as checkpoints:
-        for step in range(9):
+    with GradientCheckpointer(path, training.optimizer, base_every=3) as checkpoints:
+        for step in range(7):
             training.step(step)
             made.append(checkpoints.save(step, training.state).kind)
-        often = ["base", "delta", "delta", "delta"] * 2 + ["base"]
-        assert made == (often if base_every else ["base"] + 8 * ["delta"])
+        assert made == ["base", *3 * ["delta"], "base", "delta", "delta"]
         check(path, training.state, sgd)
-        for step in range(9, 18):
+        for step in range(7, 16):
             training.step(step)
-        assert checkpoints.save(17, training.state).kind == "base"
+        assert checkpoints.save(15, training.state).kind == "base"
     check(path, training.state, sgd)
 
 
@@ -547,16 +540,15 @@ def test_a_chain_of_whole_states_restores_as_it_is(path: Path) -> None:
 
 
 def test_the_chain_can_be_merged_compacted_and_packed(path: Path) -> None:
-    states = saved(path, adamw(), 12, base_every=4)
-    codec.merge(path, 3)
+    states = saved(path, adamw(), 8, base_every=4)
+    codec.merge(path, 2)
     assert "merged" in kinds(path)
-    for step, state in states:
+    for step, state in states[::2]:
         check(path, state, step=step)
     codec.compact(path)
-    assert kinds(path).count("base") == 2
+    assert kinds(path)[0] == "base"
     codec.pack(path, packed := path.with_name("c.lcc.zip"))
-    for step, state in states[5:]:
-        check(packed, state, step=step)
+    check(packed, states[-1][1])
 
 
 def test_a_damaged_record_costs_the_steps_after_it(path: Path) -> None:
@@ -655,15 +647,6 @@ def test_wrong_arguments(path: Path) -> None:
             checkpoints.save(0, {"lcc.rerun": 1})
     with pytest.raises(WriteError):
         checkpoints.save(0, training.state)
-
-
-def test_the_first_steps_are_not_told_as_a_fault(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    with warnings.catch_warnings(action="error"):
-        saved(path, autocast(), 4)
-    assert not caplog.records
 
 
 def test_the_golden_chain_restores(golden: Path) -> None:

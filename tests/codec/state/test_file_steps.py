@@ -36,7 +36,7 @@ def test_steps_of_names(series: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "got"),
     [
         ("c-1.pt c-2.pt best.pt", "best.pt"),
         ("b.pt a.pt", "b.pt"),
@@ -53,10 +53,10 @@ def test_steps_of_names(series: str) -> None:
         ("c-1/m-1-of-2.pt c-1/m-2-of-2.pt c-2/m-1-of-2.pt", "parts"),
     ],
 )
-def test_names_that_do_not_tell(names: str, found: str) -> None:
+def test_names_that_do_not_tell(names: str, got: str) -> None:
     with pytest.raises(codec.SettingsError) as caught:
         steps_of_files([Path(name) for name in names.split()])
-    assert found in str(caught.value)
+    assert got in str(caught.value)
 
 
 def test_steps_that_are_given() -> None:
@@ -75,10 +75,10 @@ def test_as_people_count() -> None:
 
 def test_every_way_to_read_the_steps() -> None:
     paths = [Path("step10_acc91.pt"), Path("step20_acc93.pt")]
-    found = [[step for step, _ in series] for series in mappings(paths)]
-    assert found[0] == [91, 93]
-    assert [10, 20] in found
-    assert [[step for step, _ in own] for own in mappings(paths[:1])] == [[91], [10]]
+    got = [[step for step, _ in series] for series in mappings(paths)]
+    assert got[0] == [91, 93]
+    assert [10, 20] in got
+    assert [[step for step, _ in each] for each in mappings(paths[:1])] == [[91], [10]]
 
 
 def test_parts_of_one_checkpoint() -> None:

@@ -33,9 +33,9 @@ def converted(monkeypatch: Patch) -> list[Any]:
     """Every value of which JSON is made."""
     seen, value = list[Any](), tree._Flattener.value
 
-    def noted(flattener: Any, found: Any, name: Any, depth: int) -> Any:
-        seen.append(found)
-        return value(flattener, found, name, depth)
+    def noted(flattener: Any, got: Any, name: Any, depth: int) -> Any:
+        seen.append(got)
+        return value(flattener, got, name, depth)
 
     monkeypatch.setattr(tree._Flattener, "value", noted)
     return seen
@@ -49,9 +49,10 @@ def two(list_: Any) -> dict[str, Any]:
     return {"model": {"w": W}, "history": {"epoch": 3, "losses": list_, "best": [0.5]}}
 
 
-@pytest.mark.parametrize("state_of", [one, two])
-@pytest.mark.parametrize("kind", [list, tuple])
-@pytest.mark.parametrize("element", [float, np.float32, np.float64, str], ids=repr)
+@pytest.mark.parametrize(
+    ("state_of", "kind", "element"),
+    [(one, list, float), (two, tuple, np.float32), (two, list, np.float64), (one, tuple, str)],
+)
 def test_only_what_is_new_is_converted(
     state_of: Callable[[Any], Any], kind: type, element: Any, converted: list[Any]
 ) -> None:
@@ -160,10 +161,7 @@ def test_lists_that_are_gone_are_forgotten() -> None:
     assert list(front._lists) == [("l", "c")]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_save_edits_its_texts_once(
-    asynchronous: bool, tmp_path: Path, monkeypatch: Patch, forks: None
-) -> None:
+def test_a_save_edits_its_texts_once(tmp_path: Path, monkeypatch: Patch) -> None:
     """The record's bytes are decoded, compared and committed with one new text."""
     n, path, applied = 100 * PIECE, tmp_path / "run.lcc", list[str]()
     edit = edits.applied
@@ -174,14 +172,13 @@ def test_a_save_edits_its_texts_once(
 
     monkeypatch.setattr(edits, "applied", noted)
     losses = floats(n)
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+    with codec.Checkpointer(path) as checkpoints:
         for step in range(4):
             losses.append(step / 8)
             applied.clear()
             saved = checkpoints.save(step, one(losses))
             assert saved.kind == ("delta" if step else "base")
-            if not asynchronous:
-                assert len(applied) == (step > 0)
-                assert all(len(change) < 40 for change in applied)
+            assert len(applied) == (step > 0)
+            assert all(len(change) < 40 for change in applied)
     for step in range(4):
         assert codec.restore(path, step)["losses"] == losses[: n + 1 + step]

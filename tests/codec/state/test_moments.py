@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,51 +17,16 @@ from hypothesis.extra.numpy import arrays
 import codec
 from codec.saving.checkpointer import Front
 from codec.scheme.track import Track
-from codec.state.family import Family
 from codec.state.moments import bounded
 from codec.state.policy import Policy
-from codec.state.tensors import Layout, copy_arrays, layout_of, to_arrays
+from codec.state.tensors import copy_arrays, layout_of, to_arrays
 from codec.state.tree import flatten
 
 F32 = np.float32
+Adam = Callable[[int], list[dict[str, Any]]]
 POLICY = {"optimizer/*": "bits=3"}
 EXTREMES = [0.0, 1e-45, 1e-38, 1e-30, 1e-8, 1.0, 1e8, 1e30, float(np.finfo(F32).max)]
 VALUES = st.one_of(st.sampled_from(EXTREMES), st.floats(0, EXTREMES[-1], width=32))
-
-
-def adam(n_steps: int) -> list[dict[str, Any]]:
-    """States of a small training with AdamW, copied."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.Tanh(), torch.nn.Linear(60, 8))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    x = torch.randn(256, 40)
-    y = x[:, :8] * 2 - x[:, 8:16]
-    found = []
-    for _ in range(n_steps):
-        at = torch.randint(0, 256, (32,))
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(x[at]), y[at]).backward()
-        optimizer.step()
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        found.append(torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, state))
-    return found
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(arrays(F32, 24, elements=VALUES), min_size=2, max_size=5))
-def test_second_moments_are_never_negative(moments: list[np.ndarray]) -> None:
-    first, *later = moments
-    spec = replace(
-        layout_of({"exp_avg_sq": first}).tensors[0], family=Family.of("bits=3 exp_avg_sq")
-    )
-    assert spec.alone
-    track = Track.of(Layout((spec,)), {"exp_avg_sq": first.copy()})
-    tracker = codec.Tracker.resume(track, codec.Coding())
-    for v in later:
-        tracker.commit(tracker.prepare_arrays({"exp_avg_sq": v}))
-        kept = tracker.state["exp_avg_sq"]
-        assert np.isfinite(kept).all()
-        assert kept.min() >= 0
 
 
 SIGNED = st.tuples(VALUES, st.sampled_from([-1, 1])).map(lambda pair: F32(pair[0]) * pair[1])
@@ -72,22 +38,22 @@ STEPS = st.lists(
 BETAS = st.sampled_from([(0.9, 0.999), (0.9, 0.95), (0.0, 0.99), (0.9, 0.5), None])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(STEPS, BETAS, st.sampled_from(["float32", "bfloat16", "float16"]))
 def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
     moments: list[tuple[np.ndarray, np.ndarray]], betas: object, dtype: str
 ) -> None:
-    """Finite, a second moment never negative, and no update without a bound."""
+    """Finite, a second moment never negative, nor its track, and no update without a bound."""
 
-    def own(array: np.ndarray) -> torch.Tensor:
+    def typed(array: np.ndarray) -> torch.Tensor:
         kind = getattr(torch, dtype)
         return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
 
     tracker = None
     for m, v in moments:
-        kept = {"exp_avg": own(m), "exp_avg_sq": own(v), "max_exp_avg_sq": own(v)}
+        stored = {"exp_avg": typed(m), "exp_avg_sq": typed(v), "max_exp_avg_sq": typed(v)}
         groups = [{"betas": betas, "params": [0]}]
-        state = {"optimizer": {"state": {0: kept}, "param_groups": groups}}
+        state = {"optimizer": {"state": {0: stored}, "param_groups": groups}}
         parts, layout = Front(Policy()).look_at(state)
         values = to_arrays(parts.tensors, layout)
         if tracker is None:
@@ -95,6 +61,10 @@ def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
             tracker = codec.Tracker.resume(first, codec.Coding())
         else:
             tracker.commit(tracker.prepare_arrays(values))
+        for key in ("exp_avg_sq", "max_exp_avg_sq"):
+            track = tracker.state[f"optimizer/state/0/{key}"]
+            assert np.isfinite(track).all()
+            assert track.min() >= 0
         restored = tracker.track.restore()["optimizer"]["state"][0]
         for key, tensor in restored.items():
             assert tensor.dtype == getattr(torch, dtype)
@@ -108,8 +78,7 @@ def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_each_moment_has_levels_of_its_own(tmp_path: Path, scope: str) -> None:
-    """From which an optimizer goes on."""
+def test_each_moment_has_levels_of_its_own(adam: Adam, tmp_path: Path, scope: str) -> None:
     *_, last = states = adam(12)
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, policy=POLICY, scope=scope) as checkpoints:
@@ -121,9 +90,6 @@ def test_each_moment_has_levels_of_its_own(tmp_path: Path, scope: str) -> None:
     for group in groups:
         assert len(group.tensors) == 4
         assert group.encoded.levels.shape == (8, 1, 4)
-    assert codec.verify(path).ok
-    if scope == "model":
-        assert saved.nbytes < sum(t.numel() * 4 for t in last["model"].values())  # of three times
     restored = codec.restore(path)
     for i in range(4):
         moments, live = (s["optimizer"]["state"][i] for s in (restored, last))
@@ -131,13 +97,6 @@ def test_each_moment_has_levels_of_its_own(tmp_path: Path, scope: str) -> None:
         assert float(moments["exp_avg_sq"].min()) >= 0
         error = (moments["exp_avg"] - live["exp_avg"]).norm() / live["exp_avg"].norm()
         assert 0 < float(error) < 0.5
-    model = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.Tanh(), torch.nn.Linear(60, 8))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    model.load_state_dict(restored["model"])
-    optimizer.load_state_dict(restored["optimizer"])
-    model(torch.randn(8, 40)).pow(2).mean().backward()
-    optimizer.step()
-    assert all(bool(p.isfinite().all()) for p in model.parameters())
 
 
 def sparse(path: Path, betas: object, policy: dict[str, str]) -> tuple[dict, dict]:
@@ -191,9 +150,9 @@ def test_exact_second_moments_are_those_of_the_track(
         assert np.array_equal(value, track[f"optimizer/state/0/{key}"])
 
 
-def test_exact_moments_keep_the_bound(tmp_path: Path) -> None:
+def test_exact_moments_keep_the_bound(adam: Adam, tmp_path: Path) -> None:
     """A base is restored to the bit, and its moments are lossy in the layout."""
-    for step, state in enumerate(adam(12)[::4]):
+    for step, state in enumerate(adam(3)[1:]):
         path = tmp_path / f"{step}"
         with codec.Checkpointer(path, policy=POLICY) as checkpoints:
             checkpoints.save(step, state)

@@ -58,19 +58,19 @@ def test_read_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", files.SUFFIXES)
 @pytest.mark.parametrize(
-    ("data", "told"), [(b"", "the file is empty"), (b"no such file", "x"), (b"\x80\x04.", "x")]
+    ("data", "said"), [(b"", "the file is empty"), (b"no such file", "x"), (b"\x80\x04.", "x")]
 )
-def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str) -> None:
+def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, said: str) -> None:
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises(SourceError, match=said):
         files.read_state(path)
     path.unlink()
     with pytest.raises(SourceError, match="not found"):
         files.read_state(path)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
 def test_a_plain_pickle_is_called_so(tmp_path: Path, protocol: int, capsys: Capture) -> None:
     """And not unpickled."""
     path = tmp_path / "a.pt"
@@ -95,23 +95,14 @@ def test_what_torch_says_besides_is_left_out(tmp_path: Path, capsys: Capture) ->
         files.read_state(tmp_path / "b.pt")
 
 
-@pytest.mark.parametrize("protocol", [2, 4])
-def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
-    torch.save(
-        {"w": torch.ones(3)},
-        tmp_path / "a.pt",
-        pickle_protocol=protocol,
-        _use_new_zipfile_serialization=False,
-    )
-    if protocol == 2:
-        assert files.read_state(tmp_path / "a.pt")["w"].tolist() == [1, 1, 1]
-    else:
-        with (
-            pytest.warns(UserWarning, match="protocol"),
-            pytest.raises(SourceError) as caught,
-        ):
-            files.read_state(tmp_path / "a.pt")
-        assert "plain pickle" not in str(caught.value)
+def test_the_format_before_zips_is_read(tmp_path: Path) -> None:
+    path, old = tmp_path / "a.pt", {"_use_new_zipfile_serialization": False}
+    torch.save({"w": torch.ones(3)}, path, pickle_protocol=2, **old)
+    assert files.read_state(path)["w"].tolist() == [1, 1, 1]
+    torch.save({"w": torch.ones(3)}, path, pickle_protocol=4, **old)
+    with pytest.warns(UserWarning, match="protocol"), pytest.raises(SourceError) as caught:
+        files.read_state(path)
+    assert "plain pickle" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["zip", "before zips", "safetensors"])

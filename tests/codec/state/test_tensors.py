@@ -35,34 +35,34 @@ def there_and_back(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", NUMPY.split())
-@pytest.mark.parametrize("shape", SHAPES)
-def test_numpy(dtype: str, shape: tuple[int, ...]) -> None:
+def test_numpy(dtype: str) -> None:
     rng = np.random.default_rng(0)
-    value = np.asarray(rng.normal(size=shape) * 50).astype(dtype if dtype[0] != "u" else "int64")
-    value = value.astype(dtype)
-    back = there_and_back({"x": value})["x"]
-    assert isinstance(back, np.ndarray)
-    assert (back.dtype, back.shape, back.tobytes()) == (value.dtype, shape, value.tobytes())
-    assert not np.shares_memory(back, value)
-    (spec,) = states.layout_of({"x": value}).tensors
-    assert spec.lossy == (dtype in ("float16", "float32") and value.size >= 8)
+    for shape in SHAPES:
+        value = np.asarray(rng.normal(size=shape) * 50)
+        value = value.astype(dtype if dtype[0] != "u" else "int64").astype(dtype)
+        back = there_and_back({"x": value})["x"]
+        assert isinstance(back, np.ndarray)
+        assert (back.dtype, back.shape, back.tobytes()) == (value.dtype, shape, value.tobytes())
+        assert not np.shares_memory(back, value)
+        (spec,) = states.layout_of({"x": value}).tensors
+        assert spec.lossy == (dtype in ("float16", "float32") and value.size >= 8)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("dtype", TORCH.split())
-@pytest.mark.parametrize("shape", SHAPES)
-def test_torch(dtype: str, shape: tuple[int, ...]) -> None:
+def test_torch(dtype: str) -> None:
     torch.manual_seed(0)
     kind = getattr(torch, dtype)
-    value = (torch.randn(shape) * 50).abs().to(kind)
-    back = there_and_back({"x": value})["x"]
-    assert isinstance(back, torch.Tensor)
-    assert (back.dtype, back.shape) == (kind, value.shape)
-    if value.numel():  # torch cannot view nothing as bytes
-        assert torch.equal(back.flatten().view(torch.uint8), value.flatten().view(torch.uint8))
-    (spec,) = states.layout_of({"x": value}).tensors
-    lossy = dtype in ("float16", "float32", "bfloat16") and value.numel() >= 8
-    assert spec.lossy == lossy
+    for shape in SHAPES:
+        value = (torch.randn(shape) * 50).abs().to(kind)
+        back = there_and_back({"x": value})["x"]
+        assert isinstance(back, torch.Tensor)
+        assert (back.dtype, back.shape) == (kind, value.shape)
+        if value.numel():  # torch cannot view nothing as bytes
+            assert torch.equal(back.flatten().view(torch.uint8), value.flatten().view(torch.uint8))
+        (spec,) = states.layout_of({"x": value}).tensors
+        lossy = dtype in ("float16", "float32", "bfloat16") and value.numel() >= 8
+        assert spec.lossy == lossy
 
 
 def test_odd_memory_layouts() -> None:
@@ -102,17 +102,13 @@ def test_half_beyond_its_range_is_infinite_without_a_warning() -> None:
     ("state", "error", "message"),
     [
         ({"x": [1.0]}, DTypeError, "tensor 'x' is a list; a state maps names to"),
-        ({"x": 3}, DTypeError, "tensor 'x' is a int"),
         ({"x": {"y": np.zeros(1)}}, DTypeError, "tensor 'x' is a dict"),
         ({"x": np.zeros(1, np.longdouble)}, DTypeError, "float128, which is not supported"),
         ({"x": np.array(["a"])}, DTypeError, "dtype <U1, which is not supported"),
-        ({"x": np.zeros(1, object)}, DTypeError, "dtype object"),
         ({"x": np.ma.masked_array([1.0], [True])}, DTypeError, "'x' is a MaskedArray"),
         ({"x": np.ones((1, 1)).view(np.matrix)}, DTypeError, "'x' is a matrix"),
         ({"x": np.zeros(1, "i4,f4")}, DTypeError, "which is not supported"),
         ({"x": torch.zeros(1, dtype=torch.float4_e2m1fn_x2)}, DTypeError, "torch.float4"),
-        ({"x": torch.zeros(9).to_sparse()}, DTypeError, "'x' .*sparse.*to_dense"),
-        ({"x": torch.zeros(9, device="meta")}, DTypeError, "'x' .*meta device"),
         ({1: np.zeros(1)}, StateMismatchError, "must be valid Unicode strings; got 1"),
         ({"\ud800": np.zeros(1)}, StateMismatchError, r"got '\\ud800'"),
     ],
@@ -197,16 +193,8 @@ REFUSED: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
         lambda: torch.quantize_per_tensor(torch.ones(9), 0.1, 0, torch.qint8),
         "int_repr",
     ),
-    "per channel": (
-        lambda: torch.quantize_per_channel(
-            torch.ones(3, 3), torch.ones(3), torch.zeros(3), 0, torch.qint8
-        ),
-        "int_repr",
-    ),
     "lazy": (torch.nn.UninitializedParameter, "lazy"),
-    "lazy buffer": (torch.nn.UninitializedBuffer, "lazy"),
     "coo": (lambda: torch.ones(9).to_sparse(), "to_dense"),
-    "csr": (lambda: torch.ones(3, 3).to_sparse_csr(), "to_dense"),
     "freed": (freed, "freed"),
 }
 
@@ -274,8 +262,7 @@ def test_what_is_spread_over_processes(kind: str, tmp_path: Path) -> None:
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_harmless_subclasses(asynchronous: bool, tmp_path: Path, forks: None) -> None:
+def test_harmless_subclasses(tmp_path: Path, forks: None) -> None:
     """They are stored as the tensors that they are, and share memory with others as these do."""
     values = torch.randn(2, 20)
     state = {
@@ -286,7 +273,7 @@ def test_harmless_subclasses(asynchronous: bool, tmp_path: Path, forks: None) ->
         "count": torch.arange(9).as_subclass(Harmless),
     }
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
         for step in range(2):
             checkpoints.save(step, state)
     back = codec.restore(path)

@@ -130,11 +130,11 @@ def test_a_template_takes_apart_what_looks_alike(state: dict[Any, Any], random: 
         if not isinstance(other, dict):
             assert template.flatten(other) is None
             continue
-        found, expected = template.flatten(other), flatten(other, skipped.__contains__)
-        if found is not None:
-            assert (found.structure, found.values) == (expected.structure, expected.values)
-            assert all(a is b for a, b in zip(found.tensors.values(), expected.tensors.values()))
-            assert list(found.tensors) == list(expected.tensors)
+        got, expected = template.flatten(other), flatten(other, skipped.__contains__)
+        if got is not None:
+            assert (got.structure, got.values) == (expected.structure, expected.values)
+            assert all(a is b for a, b in zip(got.tensors.values(), expected.tensors.values()))
+            assert list(got.tensors) == list(expected.tensors)
 
 
 def changed(state: Any, random: Any) -> Any:
@@ -344,9 +344,9 @@ def test_integers_that_cannot_be_read_again() -> None:
 )
 def test_any_text(text: str, value: Any) -> None:
     """It is read, or refused by name."""
-    for told in (text, json.dumps(value)):
+    for written in (text, json.dumps(value)):
         for read in (check_value, lambda t: unflatten(Parts(t, {"a": 1}, ("1",)))):
             try:
-                read(told)
+                read(written)
             except StructureError:
                 continue
