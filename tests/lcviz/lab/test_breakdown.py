@@ -38,8 +38,7 @@ def test_the_worked_example(example: OwnSeries) -> None:
     assert every.huffman == math.ceil(23 / 8) + 3 + 4 * 5
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [2, None])
+@pytest.mark.parametrize(("bits", "scope"), [(2, "tensor"), (None, "model")])
 def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
     series = TrainedSeries(workload("logistic-regression"), 0, iterations=4)
     first, *others = [

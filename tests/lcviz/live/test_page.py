@@ -19,7 +19,7 @@ import torch
 import codec
 from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
-from lcviz.lab.anatomy import promotions, totals
+from lcviz.lab.anatomy import promotions
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
 from lcviz.live.details.code_tables import code_table, token_table
@@ -111,7 +111,7 @@ def test_opens_with_the_finished_example(live: Live) -> None:
 
 
 def test_the_numbers_are_those_of_the_newest_checkpoint(live: Live) -> None:
-    page = live()
+    page = live(tables="true")
     run = page.the_run
     snapshot, codes = run.snapshot(), run.saved.codes(6)
     c = snapshot.newest
@@ -125,74 +125,50 @@ def test_the_numbers_are_those_of_the_newest_checkpoint(live: Live) -> None:
     steps = [k.step for k in snapshot.checkpoints]
     as_bad = np.interp(-restored_means[-1], np.negative(live_means), steps)  # losses fall
     assert top["crash"] == f"a crash now costs about {iterations_text(6 - as_bad)}"
-    assert top["kept"] is None
     live_line, restored_line = page.picture("loss")["lines"]
     assert live_line["y"] == [k.live_loss for k in snapshot.checkpoints]
     assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.losses.restored)
-    sizes = [k.nbytes for k in snapshot.checkpoints]
-    record = page.figure("size")["data"][0]
-    assert (record["x"], record["y"]) == ([2, 4, 6], [round(n / 314, 6) for n in sizes[1:]])
-    bars = {(b["exponent"], b["sign"]): b for b in page.picture("buckets")["buckets"]}
-    assert {key: (b["kept"], b["rest"]) for key, b in bars.items()} == {
-        (b.exponent, b.sign): (b.kept_members, b.dropped_members) for b in totals(c.alphabets)
-    }
+    record = page.figure("size")["data"][0]["y"]
+    assert record == [round(k.nbytes / 314, 6) for k in snapshot.checkpoints[1:]]
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
-        expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
-        assert drawn[name] == expected
+        assert drawn[name] == [round(100 * s.share(s.of(coder)), 3) for s in every]
     rows = token_table(c.alphabets[0], codes[0])
-    page.set("toggle", "tables", True)
     shown = code_shown(page)
     assert shown["token"].tolist() == [token_text(r) for r in rows]
     assert shown["count"].tolist() == [r.count for r in rows]
-    page.set("toggle", "paper", True)
-    shown = code_shown(page)
+    shown = code_shown(page.set("toggle", "paper", True))
     assert shown["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]
 
 
 def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
-    run = finished(create, scope="tensor", stop_after=3)
-    c, codes = run.snapshot().newest, run.saved.codes(3)
-    names = [a.names[0] for a in c.alphabets]
-    page = live(run=run.id).set("toggle", "tables", True)
+    run = finished(create, scope="tensor", stop_after=2)
+    c, codes = run.snapshot().newest, run.saved.codes(2)
+    page = live(run=run.id, tables="true")
     box = page.at.selectbox(key="tensor")
-    assert (box.options, len(names)) == (names, 2)
+    assert box.options == [a.names[0] for a in c.alphabets]
     assert box.value == max(c.alphabets, key=lambda a: a.n).names[0]
-    for name, alphabet, own in zip(names, c.alphabets, codes, strict=True):
-        page.set("selectbox", "tensor", name)
-        runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
-        rows = token_table(alphabet, own) if runs else code_table(alphabet)
-        shown = code_shown(page)
-        assert shown["count"].tolist() == [r.count for r in rows]
-        assert any(t.startswith(f"{name}: ") for t in page.sentences)
+    other, alphabet, own = box.options[1], c.alphabets[1], codes[1]
+    page.set("selectbox", "tensor", other)
+    runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
+    rows = token_table(alphabet, own) if runs else code_table(alphabet)
+    assert code_shown(page)["count"].tolist() == [r.count for r in rows]
+    assert any(t.startswith(f"{other}: ") for t in page.sentences)
 
 
 def test_the_paper_s_settings(live: Live, create: Create) -> None:
     """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
-    page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
-    page.unfold("own-training")
-    (code,) = (c for c in page.at.code if c.language == "python")  # for one's own training
-    assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
+    page = live(run=finished(create, bits=None, coder="huffman", stop_after=2).id, tables="true")
     assert page.charts == PANELS
     assert not any(bar["rest"] for bar in page.picture("buckets")["buckets"])
     assert not [t for t in page.at.toggle if t.key == "paper"]
     (alphabet,) = page.the_run.snapshot().newest.alphabets
-    shown = code_shown(page.set("toggle", "tables", True))
+    shown = code_shown(page)
     assert shown["code word"].tolist() == [r.word for r in code_table(alphabet)]
-    assert len(shown) == len(alphabet.buckets) + 1
-
-
-def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
-    """Old steps keep their own sizes and words; what would need the codes is left out."""
-    run = finished(create, stop_after=2)
-    for step in run.saved._codes.steps:
-        run.saved._codes.drop(step)
-    page = live(run=run.id)
-    assert page.charts == PANELS
-    drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
-    assert sum(share is not None for share in drawn[CODER_NAMES["runlength"]]) == 1
-    assert "count" not in code_shown(page.set("toggle", "tables", True)).columns
+    page.unfold("own-training")
+    (code,) = (c for c in page.at.code if c.language == "python")  # for one's own training
+    assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
 
 
 def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
@@ -210,7 +186,7 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 
 
 def test_another_step(live: Live) -> None:
-    page = live()
+    page = live(tables="true")
     first = page.picture("buckets"), page.figure("by-bits")
     assert "step" not in page.at.query_params  # the newest is followed
     page.look_into(4)
@@ -218,13 +194,10 @@ def test_another_step(live: Live) -> None:
     assert page.picture("buckets") != first[0]
     assert page.figure("by-bits") != first[1]
     assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
-    page.set("toggle", "paper", True).set("toggle", "tables", True)
     assert page.at.query_params["step"] in ("4", ["4"])
     found = page.at.query_params["weight"]
     weight = found if isinstance(found, str) else found[0]
-    other = live(
-        step="4", weight=weight, paper="true", tables="true"
-    )  # widgets' own are put there by browsers
+    other = live(step="4", weight=weight, tables="true")  # browsers put these there
     assert (other.step_slider.value, other.follow.value) == (4, False)
     assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
     other.follow_newest(True)
@@ -235,7 +208,7 @@ def test_another_step(live: Live) -> None:
     assert (other.charts, other.pictures) == ({"size"}, set())
 
 
-@pytest.mark.parametrize("step", ["5", "-2", "two", "٤", "9" * 40])
+@pytest.mark.parametrize("step", ["5", "two"])
 def test_a_link_to_a_step_that_is_not_there(bare: Live, step: str) -> None:
     page = bare(step=step)
     assert (page.step_slider.value, page.follow.value) == (6, True)
@@ -317,13 +290,7 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
 
 
 @pytest.mark.parametrize(
-    ("model", "optimizer"),
-    [
-        ("logistic-regression", "SGD"),
-        ("matrix-factorization", "SGD"),
-        ("lenet5", "SGD"),
-        ("logistic-regression", "Adam"),
-    ],
+    ("model", "optimizer"), [("matrix-factorization", "SGD"), ("logistic-regression", "Adam")]
 )
 def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: str) -> None:
     """A new run is followed, also when an older step of the example was shown."""
@@ -353,12 +320,12 @@ def test_losses_are_measured_always_if_asked_for(bare: Live) -> None:
     assert (settings.loss_share, settings.coding) == (None, Coding())
 
 
-def test_reset(live: Live, monkeypatch: Patch) -> None:
+def test_reset(bare: Live, monkeypatch: Patch) -> None:
     """One that cannot start loses nothing; else the run begins anew, and its old link is stale.
 
     A click before the browser has drawn the new run still names the old one.
     """
-    page = live(**SHORT).click("start")
+    page = bare(**SHORT).click("start")
     page.finish()
     old = page.the_run
 
@@ -371,16 +338,13 @@ def test_reset(live: Live, monkeypatch: Patch) -> None:
         assert error(page) == "This run cannot start. The disk is full."
     assert page.the_run is old
     assert old.path.is_dir()
-    assert page.charts == PANELS
     page.set("number_input", "interval", 9)
     assert page.at.button(key="reset").disabled
     assert any("At most 4, the iterations of the run" in t for t in page.texts("markdown"))
     page.set("number_input", "interval", 1).set("number_input", "iterations", 3)
     (keeps,) = page.texts("info")
-    assert keeps == (
-        "This run keeps its own iterations. *Reset* starts a new run with the sidebar settings."
-    )
-    other = live(run=old.id)
+    assert keeps.startswith("This run keeps its own iterations. *Reset* starts a new run with")
+    other = bare(run=old.id)
     page.click("reset")
     new = page.the_run
     assert new is not old
@@ -393,7 +357,7 @@ def test_reset(live: Live, monkeypatch: Patch) -> None:
     steering = page.at.session_state["steering"]
     assert steering.of(old) is steering.of(new) is new
     assert other.run().texts("warning")[0].startswith("The run in this link is no longer")
-    assert (shown_step(other), other.charts) == (6, PANELS)
+    assert shown_step(other) == 6
     assert "run" not in other.at.query_params
     assert not other.run().texts("warning")
 
@@ -529,34 +493,31 @@ def test_a_step_that_takes_long_is_watched(
 # Budgets.
 
 
-def test_a_budget_instead_of_bits(live: Live) -> None:
-    page = live(**SHORT, keep="Budget", budget="10").click("start")
+@pytest.mark.parametrize(
+    ("words", "coding"),
+    [
+        ({"keep": "Budget", "budget": "10"}, Coding(budget=0.1)),
+        (
+            {"keep": "Budget", "budget": "10", "quantizer": "powers of two"},
+            Coding(budget=0.1, quantizer="exponent"),
+        ),
+        ({"keep": "Tolerance", "tolerance": "0.001"}, Coding(tolerance=0.001)),
+    ],
+    ids=["budget", "budget-in-buckets", "tolerance"],
+)
+def test_a_budget_or_tolerance_instead_of_bits(
+    bare: Live, words: dict[str, str], coding: Coding
+) -> None:
+    page = bare(**SHORT, **words).click("start")
     c = page.finish().newest
-    assert page.the_run.settings.coding == Coding(budget=0.1)
-    assert c.nbytes <= 0.103 * c.full_nbytes
-    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
-    assert "budget" in {t["name"] for t in page.figure("size")["data"]}
-    assert "steps" in page.pictures ^ PICTURES or "equal-steps" in page.pictures
-
-
-def test_a_budget_in_buckets(live: Live) -> None:
-    words = {"keep": "Budget", "budget": "10", "quantizer": "powers of two"}
-    page = live(**SHORT, **words).click("start")
-    c = page.finish().newest
-    assert page.the_run.settings.coding == Coding(budget=0.1, quantizer="exponent")
-    kept, n = c.alphabets[0].n_kept, len(c.alphabets[0].buckets)
-    told = f"Budget 10.00 % in buckets keeps {kept} of {n}"
-    assert any(t.startswith(told) for t in page.sentences)
-
-
-def test_a_tolerance(bare: Live) -> None:
-    page = bare(**SHORT, keep="Tolerance", tolerance="0.001").click("start")
-    page.finish()
     run = page.the_run
-    assert run.settings.coding == Coding(tolerance=0.001)
-    states = run.saved.states()
+    assert run.settings.coding == coding
+    if coding.budget is not None:
+        assert c.nbytes <= 0.103 * c.full_nbytes
+        assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
+        return
     track = codec.restore(run.path)
-    for name, live_values in states.live.items():
+    for name, live_values in run.saved.states().live.items():
         assert abs(track[name].numpy() - live_values).max() <= 0.001
     page.set("number_input", "tolerance", 0.0)
     assert page.at.button(key="reset").disabled
@@ -683,28 +644,26 @@ def test_without_the_example(live: Live, monkeypatch: Patch, broken: bool) -> No
     ],
 )
 def test_a_run_that_cannot_start(
-    live: Live, tmp_path: Path, monkeypatch: Patch, parameters: dict[str, str], said: str
+    bare: Live, tmp_path: Path, monkeypatch: Patch, parameters: dict[str, str], said: str
 ) -> None:
     if parameters == SHORT:
         monkeypatch.setattr(runs, "MAX_RUNS", 0)
     if parameters.get("folder") == "here":
         parameters = parameters | {"folder": str(tmp_path)}
-    page = live(**parameters).click("start")
+    page = bare(**parameters).click("start")
     assert error(page).startswith("This run cannot start. ")
     assert re.search(said, error(page))
     assert [r.id for r in session.all_runs()._runs.values()] == ["example"]
-    assert page.run().charts == PANELS  # and the page is there again
+    assert page.run().pictures == PICTURES  # and the page is there again
 
 
 @pytest.mark.parametrize(
     ("parameters", "field", "said"),
     [
         (MNIST, "Folder with the files", "Enter a folder."),
-        (MNIST | {"folder": "/no/such/place"}, "Folder with", "/no/such/place"),
         (MNIST | {"folder": "outside"}, "Folder with", "in none of the folders that this server"),
         (SHORT | {"interval": "9"}, "Save every", "At most 4, the iterations of the run"),
         (SHORT | {"seed": "1.5"}, "Seed", "Enter a whole number from 0 to 2,147,483,648."),
-        (SHORT | {"lr_logistic-regression_sgd": "0"}, "Learning rate", "Enter a number from 1e-06"),
         (SHORT | {"keep": "Budget", "budget": "70"}, "Budget", "Enter a number from 0.5 to 50."),
     ],
 )
@@ -737,7 +696,7 @@ def test_a_diverged_run(live: Live) -> None:
     snapshot = page.click("start").finish()
     assert snapshot.status == "failed"
     assert error(page).startswith("Training diverged: the loss became ")
-    for step in snapshot.steps[:2] + snapshot.steps[-1:]:
+    for step in (0, snapshot.steps[-1]):
         page.look_into(step)
         assert shown_step(page) == step
         assert ({"size", "by-bits", "huffman"} <= page.charts) == (step > 0)

@@ -9,7 +9,7 @@ import pytest
 from lcviz.lab.experiments.frontier import Frontier
 from lcviz.lab.experiments.results_file import Row
 
-SMALL = "--models matrix-factorization --saves 8 --cap 12 --seeds 1 --shares .05 --bits 2"
+SMALL = "--models matrix-factorization --saves 8 --cap 6 --seeds 1 --shares .05 --bits 2"
 
 
 def measured(*arguments: str) -> tuple[dict[str, Row], str]:
@@ -26,7 +26,7 @@ def measured(*arguments: str) -> tuple[dict[str, Row], str]:
 
 def test_moments_beside_the_weights() -> None:
     """Without them even exact weights have rework; with them they have none, and cost bytes."""
-    model = "--models", "logistic-regression", "--saves", "20"
+    model = "--models", "logistic-regression", "--saves", "12"
     without, text = measured(*model, "--optimizer", "adam")
     assert list(without) == ["bits", "exponent", "uniform", "full", "scar", "topn"]
     assert without["full"]["distance"] == 0 < without["full"]["rework"]

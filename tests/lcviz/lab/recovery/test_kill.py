@@ -91,10 +91,8 @@ def test_the_others_have_the_same_bytes(crash: Crash, found: Raced) -> None:
 
 
 def test_the_chain_is_only_read(crash: Crash, found: Raced) -> None:
-    steps = codec.Chain(crash.ours.chain).steps
     assert found.alike
-    assert raced(crash).outcomes[-1].race == found.outcomes[-1].race
-    assert codec.Chain(crash.ours.chain).steps == steps == (0, 3, 6, 9, 12)
+    assert codec.Chain(crash.ours.chain).steps == (0, 3, 6, 9, 12)
 
 
 def test_what_comes_later_in_the_chain_is_not_looked_at(
@@ -110,22 +108,17 @@ def test_what_comes_later_in_the_chain_is_not_looked_at(
     assert again.outcomes[-1].nbytes == found.outcomes[-1].nbytes
 
 
-def test_a_training_that_cannot_be_repeated_is_told(crash: Crash) -> None:
-    other = replace(crash, seed=3)
-    assert not raced(replace(other, cap=1)).alike
-
-
-def test_a_record_that_is_not_there(crash: Crash) -> None:
+def test_another_training_or_interval_is_told(crash: Crash) -> None:
+    assert not raced(replace(crash, seed=3, cap=1)).alike
     with pytest.raises(StepNotFoundError, match="holds no step 1"):
         raced(replace(crash, interval=1))
 
 
 def test_one_that_went_on_before(tmp_path: Path) -> None:
     """An earlier crash is repeated, too: what was restored then is in the chain."""
-    crash = crash_of(tmp_path / "run.lcc", went_on=6)
-    found = raced(crash)
-    assert found.alike
-    assert not raced(replace(crash, resumed_at=frozenset(), cap=1)).alike
+    crash = replace(crash_of(tmp_path / "run.lcc", went_on=6), cap=1)
+    assert raced(crash).alike
+    assert not raced(replace(crash, resumed_at=frozenset())).alike
 
 
 def test_an_optimizer_that_remembers_begins_anew(tmp_path: Path) -> None:
