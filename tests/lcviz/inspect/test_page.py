@@ -148,7 +148,6 @@ def test_a_path_in_the_url(inspecting: MakePage, path: Path, monkeypatch: Patch)
     state, before = codec.restore(path, 4), codec.restore(path, 3)
     tensors = table(page, "standard deviation").set_index("tensor")
     assert tensors["maximum"]["w"] == pytest.approx(state["w"].max(), rel=1e-4)
-    assert tensors["mean"]["n"] == 5
     assert tensors["changed"]["w"] == np.count_nonzero(state["w"] != before["w"])
 
     page.set("number_input", "inspect_value_w", 7)
@@ -245,13 +244,13 @@ def test_paths_that_are_not_opened(
     inspecting: MakePage, path: Path, said: Said, monkeypatch: Patch
 ) -> None:
     page = inspecting()
-    for name in ("/tmp/a/b.lcc", "~nobody-here/run.lcc", "/tmp/x\0y", f"/tmp/{'n' * 999}"):
+    for name in ("~nobody-here/run.lcc", "/tmp/x\0y", f"/tmp/{'n' * 999}"):
         page.set("text_input", "inspect_path", name)
         (error,) = said(page, "error")
         reason = "a path is text" if "\0" in name else "there is no chain directory or .lcc.zip"
         assert reason in error
         assert not page.metrics
-    for url in ("s3://b/run.lcc", "https://u:geheim@h/x", "a::s3://b/x", "s3:/b"):
+    for url in ("https://u:geheim@h/x", "a::s3://b/x", "s3:/b"):
         page.set("text_input", "inspect_path", url)
         (error,) = said(page, "error")
         assert "app.py -- --run URL" in error
@@ -264,11 +263,11 @@ def test_paths_that_are_not_opened(
     assert page.run().metrics["Steps"] == ("9", "0 to 8")
 
 
-@pytest.mark.parametrize("file", sorted(BAD.glob("*.lcc*")), ids=lambda p: p.name)
-def test_broken_archives_and_folders(inspecting: MakePage, file: Path) -> None:
-    page = inspecting(unfold=False, inspect_path=file)
+@pytest.mark.parametrize("name", ["damaged-member.lcc.zip", "parent.lcc", "truncated.lcc.zip"])
+def test_broken_archives_and_folders(inspecting: MakePage, name: str) -> None:
+    page = inspecting(unfold=False, inspect_path=BAD / name)
     assert page.texts("error")
-    if file.name in ("damaged-member.lcc.zip", "parent.lcc"):  # the base can be shown
+    if not name.startswith("truncated"):  # the base can be shown
         assert page.metrics["Complete"][0] == "no"
 
 
@@ -368,7 +367,7 @@ OWN = {"tune": "own files", "recover": "own files", "export": "Files of mine"}
 PATHS = {"tune": "tune_own", "recover": "recover_own", "export": "export_path"}
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", ["tune", "export"])
 def test_a_path_that_was_given_on_another_page(
     name: str, visit: Callable[[str], Any], path: Path, tmp_path: Path
 ) -> None:

@@ -304,10 +304,10 @@ def test_following_leaves_the_machine_to_the_training(
     anew: list[bool] = []
     monkeypatch.setattr(inspect.st, "rerun", lambda: (anew.append(True), inspect.st.stop()))
     with monkeypatch.context() as patch:
-        patch.setattr(inspect, "one_step", lambda *of: (time.sleep(0.2), one_step(*of)))
+        patch.setattr(inspect, "one_step", lambda *of: (time.sleep(0.1), one_step(*of)))
         begun = time.monotonic()
         page.run()
-    assert findings.follow_after - begun > 0.2 * (1 + inspect.RESTING)
+    assert findings.follow_after - begun > 0.1 * (1 + inspect.RESTING)
     monkeypatch.setattr(  # as if one more had come since
         inspect, "_records", lambda source, pace, known, follow: tick(source, pace, 3, follow)
     )
