@@ -214,17 +214,6 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
     assert problem.startswith("00000030.delta.safetensors: the record before it, digest ")
 
 
-def test_records_missing_before_a_base(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.lcc", 10, base_every=6)
-    last = max(path.glob("*.base.*"))
-    next(path.glob(f"{int(last.name[:8]) - 3:08d}.*")).unlink()
-    found, report = summarize(contents(path).records), codec.verify(path)
-    assert not report.ok
-    assert report.steps == found.reached
-    (problem,) = found.problems
-    assert problem.startswith(f"{last.name}: the record before it")
-
-
 def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 14)
     before = contents(path)

@@ -124,17 +124,6 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         assert np.array_equal(case.before[name], array)
 
 
-def test_large_buckets_matter_more(make_case: MakeCase) -> None:
-    """The distance falls with the exponent, within each sign: the paper's point."""
-    case = make_case(29, 2)
-    alphabets, stage = dissect(case.changes, case.step)
-    result = removed_buckets(1, Dissection(case.before, alphabets, stage), MOVED, loss_of)
-    top, bottom = result.buckets[0], result.buckets[-1]
-    assert top.loss_below is top.distance_below is None
-    assert top.distance > 10 * bottom.distance
-    assert all(b.distance >= result.distance for b in result.buckets)
-
-
 def test_nothing_changed(make_case: MakeCase) -> None:
     """A delta of zeros has no bucket, and the model as it was."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0})

@@ -75,20 +75,6 @@ def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> N
         assert outcome.rework_raw == (back[0] if back else 2 + SHORT.cap)
 
 
-def test_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:
-    for i, cost in enumerate(costs(seeds)):
-        own = [outcomes[i] for outcomes in seeds]
-        assert cost.method == own[0].method
-        assert [value for value, _ in cost.each] == [o.rework for o in own]
-        assert cost.rework.value == pytest.approx(np.mean([o.rework for o in own]))
-        assert cost.nbytes == pytest.approx(np.mean([o.nbytes for o in own]))
-        assert cost.share == pytest.approx(np.mean([o.share for o in own]))
-        assert cost.distance == pytest.approx(np.mean([o.distance for o in own]))
-        assert cost.loss_restored == pytest.approx(np.mean([o.loss_restored for o in own]))
-    with pytest.raises(ValueError, match="no mean"):
-        costs([])
-
-
 def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
     def made(rework: float, capped: bool = False) -> Outcome:
         return replace(seeds[0][0], rework=rework, capped=capped)
@@ -99,6 +85,12 @@ def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
     assert lost.capped == 1
     assert times(scar, zero) is None
     assert times(scar, lost) is None
+    two = [[made(6.0)], [replace(seeds[1][0], rework=3.0)]]
+    (cost,) = costs(two)
+    assert ([value for value, _ in cost.each], cost.rework.value) == ([6, 3], 4.5)
+    assert cost.distance == pytest.approx(np.mean([own[0].distance for own in two]))
+    with pytest.raises(ValueError, match="no mean"):
+        costs([])
 
 
 def test_what_progress_raises_ends_it(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

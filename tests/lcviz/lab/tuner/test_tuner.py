@@ -206,23 +206,18 @@ def test_nothing_meets_the_target(tuned: Tuned) -> None:
     assert found.frontier
 
 
-@pytest.mark.parametrize(
-    ("target", "most", "kept"),
-    [("size", 0.9, "90 % of float32"), ("distance", 0.9, "0.9"), ("rework", 30, "30 iterations")],
-)
-def test_what_was_asked_for_is_said_in_its_unit(
-    tuned: Tuned, target: str, most: float, kept: str
-) -> None:
-    found = choose(tuned.candidates, target, most)
-    assert f" within {kept}, in 95 of 100 cases" in found.because
-    assert not re.search(r"\d%", found.because)
-
-
-def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
+def test_numbers_have_their_units(tuned: Tuned) -> None:
+    for target, most, limit in (
+        ("size", 0.9, "90 % of float32"),
+        ("distance", 0.9, "0.9"),
+        ("rework", 30, "30 iterations"),
+    ):
+        because = choose(tuned.candidates, target, most).because
+        assert f" within {limit}, in 95 of 100 cases" in because
+        assert not re.search(r"\d%", because)
     assert re.search(r"with [\d.]+ % of float32\.$", choose(tuned.candidates, "size", 1e-9).because)
     never = [replace(c, rework_bound=math.inf) for c in tuned.candidates]
-    because = choose(never, "rework", 3).because
-    assert "more iterations than this training had" in because
+    assert "more iterations than this training had" in choose(never, "rework", 3).because
 
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
