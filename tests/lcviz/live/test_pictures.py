@@ -101,38 +101,34 @@ def test_weights(finished_runs: Finished) -> None:
     data = check(weights_picture(shown, image_of, followed, with_values=True))
     row, column = data["followed"]
     assert image_of.weight(row, column) == followed.weight
-    assert image_of.weight(28, 0) is None  # between two tiles
-    assert image_of.weight(57, 0) is image_of.weight(-1, 0) is None
+    for place in ((28, 0), (57, 0), (-1, 0)):  # between two tiles, or outside
+        assert image_of.weight(*place) is None
     assert image_of.pixel(Weight("linear.bias", 0)) is None
-    written = image(data, "written")
+    live, after, before = (
+        states["linear.weight"]
+        for states in (shown.states.live, shown.restored, shown.states.before)
+    )
+    written, missing = image(data, "written"), image(data, "missing")
     assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
-    tile = np.sign(shown.restored["linear.weight"] - shown.states.before["linear.weight"])
+    tile = np.sign(after - before)
     np.testing.assert_array_equal(written[29:, 116:], LEVELS * tile[9].reshape(28, 28))
     assert (written[28] == GAP).all()
-    live, after = shown.states.live["linear.weight"], shown.restored["linear.weight"]
-    largest = float(np.abs(after).max())
-    levels = np.sign(after[0]) * np.ceil(np.abs(after[0]) / largest * LEVELS)
+    levels = np.sign(after[0]) * np.ceil(np.abs(after[0]) / np.abs(after).max() * LEVELS)
     np.testing.assert_array_equal(image(data, "restored")[:28, :28].reshape(-1), levels)
-    missing = image(data, "missing")
-    assert np.count_nonzero((missing != 0) & (missing != GAP)) == np.count_nonzero(
-        live - shown.restored["linear.weight"]
-    )  # as its caption says
-    values = data["values"]
+    waiting = np.count_nonzero(live - after)
+    assert np.count_nonzero((missing != 0) & (missing != GAP)) == waiting
+    values, at = data["values"], row * data["shape"][1] + column
     u, track = (np.frombuffer(base64.b64decode(values[name]), "<f4") for name in ("u", "track"))
-    at = row * data["shape"][1] + column
     assert (u[at], track[at]) == (np.float32(followed.live), np.float32(followed.track))
     code = np.frombuffer(base64.b64decode(values["codes"]), "<u2")[at]
-    bucket = followed.bucket
-    level = pytest.approx(followed.level)
+    bucket, level = followed.bucket, pytest.approx(followed.level)
     assert values["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
     assert weights_picture(shown, image_of, followed, with_values=False).data["values"] is None
-    moved = np.count_nonzero(tile)
-    of = "linear.weight (10 × 28 × 28)"
-    assert f"{moved:,} of 7,840 weights in {of}" in data["text"]
-    assert data["captions"]["written"] == data["text"]
-    waiting = np.count_nonzero(live - shown.restored["linear.weight"])
-    assert f"{waiting:,} of 7,840 weights in {of} differ" in data["captions"]["missing"]
-    marked = {word for text in data["captions"].values() for word in MARK.findall(text)}
+    of, captions = "linear.weight (10 × 28 × 28)", data["captions"]
+    assert f"{np.count_nonzero(tile):,} of 7,840 weights in {of}" in captions["written"]
+    assert data["text"] == captions["written"]
+    assert f"{waiting:,} of 7,840 weights in {of} differ" in captions["missing"]
+    marked = {word for text in captions.values() for word in MARK.findall(text)}
     assert marked == set(data["terms"]) == {"track"}
 
 
