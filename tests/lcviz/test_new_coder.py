@@ -31,7 +31,7 @@ from lcviz.live.step_record import saved_record
 from lcviz.report.chain_figures import figures_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
-from lcviz.tune.compare import OneDelta, try_all
+from lcviz.tune.compare import OneDelta, Trial, all_settings, try_one
 from lcviz.tune.compare_figure import compare_panel
 
 
@@ -46,7 +46,7 @@ def form():
 
 folder = Path(sys.argv[1])
 settings = RunSettings(
-    "logistic-regression", data="digits", lr=0.1, batch_size=64, interval=1, stop_after=3,
+    "logistic-regression", data="digits", lr=0.1, batch_size=64, interval=1, stop_after=1,
     coding=Coding(2, coder="toy"),
 )
 run = Run("toy", settings, folder / "run.lcc")
@@ -60,9 +60,10 @@ assert [row["name"] for row in picture.data["compare"] if row["here"]] == ["toy 
 by_bits = promotions(record.alphabets, record.codes)
 assert "Toy coder" in bits_panel(by_bits, 1).sentence
 states = run.saved.states()
-delta = OneDelta("toy", 3, layout_of(states.live), states.before, states.live, 1.0)
-tried = try_all(delta)
+delta = OneDelta("toy", 1, layout_of(states.live), states.before, states.live, 1.0)
 two = Coding(2, coder="toy")
+tried = {coding: Trial(1000, 2, 0.5) for coding in all_settings()}
+tried[two] = try_one(delta, two, run.task.probe_loss)
 names = [line.name for line in compare_panel(delta, tried, {"A": (two, tried[two])}).figure.data]
 assert "whole model, toy code" in names, names
 assert figures_of(folder / "run.lcc").settings["Coder"] == "Toy coder"

@@ -99,7 +99,7 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     assert packed.summary.steps == (0, 1)
 
 
-@pytest.mark.parametrize("name", ["x\0y", "n" * 999, "~nobody-here/run.lcc", "a\udcff.lcc"])
+@pytest.mark.parametrize("name", ["x\0y", "~nobody-here/run.lcc", "a\udcff.lcc"])
 def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
     assert run.summary is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -95,12 +96,10 @@ def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
 
 def until_half(seeds: int) -> None:
     """Until the first seed is finished and the second is half done."""
-    for _ in range(3000):
-        view = session.all_jobs().look(ASKED, seeds)
-        if view.finished_parts and view.share == 0.5:
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError(view)
+    end = time.monotonic() + SECONDS
+    while not (view := session.all_jobs().look(ASKED, seeds)).finished_parts or view.share != 0.5:
+        assert time.monotonic() < end, view
+        time.sleep(0.01)
 
 
 def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> None:
