@@ -38,24 +38,22 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     seeds: list[tuple[Outcome, ...]],
 ) -> None:
     """The undisturbed one, and the one restored from a full checkpoint of iteration 10."""
-    of = workload("matrix-factorization")
-    plain, restored, losses = of.training(0), of.training(0), {}
-    for step in range(1, 12 + 15 + 2 + 1):
-        plain.iterate(step)
-        losses[step] = plain.task.probe_loss()
-    for step in range(1, 11):
-        restored.iterate(step)
-    after = [restored.task.probe_loss()]
-    for step in range(11, 28):
-        restored.iterate(step)
-        after.append(restored.task.probe_loss())
+
+    def losses(seed: int, last: int) -> list[float]:
+        training = workload("matrix-factorization").training(seed)
+        found = [training.task.probe_loss()]
+        for step in range(1, last + 1):
+            training.iterate(step)
+            found.append(training.task.probe_loss())
+        return found
+
+    plain = losses(0, 12 + 15 + 2)
     full = seeds[0][0]
     race = full.race
-    assert race.undisturbed == tuple(losses[t] for t in range(12, 28))
-    assert race.trend == pytest.approx(
-        [np.mean([losses[t + k] for k in range(-2, 3)]) for t in range(12, 28)]
-    )
-    assert list(race.restored) == after[:4]  # from 10 to 13: at 12 it is back
+    assert list(race.undisturbed) == plain[12:28]
+    means = [np.mean(plain[t - 2 : t + 3]) for t in range(12, 28)]
+    assert race.trend == pytest.approx(means)
+    assert list(race.restored) == plain[10:14]  # at 12 it is back
     assert (full.rework, full.rework_raw, full.since) == (2, 2, 2)
     assert full.on_trend[2:] == pytest.approx(race.trend[:2])
     assert full.on_trend[:2] == pytest.approx(race.trend_before[:2])
