@@ -8,21 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lcviz.recover.timelines import (
-    ASYNCHRONOUS,
-    CHECKS,
-    COMMITS,
-    ENCODES,
-    MERGED,
-    MERGES,
-    REOPENS,
-    STANDS_STILL,
-    SYNCHRONOUS,
-    TRAINS,
-    WRITES,
-    Span,
-    Timeline,
-)
+from lcviz.recover import timelines as of
+from lcviz.recover.timelines import Span, Timeline
 from lcviz.ui import session
 
 
@@ -56,37 +43,27 @@ def recovering(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Calla
 @pytest.fixture(scope="session")
 def timelines() -> tuple[Timeline, ...]:
     """Iterations 9, 10 and 11 of 10 ms each, saved in three ways; the merged one merges."""
-    return _line(SYNCHRONOUS), _line(ASYNCHRONOUS), _line(MERGED, merges=True)
+    return _line(of.SYNCHRONOUS), _line(of.ASYNCHRONOUS), _line(of.MERGED, merges=True)
 
 
 def _line(way: str, merges: bool = False) -> Timeline:
     """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
-    late = 0.002 if way == ASYNCHRONOUS else 0.0
+    late = 0.002 if way == of.ASYNCHRONOUS else 0.0
     loop = (
-        Span(TRAINS, 9, 0.0, 0.010),
-        Span(STANDS_STILL, 9, 0.010, 0.014 - late),
-        Span(TRAINS, 10, 0.014, 0.024),
-        Span(STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
-        Span(TRAINS, 11, 0.060, 0.070),
+        Span(of.TRAINS, 9, 0.0, 0.010),
+        Span(of.STANDS_STILL, 9, 0.010, 0.014 - late),
+        Span(of.TRAINS, 10, 0.014, 0.024),
+        Span(of.STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
+        Span(of.TRAINS, 11, 0.060, 0.070),
     )
     saver = [
         Span(what, step, begin + i / 1000, begin + (i + 1) / 1000)
         for step, begin in ((9, 0.010 + late), (10, 0.024 + late))
-        for i, what in enumerate((ENCODES, CHECKS, WRITES, COMMITS))
+        for i, what in enumerate((of.ENCODES, of.CHECKS, of.WRITES, of.COMMITS))
     ]
     if merges:
-        saver += [Span(MERGES, 10, 0.030, 0.050), Span(REOPENS, 10, 0.050, 0.060)]
+        saver += [Span(of.MERGES, 10, 0.030, 0.050), Span(of.REOPENS, 10, 0.050, 0.060)]
     durable = ((-0.01, 8), (0.014 + late, 9), (0.028 + late, 10))
     given = ((-0.02, 8), (0.012, 9), (0.026, 10))
-    return Timeline(
-        way,
-        9,
-        loop,
-        tuple(saver),
-        given,
-        durable,
-        900 if merges else 1000,
-        2 if merges else 10,
-        11,
-        "t",
-    )
+    nbytes, records = (900, 2) if merges else (1000, 10)
+    return Timeline(way, 9, loop, tuple(saver), given, durable, nbytes, records, 11, "t")

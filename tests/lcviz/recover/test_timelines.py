@@ -117,24 +117,12 @@ def test_what_a_crash_leaves_by_recounting(measured: Any) -> None:
 
 
 def test_medians_and_shares() -> None:
-    def spans(what: str, *ends: tuple[int, float, float]) -> list[Span]:
-        return [Span(what, *one) for one in ends]
-
-    loop = spans(TRAINS, (1, 0, 2), (2, 3, 5), (3, 6, 10)) + spans(
-        STANDS_STILL, (1, 2, 3), (2, 5, 6), (3, 10, 14)
-    )
-    line = Timeline(
-        ASYNCHRONOUS,
-        1,
-        tuple(sorted(loop, key=lambda s: s.begin)),
-        (Span(ENCODES, 3, 15, 17),),
-        ((-1.0, 0), (3, 1), (6, 2), (14, 3)),
-        ((-0.5, 0), (4, 1), (7.5, 2), (17, 3)),
-        30,
-        3,
-        4,
-        "",
-    )
+    ends = [(TRAINS, 1, 0, 2), (STANDS_STILL, 1, 2, 3), (TRAINS, 2, 3, 5), (STANDS_STILL, 2, 5, 6)]
+    ends += [(TRAINS, 3, 6, 10), (STANDS_STILL, 3, 10, 14)]
+    given = ((-1.0, 0), (3, 1), (6, 2), (14, 3))
+    known = ((-0.5, 0), (4, 1), (7.5, 2), (17, 3))
+    loop, saver = tuple(Span(*one) for one in ends), (Span(ENCODES, 3, 15, 17),)
+    line = Timeline(ASYNCHRONOUS, 1, loop, saver, given, known, 30, 3, 4, "")
     assert (line.iteration, line.pause, line.still, line.end) == (2, 1, 6 / 14, 17)
     assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
     assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
