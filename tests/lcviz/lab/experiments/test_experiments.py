@@ -105,7 +105,7 @@ def test_tables_and_numbers_again(name: str, capsys: Capsys) -> None:
     assert len(one["rows"]) == len(rows)
     assert one["asked"]["experiment"] == name
     assert one["on"]["versions"]["torch"]
-    if name in ("breakdown", "repeated"):
+    if name == "breakdown":
         other, third = (
             json.loads(asked(capsys, name, "--json", "--keep", f"seed{seed}.jsonl", "--seed", seed))
             for seed in "07"
@@ -306,7 +306,7 @@ def test_few_checkpoints_of_one_s_own_will_do(
 def test_a_crash_of_checkpoints_of_one_s_own(capsys: Capsys) -> None:
     """In distance; with a loss of one's own also in steps."""
     states(Path("own"), [f"{i}.pt" for i in range(4)])
-    asked = ["recovery", "--own", "own", "--shares", ".05,.1"]
+    asked = ["recovery", "--own", "own", "--shares", ".1"]
     assert main(asked) == 0
     text = capsys.readouterr().out
     assert "| LC run-length         | 10% " in text
