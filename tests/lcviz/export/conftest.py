@@ -86,9 +86,9 @@ class SpareReader(Reader):
         super().__init__()
         self._process = self.spare.pop() if self.spare else None
 
-    def convert(self, *asked: Any) -> dict[str, Any]:
+    def convert(self, *question: Any) -> dict[str, Any]:
         self.well = False
-        answer = super().convert(*asked)
+        answer = super().convert(*question)
         self.well = True
         return answer
 

@@ -225,9 +225,9 @@ def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     codec.merge(overlap := shutil.copytree(kept, tmp_path / "overlap.lcc"), 6)
     for delta in kept.glob("*.delta.*"):
         shutil.copy(delta, overlap)
-    found = summary_of(overlap)
-    assert found.steps == tuple(range(0, 42, 3))
-    assert found.full_nbytes == 14 * FULL  # no step twice
+    whole = summary_of(overlap)
+    assert whole.steps == tuple(range(0, 42, 3))
+    assert whole.full_nbytes == 14 * FULL  # no step twice
     assert sum(f.aside for f in contents(overlap).records) == 12
     codec.compact(path, base=True)
     write(path, 18, 14)

@@ -40,19 +40,19 @@ def loss_of(state: Arrays) -> float:
 
 def pieces(case: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Name, the bucket of every value as 2 · exponent + sign, and that bucket's middle."""
-    found = []
+    parts = []
     for group in case.step.groups:
         deltas = {t.name: (case.after[t.name] - case.before[t.name]).ravel() for t in group.tensors}
-        every = np.concatenate(list(deltas.values()))
-        of_every = buckets_of(every)
+        values = np.concatenate(list(deltas.values()))
+        of_values = buckets_of(values)
         for name, delta in deltas.items():
-            own, middle = buckets_of(delta), np.zeros_like(delta)
-            for bucket in set(own[delta != 0].tolist()):
-                members = every[(of_every == bucket) & (every != 0)].astype(np.float64)
-                middle[own == bucket] = np.float32((members.min() + members.max()) / 2)
+            buckets, middle = buckets_of(delta), np.zeros_like(delta)
+            for bucket in set(buckets[delta != 0].tolist()):
+                members = values[(of_values == bucket) & (values != 0)].astype(np.float64)
+                middle[buckets == bucket] = np.float32((members.min() + members.max()) / 2)
             middle[delta == 0] = 0
-            found.append((name, own, middle))
-    return found
+            parts.append((name, buckets, middle))
+    return parts
 
 
 def buckets_of(delta: np.ndarray) -> np.ndarray:
@@ -64,8 +64,8 @@ def rebuild(case: Any, parts: Any, *without: tuple[int, int]) -> Arrays:
     """Each bucket's middle is added, but for some buckets, which add nothing."""
     state = {name: array.copy() for name, array in case.before.items()}
     left_out = [2 * exponent + sign for exponent, sign in without]
-    for name, own, middle in parts:
-        state[name] += np.where(np.isin(own, left_out), 0, middle).reshape(state[name].shape)
+    for name, buckets, middle in parts:
+        state[name] += np.where(np.isin(buckets, left_out), 0, middle).reshape(state[name].shape)
     return state
 
 

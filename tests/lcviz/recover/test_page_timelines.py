@@ -46,12 +46,12 @@ def showing(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Showing:
 
 
 @pytest.fixture
-def asked(timelines: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def parts(timelines: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Asking gives a measurement at once; which ones were asked for."""
-    parts: list[int] = []
-    measure = lambda _own, part, _progress: (parts.append(part), timelines)[1]  # noqa: E731
+    numbers: list[int] = []
+    measure = lambda _own, part, _progress: (numbers.append(part), timelines)[1]  # noqa: E731
     monkeypatch.setattr(Drill, "measure", measure)
-    return parts
+    return numbers
 
 
 def measure(page: Any, number: int = 0) -> None:
@@ -71,7 +71,7 @@ def left(page: Any) -> list[list[str]]:
 
 
 def test_measured_when_asked_for_and_again(
-    showing: Showing, asked: list[int], monkeypatch: pytest.MonkeyPatch
+    showing: Showing, parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_timelines, "MOST_MEASUREMENTS", 2)
     page = showing()
@@ -80,18 +80,18 @@ def test_measured_when_asked_for_and_again(
     assert "saved every iteration, in three ways" in page.texts("markdown")[0]
     assert f"{DRILL.iterations} iterations" in page.at.button(key="recover-timelines-start").help
     measure(page)
-    assert (page.charts, asked) == ({"recover-timelines"}, [0])
+    assert (page.charts, parts) == ({"recover-timelines"}, [0])
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
     assert "the same weights to the last bit" in told
     assert "Merged takes" in told
     measure(page, 1)
-    assert (len(asked), page.charts) == (2, {"recover-timelines"})
+    assert (len(parts), page.charts) == (2, {"recover-timelines"})
     assert not page.at.button
 
 
 def test_a_crash_at_any_moment(
-    showing: Showing, asked: list[int], timelines: tuple[Timeline, ...]
+    showing: Showing, parts: list[int], timelines: tuple[Timeline, ...]
 ) -> None:
     page = showing()
     measure(page)
@@ -118,10 +118,10 @@ def test_a_crash_at_any_moment(
     low, high = again.figure("recover-timelines")["layout"]["xaxis"]["range"]
     assert low <= ms <= high
     assert high - low == pytest.approx(most / 6, abs=0.2)
-    assert asked == [0]  # the other session found it there
+    assert parts == [0]  # the other session found it there
 
 
-def test_on_recover_with_its_own_model(recovering: Showing, asked: list[int]) -> None:
+def test_on_recover_with_its_own_model(recovering: Showing, parts: list[int]) -> None:
     page = recovering(recover_interval="5").unfold("recover-timing")
     assert "AlexNet, scaled down: saved every 5 iterations, in three ways" in page.texts("markdown")
     page.set("selectbox", "recover_timed", "matrix-factorization")
