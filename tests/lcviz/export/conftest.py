@@ -6,7 +6,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -16,6 +16,8 @@ import codec
 from lcviz.export.archive import Package
 from lcviz.export.receipt import Receipt
 from lcviz.export.scripts import REPRODUCE, everything
+from lcviz.server import own_files
+from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
 
 
@@ -72,3 +74,36 @@ def lay_down(tmp_path: Path) -> Callable[..., Path]:
 def reproduce(lay_down: Callable[..., Path], run_here: Callable[..., Any]) -> Callable[..., Any]:
     """Exit code and output of a download's reproduce.py: reproduce(package, receipt, argument…)."""
     return lambda package, receipt, *arguments: run_here(lay_down(package, receipt), *arguments)
+
+
+class SpareReader(Reader):
+    """Its process imports torch for seconds, and reads on for others unless a file ends it."""
+
+    spare: ClassVar[list[Any]] = []
+    well = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = self.spare.pop() if self.spare else None
+
+    def convert(self, *question: Any) -> dict[str, Any]:
+        self.well = False
+        answer = super().convert(*question)
+        self.well = True
+        return answer
+
+    def close(self) -> None:
+        if self.well and self._process is not None:
+            self.spare.append(self._process)
+            self._process = None
+        super().close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_reader() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_files, "Reader", SpareReader)
+        yield
+    for process in SpareReader.spare:
+        process.kill()
+        process.communicate()

@@ -131,6 +131,10 @@ def test_tensors() -> None:
     assert table["relative distance"][0] == "0.95"
     assert "t19 is furthest from its original, 0.95, t0 closest, 0." in sentence
     assert "None of its tensors" in tensors_of_step(BASE)[1]
+    stored = replace(STEPS[1], tensors=(*TENSORS, TensorError("n", 1, 0.0, 0.0, EXACTLY)))
+    table, sentence = tensors_of_step(stored)
+    assert table["stored"].tolist() == ["lossy"] * 20 + ["exactly"]
+    assert sentence.endswith("1 tensor is stored exactly.")
     exact = replace(BASE, tensors=(TensorError("w", 9, 0.0, 0.0),))
     assert tensors_of_step(exact)[1].startswith("Step 0 is stored exactly")
     odd = replace(STEPS[1], tensors=(*TENSORS[:2], TensorError("w", 9, math.inf, math.nan)))
@@ -138,22 +142,6 @@ def test_tensors() -> None:
     evil = (TensorError("![1](x)", 9, 0.1, 0.1), TensorError("w", 9, 0.0, 0.0))
     _, sentence = tensors_of_step(replace(BASE, kind="delta", tensors=evil))
     assert "\\!\\[1\\](x) is furthest" in sentence
-
-
-def test_what_is_stored_exactly_is_in_the_table() -> None:
-    """An optimizer's moments have a row too."""
-    tensors = (
-        TensorError("w", 9, 0.1, 0.5),
-        TensorError("bn.count", 1, 0.0, 0.0, EXACTLY),
-        TensorError("optimizer/state/0/exp_avg", 9, 0.2, 0.1, "bits=3"),
-    )
-    table, sentence = tensors_of_step(replace(STEPS[1], tensors=tensors))
-    assert dict(zip(table["tensor"], table["stored"])) == {
-        "optimizer/state/0/exp_avg": "3 bits",
-        "w": "lossy",
-        "bn.count": "exactly",
-    }
-    assert sentence.endswith("1 tensor is stored exactly.")
 
 
 def test_moments_do_not_count_as_weights() -> None:

@@ -188,8 +188,9 @@ def test_one_that_never_ends_is_ended(
 
 
 def test_who_leaves_ends_the_process_and_leaves_nothing(
-    place: VisitorFolder, shelf: Shelf, tmp_path: Path
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(own_files, "Reader", Reader)  # a process of its own
     torch.save({"w": W}, tmp_path / "1.pt")
     calls = []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
@@ -101,16 +101,13 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances"}
     made = result(page)
-    settings = made.receipt["settings"]
+    package, settings = made.load(), made.receipt["settings"]
     assert (settings["bits"], settings["coder"], settings["scope"]) == (3, "huffman", "model")
-    package = made.load()
     verified = f"4 steps, 0 to 15, rebuilt from these {len(package.data):,} bytes"
     assert verified in page.texts("success")[0]
-    assert labels(page)[0].startswith("Download chain (")
     assert chain_file(page) == "own-4steps-bits3-model-huffman.lcc.zip"
-    assert labels(page)[1] == "Download everything"
-    assert labels(page)[2].startswith("Download step 15 (")
-    assert len(labels(page)) == 3
+    offered = ["Download chain", "Download everything", "Download step 15"]
+    assert [label.partition(" (")[0] for label in labels(page)] == offered
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
     assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
@@ -121,8 +118,6 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     page.set("select_slider", "export_step", 5)
     assert any("Step 5 read back bit for bit" in t for t in page.texts("markdown"))
     assert any("At step 5 fc." in s for s in page.sentences)
-    original = load_file(series / "step-0.safetensors")["fc.bias"]
-    assert torch.equal(codec.restore(io.BytesIO(package.data), 0)["fc.bias"], original)
 
 
 def test_chains_of_other_settings_are_kept_up_to_a_number(
@@ -135,9 +130,7 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert chain_file(page) == "own-4steps-budget30-model-runlength.lcc.zip"
-    steps = result(page).steps
-    assert [c.kind for c in steps] == ["base", "delta", "delta", "base"]
-    assert all(c.nbytes <= 0.3 * c.full_nbytes for c in steps if c.kind == "delta")
+    assert [c.kind for c in result(page).steps] == ["base", "delta", "delta", "base"]
     page.set("segmented_control", "export_keep", "bits")
     assert chain_file(page) == first  # nothing was done again
     assert not page.at.button
@@ -188,8 +181,7 @@ def test_nothing_is_there_until_something_can_be_opened(
     assert not page.charts
     assert not page.texts("error") + page.texts("warning")
     (tmp_path / "empty").mkdir()
-    paths = [f"{tmp_path}/{name}" for name in ("nowhere", "empty", "\0", "x" * 5000)]
-    for path in (*paths, "~nobody-of-that-name/x"):
+    for path in (f"{tmp_path}/empty", f"{tmp_path}/\0", "~nobody-of-that-name/x"):
         (error,) = page.set("text_input", "export_path", path).texts("error")
         assert error.endswith(".")
         assert not page.at.button
@@ -227,6 +219,11 @@ def test_a_chain_as_it_is_and_again(
     assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in codes)
     assert "Verified: 5 steps, 0 to 4" in page.texts("success")[0]
     assert "makes the chain again" not in everything_help(page)  # there is nothing to make it from
+    package, receipt = page.at.session_state["export-as-is"][1]
+    with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as given:
+        assert given.namelist() == [package.file, "receipt.json", "restore.py"]
+        receipt = receipts.load(given.read("receipt.json"))
+        assert receipts.problems(receipt, given.read(package.file)) == []
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
     assert any("newest 3 of 5 steps" in t for t in page.texts("caption"))
     page.set("segmented_control", "export_use", "again")
@@ -334,30 +331,3 @@ def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
     uploader.set_value([("notes.txt", b"a note", "text/plain")])
     (error,) = page.run().texts("error")
     assert error.replace("\\", "").startswith("notes.txt: is not a checkpoint; open files of ")
-
-
-def test_everything_in_the_zip_of_a_chain_as_it_is_has_no_script_to_make_it(
-    own_files: OpenPage, make_chain: MakeChain
-) -> None:
-    archive = make_chain(*STATES[:2])
-    archive = archive.with_name(f"{archive.name}.zip")
-    page = own_files(export_path=archive, export_use="Export it as it is")
-    package, told = page.at.session_state["export-as-is"][1]
-    with zipfile.ZipFile(io.BytesIO(everything(package, told))) as given:
-        assert given.namelist() == [package.file, "receipt.json", "restore.py"]
-        receipt = receipts.load(given.read("receipt.json"))
-        assert receipts.problems(receipt, given.read(package.file)) == []
-
-
-def test_everything_that_was_downloaded_can_be_uploaded_again(
-    own_files: OpenPage, series: Path
-) -> None:
-    page = own_files(export_path=series)
-    finished(page.click("export-start"))
-    made = result(page)
-    data = everything(made.load(), made.receipt)
-    page = own_files(export_use="Export it as it is")
-    page.at.file_uploader(key="own_upload_0").set_value([("all.zip", data, "application/zip")])
-    page.run()
-    assert not page.texts("error")
-    assert "Verified: 4 steps, 0 to 15" in page.texts("success")[0]

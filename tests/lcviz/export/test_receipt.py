@@ -237,9 +237,7 @@ def test_the_script_says_what_differs(
     assert f"NOT THE SAME: {expected}" in output
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", 'a"""; raise SystemExit(9) #', "a\\", "a\n b", "$(x)", "é"]
-)
+@pytest.mark.parametrize("name", ['a"""; raise SystemExit(9) #', "a\\", "a\n b"])
 def test_the_script_restores(
     name: str, package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
 ) -> None:

@@ -99,7 +99,7 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     assert packed.summary.steps == (0, 1)
 
 
-@pytest.mark.parametrize("name", ["x\0y", "n" * 999, "~nobody-here/run.lcc", "a\udcff.lcc"])
+@pytest.mark.parametrize("name", ["x\0y", "~nobody-here/run.lcc", "a\udcff.lcc"])
 def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
     assert run.summary is None
@@ -153,13 +153,13 @@ def test_a_look_that_takes_long_is_rested_from(tmp_path: Path, monkeypatch: Patc
     monkeypatch.setattr(watching, "FRESH_SECONDS", 1e-9)
     watch, whole = Watch([str(path)]), codec.Chain.__init__
     with monkeypatch.context() as patch:
-        patch.setattr(codec.Chain, "__init__", lambda *of: (time.sleep(0.1), whole(*of))[1])
+        patch.setattr(codec.Chain, "__init__", lambda *of: (time.sleep(0.04), whole(*of))[1])
         begun = time.monotonic()
         assert steps(watch) == [2]
     write(path, 3)
     while steps(watch) == [2]:
         time.sleep(0.01)
-    assert time.monotonic() - begun > 0.1 * (1 + watching.RESTING)
+    assert time.monotonic() - begun > 0.04 * (1 + watching.RESTING)
 
 
 def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 
 import codec
 from codec import Coding
+from codec.state.tensors import copy_arrays
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
@@ -38,33 +39,23 @@ def test_the_worked_example(example: OwnSeries) -> None:
     assert every.huffman == math.ceil(23 / 8) + 3 + 4 * 5
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [2, None])
-def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
-    series = TrainedSeries(workload("logistic-regression"), 0, iterations=4)
-    first, *others = [
-        {name: array.copy() for name, array in moment.arrays.items()} for moment in series
-    ]
-    found = list(breakdown(series, Coding(bits, scope)))
-    assert [s.step for s in found] == [1, 2, 3, 4]
-    tracker = codec.Tracker(first, bits, scope, "runlength")
+def test_against_what_the_codec_writes() -> None:
+    series = TrainedSeries(workload("logistic-regression"), 0, iterations=3)
+    first, *others = [copy_arrays(moment.arrays) for moment in series]
+    found = list(breakdown(series, Coding(2, "tensor")))
+    assert [s.step for s in found] == [1, 2, 3]
+    tracker = codec.Tracker(first, 2, "tensor")
     for stages, state in zip(found, others, strict=True):
-        step = tracker.step(state)
-        k = [g.encoded.levels.size for g in step.groups]
-        own = sum(g.encoded.payload_bits for g in step.groups) / 8
-        tables = sum(g.encoded.table_nbytes for g in step.groups)
-        cached = any(g.encoded.cached for g in step.groups)
-        if not cached:
-            assert stages.runlength == pytest.approx(own + tables + 4 * (sum(k) - len(k)), abs=2)
-        assert stages.n == 7850
+        groups = tracker.step(state).groups
+        levels = sum(g.encoded.levels.size - 1 for g in groups)
+        fresh = [codec.encode(codec.decode(g.encoded), "huffman") for g in groups]
+        bits = sum(math.ceil(e.payload_bits / 8) + e.table_nbytes for e in fresh)
+        assert (stages.n, stages.huffman) == (7850, bits + 4 * levels)
         assert stages.runlength <= stages.huffman <= stages.ep + 64
-        if bits == 2:
-            assert stages.ep == 7850 / 4 + 4 * (sum(k) - len(k))
-            assert stages.ep < stages.e
-        fresh = [codec.encode(codec.decode(g.encoded), "huffman") for g in step.groups]
-        assert stages.huffman == sum(
-            math.ceil(e.payload_bits / 8) + e.table_nbytes + 4 * (e.levels.size - 1) for e in fresh
-        )
+        assert stages.e > stages.ep == 7850 / 4 + 4 * levels
+        if not any(g.encoded.cached for g in groups):
+            own = sum(g.encoded.payload_bits / 8 + g.encoded.table_nbytes for g in groups)
+            assert stages.runlength == pytest.approx(own + 4 * levels, abs=2)
 
 
 def test_a_model_at_rest(tmp_path: Path) -> None:

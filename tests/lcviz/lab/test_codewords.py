@@ -39,8 +39,7 @@ def test_the_example_of_the_format(example: codec.Encoded) -> None:
     assert len(first_words(example, 2)) == 2
 
 
-@pytest.mark.parametrize("coder", ["huffman", "runlength"])
-@pytest.mark.parametrize("bits", [1, None])
+@pytest.mark.parametrize(("coder", "bits"), [("huffman", None), ("runlength", 1)])
 def test_all_words_are_the_stream(coder: str, bits: int | None) -> None:
     delta = np.random.default_rng(2).normal(size=3000).astype(np.float32) ** 7
     delta[np.random.default_rng(3).random(3000) < 0.5] = 0

@@ -28,12 +28,10 @@ from lcviz.lab.measures import crossing, distance, iterations_behind, recent, sm
 )
 def test_iterations_behind(live: list[float], restored: float, behind: float | None) -> None:
     assert iterations_behind([0, 1, 2, 3], live, restored) == behind
-
-
-def test_steps_count_not_places() -> None:
-    """With a checkpoint every 10 iterations the loss is in iterations."""
-    assert iterations_behind([0, 10, 20], [3.0, 2.0, 1.0], 1.5) == 5
-    assert iterations_behind([0, 10, 20], [3.0, 2.0, 1.0], 1.0) == 0
+    steps, tens = [0, 10, 20, 30], None if behind is None else 10 * behind
+    assert iterations_behind(steps, live, restored) == pytest.approx(
+        tens
+    )  # steps count, not places
 
 
 def test_distance() -> None:

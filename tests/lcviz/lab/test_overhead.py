@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -40,30 +42,17 @@ def test_all_that_is_waited_for_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stands still but for what is done."""
     now = 0.0
 
-    class Training:
-        def iterate(self, step: int) -> None:
-            nonlocal now
-            now += 3 if step > WARM_UP else 1000
-
-        def state(self) -> dict[str, int]:
-            return {"model": 1}
+    def lasts(seconds: float) -> None:
+        nonlocal now
+        now += seconds
 
     class Saved:
-        @property
-        def nbytes(self) -> int:
-            nonlocal now
-            now += 10
-            return 1
+        nbytes = property(lambda _: lasts(10))
 
-    def save(_step: int, _state: object) -> Saved:
-        nonlocal now
-        now += 0.5
-        return Saved()
-
-    class Workload:
-        def training(self, _seed: int) -> Training:
-            return Training()
-
+    training = SimpleNamespace(
+        iterate=lambda step: lasts(3 if step > WARM_UP else 1000), state=lambda: {"model": 1}
+    )
+    of: Any = SimpleNamespace(training=lambda _seed: training)
+    save: Any = lambda *_: (lasts(0.5), Saved())[1]  # noqa: E731
     monkeypatch.setattr(overhead.time, "perf_counter", lambda: now)
-    iteration, call = train(Workload(), 0, 4, save)  # type: ignore[arg-type]
-    assert (iteration, call) == ((4 * 3.5 + 10) / 4, 0.5)
+    assert train(of, 0, 4, save) == ((4 * 3.5 + 10) / 4, 0.5)

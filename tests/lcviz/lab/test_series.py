@@ -49,28 +49,23 @@ def test_a_training() -> None:
 
 @pytest.mark.parametrize("kind", ["pt", "safetensors", "folder", "chain", "zip"])
 def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
-    paths = []
+    paths, chain = [], tmp_path / "run.lcc"
     if kind in ("chain", "zip"):
-        with codec.Checkpointer(tmp_path / "run.lcc", bits=None) as checkpoints:
+        with codec.Checkpointer(chain, bits=None) as checkpoints:
             for i, state in enumerate(states):
                 checkpoints.save(10 * i, state)
-        paths = [tmp_path / "run.lcc"]
-        if kind == "zip":
-            codec.Chain(paths[0]).pack(tmp_path / "run.lcc.zip")
-            paths = [tmp_path / "run.lcc.zip"]
+        codec.Chain(chain).pack(tmp_path / "run.lcc.zip")
+        paths = [chain if kind == "chain" else tmp_path / "run.lcc.zip"]
     else:
-        suffix = "pt" if kind == "folder" else kind
-        for i, state in enumerate(states):
-            path = tmp_path / f"step-{10 * i}.{suffix}"
-            if suffix == "pt":
-                torch.save(state, path)
+        for i, state in reversed([*enumerate(states)]):
+            paths.append(tmp_path / f"step-{10 * i}.{'pt' if kind == 'folder' else kind}")
+            if kind == "safetensors":
+                paths[-1].write_bytes(codec.state.tensor_files.to_safetensors(state))
             else:
-                path.write_bytes(codec.state.tensor_files.to_safetensors(state))
-            paths.append(path)
+                torch.save(state, paths[-1])
         if kind == "folder":
             (tmp_path / "notes.txt").write_text("not a checkpoint")
             paths = [tmp_path]
-        paths.reverse()
     series = OwnSeries(paths)
     assert len(series) == 5
     found = [(m.step, copy_arrays(m.arrays), m.loss_of) for m in series]

@@ -8,18 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import streamlit as st
 import torch
 
-import codec
 from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
-from lcviz.lab.anatomy import promotions, totals
+from lcviz.lab.anatomy import promotions
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
 from lcviz.live.details.code_tables import code_table, token_table
@@ -30,7 +27,7 @@ from lcviz.run.run import Run, RunError
 from lcviz.run.snapshot import Losses
 from lcviz.server import runs
 from lcviz.server.replays import Replays, RetriedRun
-from lcviz.text import CODER_NAMES, iterations_text, nbytes_text, percent_text
+from lcviz.text import CODER_NAMES, nbytes_text, percent_text
 from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
@@ -50,6 +47,11 @@ def shown_step(page: Any) -> int:
     """The step of the checkpoint below the slider."""
     (step,) = {re.search(r"\d+$", t)[0] for t in page.texts("header") if "Inside" in t}
     return int(step)
+
+
+def drawn_step(page: Any) -> Any:
+    """The step of the weight's picture."""
+    return page.picture("weight")["marks"][0]["step"]
 
 
 def finished(create: Create, **changes: Any) -> Run:
@@ -89,7 +91,7 @@ def bare(live: Live) -> Live:
 
 
 def test_opens_with_the_finished_example(live: Live) -> None:
-    page = live()
+    page = live(tables="true")
     assert (page.charts, page.pictures) == (PANELS, PICTURES)
     assert [b.label for b in page.at.button] == ["Start live training"]
     assert shown_step(page) == 6
@@ -98,101 +100,45 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     assert not [c for c in page.at.segmented_control if c.label == "What is saved"]
     for element in page.at.get("plotly_chart"):
         assert element.proto.alt.endswith(".")
-    page.set("toggle", "tables", True)
     shown = [*page.at.table, *page.at.dataframe]
     columns = [tuple(t.value.columns) for t in shown]
     # Two pictures have a table of bytes.
     assert len(columns) - 1 == len(set(columns)) == len(PANELS | PICTURES) - 1
+    snapshot, codes = page.the_run.snapshot(), page.the_run.saved.codes(6)
     losses = next(t.value for t in shown if "live" in t.value.columns)
-    every = page.the_run.snapshot().checkpoints
-    assert losses["live"].tolist() == [c.live_loss for c in every]
+    assert losses["live"].tolist() == [c.live_loss for c in snapshot.checkpoints]
     records = next(t.value for t in shown if "float32 bytes" in t.value.columns)
-    assert records["bytes"].tolist() == [c.nbytes for c in every]
-
-
-def test_the_numbers_are_those_of_the_newest_checkpoint(live: Live) -> None:
-    page = live()
-    run = page.the_run
-    snapshot, codes = run.snapshot(), run.saved.codes(6)
-    c = snapshot.newest
-    top = page.picture("headline")
-    assert (top["full"], top["record"]) == (nbytes_text(c.full_nbytes), nbytes_text(c.nbytes))
-    assert top["status"] == "iteration 6 of 6, finished"
-    live_means, restored_means = (
-        [np.mean(losses[max(i - 4, 0) : i + 1]) for i in range(len(losses))]
-        for losses in zip(*snapshot.losses.values())
-    )
-    steps = [k.step for k in snapshot.checkpoints]
-    as_bad = np.interp(-restored_means[-1], np.negative(live_means), steps)  # losses fall
-    assert top["crash"] == f"a crash now costs about {iterations_text(6 - as_bad)}"
-    assert top["kept"] is None
-    live_line, restored_line = page.picture("loss")["lines"]
-    assert live_line["y"] == [k.live_loss for k in snapshot.checkpoints]
-    assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.losses.restored)
-    sizes = [k.nbytes for k in snapshot.checkpoints]
-    record = page.figure("size")["data"][0]
-    assert (record["x"], record["y"]) == ([2, 4, 6], [round(n / 314, 6) for n in sizes[1:]])
-    bars = {(b["exponent"], b["sign"]): b for b in page.picture("buckets")["buckets"]}
-    assert {key: (b["kept"], b["rest"]) for key, b in bars.items()} == {
-        (b.exponent, b.sign): (b.kept_members, b.dropped_members) for b in totals(c.alphabets)
-    }
+    assert records["bytes"].tolist() == [c.nbytes for c in snapshot.checkpoints]
+    c, top = snapshot.newest, page.picture("headline")
+    assert (top["record"], top["status"]) == (nbytes_text(c.nbytes), "iteration 6 of 6, finished")
+    assert top["crash"] == f"a crash now {plain(describe_lost_work(snapshot))}"
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
-        expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
-        assert drawn[name] == expected
-    rows = token_table(c.alphabets[0], codes[0])
-    page.set("toggle", "tables", True)
-    shown = code_shown(page)
-    assert shown["token"].tolist() == [token_text(r) for r in rows]
-    assert shown["count"].tolist() == [r.count for r in rows]
-    page.set("toggle", "paper", True)
-    shown = code_shown(page)
-    assert shown["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]
+        assert drawn[name] == [round(100 * s.share(s.of(coder)), 3) for s in every]
+    rows, tokens = token_table(c.alphabets[0], codes[0]), code_shown(page)
+    assert tokens["token"].tolist() == [token_text(r) for r in rows]
+    assert tokens["count"].tolist() == [r.count for r in rows]
+    paper = code_shown(page.set("toggle", "paper", True))
+    assert paper["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]
+    page.unfold("own-training")
+    (code,) = (c for c in page.at.code if c.language == "python")  # for one's own training
+    assert code.value == in_a_loop(Setting(page.the_run.settings.coding, 2))
 
 
 def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
-    run = finished(create, scope="tensor", stop_after=3)
-    c, codes = run.snapshot().newest, run.saved.codes(3)
-    names = [a.names[0] for a in c.alphabets]
-    page = live(run=run.id).set("toggle", "tables", True)
+    run = finished(create, scope="tensor", stop_after=2)
+    c, codes = run.snapshot().newest, run.saved.codes(2)
+    page = live(run=run.id, tables="true")
     box = page.at.selectbox(key="tensor")
-    assert (box.options, len(names)) == (names, 2)
+    assert box.options == [a.names[0] for a in c.alphabets]
     assert box.value == max(c.alphabets, key=lambda a: a.n).names[0]
-    for name, alphabet, own in zip(names, c.alphabets, codes, strict=True):
-        page.set("selectbox", "tensor", name)
-        runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
-        rows = token_table(alphabet, own) if runs else code_table(alphabet)
-        shown = code_shown(page)
-        assert shown["count"].tolist() == [r.count for r in rows]
-        assert any(t.startswith(f"{name}: ") for t in page.sentences)
-
-
-def test_the_paper_s_settings(live: Live, create: Create) -> None:
-    """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
-    page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
-    page.unfold("own-training")
-    (code,) = (c for c in page.at.code if c.language == "python")  # for one's own training
-    assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
-    assert page.charts == PANELS
-    assert not any(bar["rest"] for bar in page.picture("buckets")["buckets"])
-    assert not [t for t in page.at.toggle if t.key == "paper"]
-    (alphabet,) = page.the_run.snapshot().newest.alphabets
-    shown = code_shown(page.set("toggle", "tables", True))
-    assert shown["code word"].tolist() == [r.word for r in code_table(alphabet)]
-    assert len(shown) == len(alphabet.buckets) + 1
-
-
-def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
-    """Old steps keep their own sizes and words; what would need the codes is left out."""
-    run = finished(create, stop_after=2)
-    for step in run.saved._codes.steps:
-        run.saved._codes.drop(step)
-    page = live(run=run.id)
-    assert page.charts == PANELS
-    drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
-    assert sum(share is not None for share in drawn[CODER_NAMES["runlength"]]) == 1
-    assert "count" not in code_shown(page.set("toggle", "tables", True)).columns
+    other, alphabet, own = box.options[1], c.alphabets[1], codes[1]
+    page.set("selectbox", "tensor", other)
+    runs = alphabet.encoded.table is not None and alphabet.encoded.table.classes > 1
+    rows = token_table(alphabet, own) if runs else code_table(alphabet)
+    assert code_shown(page)["count"].tolist() == [r.count for r in rows]
+    assert any(t.startswith(f"{other}: ") for t in page.sentences)
 
 
 def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
@@ -210,7 +156,7 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 
 
 def test_another_step(live: Live) -> None:
-    page = live()
+    page = live(tables="true")
     first = page.picture("buckets"), page.figure("by-bits")
     assert "step" not in page.at.query_params  # the newest is followed
     page.look_into(4)
@@ -218,13 +164,10 @@ def test_another_step(live: Live) -> None:
     assert page.picture("buckets") != first[0]
     assert page.figure("by-bits") != first[1]
     assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
-    page.set("toggle", "paper", True).set("toggle", "tables", True)
     assert page.at.query_params["step"] in ("4", ["4"])
     found = page.at.query_params["weight"]
     weight = found if isinstance(found, str) else found[0]
-    other = live(
-        step="4", weight=weight, paper="true", tables="true"
-    )  # widgets' own are put there by browsers
+    other = live(step="4", weight=weight, tables="true")  # browsers put these there
     assert (other.step_slider.value, other.follow.value) == (4, False)
     assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
     other.follow_newest(True)
@@ -235,25 +178,23 @@ def test_another_step(live: Live) -> None:
     assert (other.charts, other.pictures) == ({"size"}, set())
 
 
-@pytest.mark.parametrize("step", ["5", "-2", "two", "٤", "9" * 40])
+@pytest.mark.parametrize("step", ["5", "two"])
 def test_a_link_to_a_step_that_is_not_there(bare: Live, step: str) -> None:
     page = bare(step=step)
     assert (page.step_slider.value, page.follow.value) == (6, True)
 
 
-def test_stepping_and_only_saved_steps_can_be_chosen(live: Live, create: Create) -> None:
+def test_stepping_and_only_saved_steps_can_be_chosen(bare: Live, create: Create) -> None:
     run = create(interval=2, stop_after=7)
-    page = live(run=run.id)
+    page = bare(run=run.id)
     assert page.texts("header")[0].startswith("The base is saved: 31.9 kB")
-    assert (page.charts, page.pictures) == ({"size"}, set())
-    page.click("step")
-    slider = page.step_slider
+    assert page.pictures == set()
+    slider = page.click("step").step_slider
     assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
     page.look_into(6)
-    assert shown_step(page) == 2
     assert any("not saved yet" in t for t in page.texts("caption"))
     page.follow_newest(True).click("step").click("step")
-    assert shown_step(page) == 6
+    assert page.step_slider.value == 6
 
 
 def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(bare: Live, create: Create) -> None:
@@ -317,13 +258,7 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
 
 
 @pytest.mark.parametrize(
-    ("model", "optimizer"),
-    [
-        ("logistic-regression", "SGD"),
-        ("matrix-factorization", "SGD"),
-        ("lenet5", "SGD"),
-        ("logistic-regression", "Adam"),
-    ],
+    ("model", "optimizer"), [("matrix-factorization", "SGD"), ("logistic-regression", "Adam")]
 )
 def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: str) -> None:
     """A new run is followed, also when an older step of the example was shown."""
@@ -353,12 +288,12 @@ def test_losses_are_measured_always_if_asked_for(bare: Live) -> None:
     assert (settings.loss_share, settings.coding) == (None, Coding())
 
 
-def test_reset(live: Live, monkeypatch: Patch) -> None:
+def test_reset(bare: Live, monkeypatch: Patch) -> None:
     """One that cannot start loses nothing; else the run begins anew, and its old link is stale.
 
     A click before the browser has drawn the new run still names the old one.
     """
-    page = live(**SHORT).click("start")
+    page = bare(**SHORT).click("start")
     page.finish()
     old = page.the_run
 
@@ -371,16 +306,13 @@ def test_reset(live: Live, monkeypatch: Patch) -> None:
         assert error(page) == "This run cannot start. The disk is full."
     assert page.the_run is old
     assert old.path.is_dir()
-    assert page.charts == PANELS
     page.set("number_input", "interval", 9)
     assert page.at.button(key="reset").disabled
     assert any("At most 4, the iterations of the run" in t for t in page.texts("markdown"))
     page.set("number_input", "interval", 1).set("number_input", "iterations", 3)
     (keeps,) = page.texts("info")
-    assert keeps == (
-        "This run keeps its own iterations. *Reset* starts a new run with the sidebar settings."
-    )
-    other = live(run=old.id)
+    assert keeps.startswith("This run keeps its own iterations. *Reset* starts a new run with")
+    other = bare(run=old.id)
     page.click("reset")
     new = page.the_run
     assert new is not old
@@ -393,7 +325,7 @@ def test_reset(live: Live, monkeypatch: Patch) -> None:
     steering = page.at.session_state["steering"]
     assert steering.of(old) is steering.of(new) is new
     assert other.run().texts("warning")[0].startswith("The run in this link is no longer")
-    assert (shown_step(other), other.charts) == (6, PANELS)
+    assert other.step_slider.value == 6
     assert "run" not in other.at.query_params
     assert not other.run().texts("warning")
 
@@ -422,23 +354,22 @@ def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
             time.sleep(0.001)
 
 
-def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -> None:
+def test_while_it_plays(bare: Live, create: Create, held: threading.Semaphore) -> None:
     """Pause instead of Play, no stepping, and the costly experiment waits to be asked for."""
     run = create(stop_after=50)
-    page = live(run=run.id).click("play")
+    page = bare(run=run.id).click("play")
     let_save(run, held, 2)
     page.run()
     assert page.at.button(key="pause").label == "Pause"
     assert page.at.button(key="step").disabled
     assert page.step_slider.disabled
-    assert page.charts == PANELS
     let_save(run, held, 3)
     page.run()
-    assert shown_step(page) == 3
+    assert drawn_step(page) == 3
     page.follow_newest(False).look_into(1)
     let_save(run, held, 5)
     page.run()
-    assert shown_step(page) == 1
+    assert drawn_step(page) == 1
     pause = run.pause
 
     def let_it_come_to_rest() -> None:
@@ -472,7 +403,7 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
 
 
 @pytest.mark.parametrize(
-    ("looks", "seconds"), [((0.02,), 2.0), ((0.062,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
+    ("looks", "seconds"), [((0.062,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
 )
 def test_the_slower_a_look_is_the_longer_until_the_next(
     create: Create, monkeypatch: Patch, looks: tuple[float, ...], seconds: float
@@ -506,12 +437,12 @@ def test_looks_at_a_run_that_plays_are_timed(
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
+    bare: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
 ) -> None:
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
-    page = live(run=run.id).click("step")
+    page = bare(run=run.id).click("step")
     assert run.snapshot().status == "playing"
     assert page.at.button(key="pause").label == "Pause"
     run._last_watched -= 15
@@ -521,7 +452,7 @@ def test_a_step_that_takes_long_is_watched(
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
     held.release(3)
-    assert (page.finish().status, shown_step(page)) == ("paused", 3)
+    assert (page.finish().status, drawn_step(page)) == ("paused", 3)
     assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
     assert live_page.PATIENCE < WATCH_SECONDS / 4
 
@@ -529,38 +460,17 @@ def test_a_step_that_takes_long_is_watched(
 # Budgets.
 
 
-def test_a_budget_instead_of_bits(live: Live) -> None:
-    page = live(**SHORT, keep="Budget", budget="10").click("start")
-    c = page.finish().newest
-    assert page.the_run.settings.coding == Coding(budget=0.1)
-    assert c.nbytes <= 0.103 * c.full_nbytes
-    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
-    assert "budget" in {t["name"] for t in page.figure("size")["data"]}
-    assert "steps" in page.pictures ^ PICTURES or "equal-steps" in page.pictures
-
-
-def test_a_budget_in_buckets(live: Live) -> None:
-    words = {"keep": "Budget", "budget": "10", "quantizer": "powers of two"}
-    page = live(**SHORT, **words).click("start")
+def test_a_budget_or_tolerance_instead_of_bits(bare: Live) -> None:
+    page = bare(**SHORT, keep="Budget", budget="10", quantizer="powers of two").click("start")
     c = page.finish().newest
     assert page.the_run.settings.coding == Coding(budget=0.1, quantizer="exponent")
-    kept, n = c.alphabets[0].n_kept, len(c.alphabets[0].buckets)
-    told = f"Budget 10.00 % in buckets keeps {kept} of {n}"
-    assert any(t.startswith(told) for t in page.sentences)
-
-
-def test_a_tolerance(bare: Live) -> None:
-    page = bare(**SHORT, keep="Tolerance", tolerance="0.001").click("start")
-    page.finish()
-    run = page.the_run
-    assert run.settings.coding == Coding(tolerance=0.001)
-    states = run.saved.states()
-    track = codec.restore(run.path)
-    for name, live_values in states.live.items():
-        assert abs(track[name].numpy() - live_values).max() <= 0.001
-    page.set("number_input", "tolerance", 0.0)
+    assert c.nbytes <= 0.103 * c.full_nbytes
+    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
+    page.set("segmented_control", "keep", "tolerance").set("number_input", "tolerance", 0.0)
     assert page.at.button(key="reset").disabled
     assert any("Enter a number from 1e-09 to 10." in t for t in page.texts("markdown"))
+    page.set("number_input", "tolerance", 0.001).click("reset").finish()
+    assert page.the_run.settings.coding == Coding(tolerance=0.001)
 
 
 def test_what_is_tried_is_tried_on_the_whole_run(bare: Live, monkeypatch: Patch) -> None:
@@ -647,19 +557,16 @@ def test_keeping_by_bits_or_budget_in_the_sidebar(bare: Live) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_without_the_example(live: Live, monkeypatch: Patch, broken: bool) -> None:
+def test_without_the_example(bare: Live, monkeypatch: Patch, broken: bool) -> None:
     """Not trained yet, or it cannot be: the settings and the button work all the same."""
 
     def fail() -> Run:
         raise RunError("The disk is full.")
 
-    if broken:
-        monkeypatch.setattr(session.all_runs(), "example", fail)
-    else:
-        monkeypatch.setattr(session.all_runs(), "prepared", lambda: False)
-    page = live(**SHORT | {"interval": "9"})
+    name, instead = ("example", fail) if broken else ("prepared", lambda: False)
+    monkeypatch.setattr(session.all_runs(), name, instead)
+    page = bare(**SHORT | {"interval": "9"})
     assert [b.label for b in page.at.button] == ["Start live training"]
-    assert page.charts == set()
     if broken:
         assert "The disk is full." in error(page)
     else:
@@ -669,58 +576,46 @@ def test_without_the_example(live: Live, monkeypatch: Patch, broken: bool) -> No
     assert page.at.button(key="start").disabled
     assert any("Fix in the sidebar: Save every" in t for t in page.texts("markdown"))
     page.set("number_input", "interval", 1).click("start")
-    assert (page.finish().status, page.charts) == ("finished", PANELS)
-    monkeypatch.undo()
-    assert live().charts == PANELS
+    assert (page.finish().status, page.pictures) == ("finished", PICTURES)
 
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        (MNIST | {"folder": "here"}, "MNIST cannot be loaded.*t10k-images-idx3-ubyte"),
         (SHORT | {"batch_logistic-regression": "5000"}, "The batch size is 5000; choose one from"),
         (SHORT, "already holds 0 runs"),
     ],
+    ids=["settings", "full"],
 )
 def test_a_run_that_cannot_start(
-    live: Live, tmp_path: Path, monkeypatch: Patch, parameters: dict[str, str], said: str
+    bare: Live, monkeypatch: Patch, parameters: dict[str, str], said: str
 ) -> None:
     if parameters == SHORT:
         monkeypatch.setattr(runs, "MAX_RUNS", 0)
-    if parameters.get("folder") == "here":
-        parameters = parameters | {"folder": str(tmp_path)}
-    page = live(**parameters).click("start")
+    page = bare(**parameters).click("start")
     assert error(page).startswith("This run cannot start. ")
-    assert re.search(said, error(page))
+    assert said in error(page)
     assert [r.id for r in session.all_runs()._runs.values()] == ["example"]
-    assert page.run().charts == PANELS  # and the page is there again
+    assert page.run().pictures == PICTURES  # and the page is there again
 
 
 @pytest.mark.parametrize(
     ("parameters", "field", "said"),
     [
         (MNIST, "Folder with the files", "Enter a folder."),
-        (MNIST | {"folder": "/no/such/place"}, "Folder with", "/no/such/place"),
-        (MNIST | {"folder": "outside"}, "Folder with", "in none of the folders that this server"),
+        (MNIST | {"folder": "/no/such"}, "Folder with", "in none of the folders that this server"),
         (SHORT | {"interval": "9"}, "Save every", "At most 4, the iterations of the run"),
         (SHORT | {"seed": "1.5"}, "Seed", "Enter a whole number from 0 to 2,147,483,648."),
-        (SHORT | {"lr_logistic-regression_sgd": "0"}, "Learning rate", "Enter a number from 1e-06"),
         (SHORT | {"keep": "Budget", "budget": "70"}, "Budget", "Enter a number from 0.5 to 50."),
     ],
+    ids=["no-folder", "outside", "interval", "seed", "budget"],
 )
 def test_wrong_input_is_said_at_its_field(
-    bare: Live,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    parameters: dict[str, str],
-    field: str,
-    said: str,
+    bare: Live, monkeypatch: Patch, parameters: dict[str, str], field: str, said: str
 ) -> None:
     """And nothing starts with another value."""
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    if parameters.get("folder") == "outside":
-        monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
-        parameters = parameters | {"folder": str(tmp_path)}
+    monkeypatch.setenv("LCVIZ_FOLDERS", "/other")
     page = bare(**parameters)
     assert page.at.button(key="start").disabled
     red = [t for t in page.texts("markdown") if t.startswith(":red[:material/error: ")]
@@ -733,11 +628,11 @@ def test_a_diverged_run(live: Live) -> None:
     """The sentence stands there, the panels too, and earlier steps can be taken apart."""
     title = MODELS["matrix-factorization"].title
     wild = {"lr_matrix-factorization_sgd": "100", "interval": "1"}
-    page = live(model=title, iterations="40", **wild)
+    page = live(model=title, iterations="20", **wild)
     snapshot = page.click("start").finish()
     assert snapshot.status == "failed"
     assert error(page).startswith("Training diverged: the loss became ")
-    for step in snapshot.steps[:2] + snapshot.steps[-1:]:
+    for step in (0, snapshot.steps[-1]):
         page.look_into(step)
         assert shown_step(page) == step
         assert ({"size", "by-bits", "huffman"} <= page.charts) == (step > 0)
@@ -753,20 +648,6 @@ def test_a_budget_without_room_is_told(bare: Live) -> None:
     assert (snapshot.status, [c.kind for c in snapshot.checkpoints]) == ("failed", ["base"])
     for part in ("budget of 0.5 %", "157 bytes", "bits instead"):
         assert part in error(page)
-
-
-def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
-    import codec.storage.directory
-
-    page = live(run=create().id).click("step")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(codec.storage.directory.os, "link", refuse)
-    page.click("step")
-    assert "No space left on device" in error(page)
-    assert shown_step(page) == 1
 
 
 @pytest.mark.parametrize(
@@ -826,7 +707,7 @@ def test_weights_alone_are_saved_unless_asked_for(bare: Live) -> None:
 
 def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
     """And once it is dead, the run says that its optimizer was saved."""
-    page = live(**WITH_ADAM)
+    page = live(**WITH_ADAM, tables="true")
     page.click("start")
     run = page.the_run
     assert run.settings.optimizer_state
@@ -840,22 +721,14 @@ def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
     of = {kind: sum(m.nbytes for m in newest.moments if m.kind == kind) for kind in "mv"}
     assert (parts["m"], parts["v"]) == (of["m"], of["v"])
     assert min(of.values()) > 0
-    assert "weights: code words" in parts
-    assert "those" not in bits["text"]
     assert bits["text"].endswith("Code words and bars are the weights'.")
     (weights, wording), (moments, _) = headline["apart"]
     assert (weights, moments) == ("weights", "m and v")
     assert wording.startswith(f"{nbytes_text(newest.weights_nbytes)} → ")
     assert page.picture("buckets")["about"] == "of the weights"
-    page.set("toggle", "tables", True)
-    (table,) = (
-        t.value for t in [*page.at.table, *page.at.dataframe] if "bits per value" in t.value
-    )
+    tables = [t.value for t in [*page.at.table, *page.at.dataframe]]
+    (table,) = (table for table in tables if "bits per value" in table)
     assert table["bytes"].sum() == sum(of.values()) + sum(a.nbytes for a in newest.alphabets)
-    assert table["what"].tolist() == ["weights", *(m.kind for m in newest.moments)]
-
     page.click("kill")
-    (go_on,) = (b for b in page.at.button if b.key == "go-on")
-    assert "goes on with the saved moments" in go_on.help
-    (race,) = (b for b in page.at.button if b.label == "Race back")
-    assert "save and restore the optimizer's state" in race.help
+    assert "goes on with the saved moments" in page.at.button(key="go-on").help
+    assert "save and restore the optimizer's state" in page.at.button(key="kill-start").help

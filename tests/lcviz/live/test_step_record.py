@@ -17,8 +17,7 @@ Finished = Callable[..., Run]
 Retry = Callable[..., StepRecord]
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("coder", "scope"), [("runlength", "tensor"), ("huffman", "model")])
 def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str) -> None:
     run = finished_runs(coder=coder, scope=scope)
     for checkpoint in run.snapshot().checkpoints[1:]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.lab.progress import Progress
@@ -32,44 +32,37 @@ QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "reco
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 PANELS = {"rework"}
 Recovering = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known() -> Iterator[None]:
-    yield
-    session.all_jobs().close()
-    session.all_jobs.clear()
+Seeds = list[tuple[Outcome, ...]]
 
 
 @pytest.fixture
-def recovering(page_of: Callable[[AppTest], Any]) -> Recovering:
-    """The Recover page of a session of its own, opened with these URL parameters."""
-
-    def script() -> None:
-        from lcviz.recover import page as recover
-
-        recover.page()
-
-    def open_page(**parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in (QUICK | parameters).items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+def quickly(recovering: Recovering) -> Recovering:
+    """The page with settings of a short experiment."""
+    return lambda **parameters: recovering(**QUICK | parameters)
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def quick(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> None:
+    """Every seed is there at once."""
+    fail = lambda _own, seed, _progress: alike(seeds, seed)  # noqa: E731
+    monkeypatch.setattr(CrashExperiment, "fail", fail)
+
+
+def alike(seeds: Seeds, seed: int) -> tuple[Outcome, ...]:
+    return tuple(replace(outcome, seed=seed) for outcome in seeds[seed % 2])
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> Iterator[threading.Event]:
     """Seeds after the first wait for this event, half done."""
-    fail, go_on = CrashExperiment.fail, threading.Event()
+    go_on = threading.Event()
 
-    def slow(own: CrashExperiment, seed: int, progress: Progress) -> tuple[Outcome, ...]:
+    def slow(_own: CrashExperiment, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         if seed:
             progress(1, 2)
             while not go_on.wait(0.02):
                 progress(1, 2)
-        return fail(own, seed, progress)
+        return alike(seeds, seed)
 
     monkeypatch.setattr(CrashExperiment, "fail", slow)
     yield go_on
@@ -103,49 +96,45 @@ def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
 
 def until_half(seeds: int) -> None:
     """Until the first seed is finished and the second is half done."""
-    for _ in range(3000):
-        view = session.all_jobs().look(ASKED, seeds)
-        if view.finished_parts and view.share == 0.5:
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError(view)
+    end = time.monotonic() + SECONDS
+    while not (view := session.all_jobs().look(ASKED, seeds)).finished_parts or view.share != 0.5:
+        assert time.monotonic() < end, view
+        time.sleep(0.01)
 
 
-def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) -> None:
-    page = recovering(recover_seeds="2")
+def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> None:
+    page = quickly(recover_seeds="1")
     assert buttons(page) == {"recover-start"}
     assert page.charts == PANELS  # of the recording
     assert ": **Recorded** 20" in label(page)
-    assert session.all_jobs().look(ASKED, 2).status == jobs.IDLE
-    finish(page.click("recover-start"), 2)
+    assert session.all_jobs().look(ASKED, 1).status == jobs.IDLE
+    finish(page.click("recover-start"), 1)
     assert page.charts == PANELS
     assert not buttons(page)
     assert "Finished on" in said(page)
     assert "and kept" not in said(page)
-    found = [f.value for f in session.all_jobs().look(ASKED, 2).finished_parts]
-    assert found[0] == tuple(_alike(found[0], ASKED.fail(0, lambda _done, _total: None)))
+    found = [f.value for f in session.all_jobs().look(ASKED, 1).finished_parts]
+    assert [(o.method, o.seed) for o in found[0]] == [(m, 0) for m in ASKED.methods]
     assert title(page) == f"Recover: {headline(found, 0.05)}"
     assert label(page).startswith("Matrix factorization, 5 % of float32")
-    assert page.figure("rework")["data"][1]["x"] == [round(own[1].rework, 4) for own in found]
+    assert page.figure("rework")["data"][1]["x"] == [round(found[0][1].rework, 4)]
 
-    other = recovering(recover_seeds="2")
+
+def test_what_is_known_is_there_for_others(quickly: Recovering, quick: None) -> None:
+    page = quickly(recover_seeds="2").click("recover-start")
+    finish(page, 2)
+    other = quickly(recover_seeds="2")
     assert other.charts == PANELS
     assert "and kept" in said(other)
     page.set("slider", "recover_seeds", 1)
     assert "1 seed" in label(page)
     assert "and kept" in said(page)  # it has asked for two
-    more = recovering(recover_seeds="3")
+    more = quickly(recover_seeds="3")
     assert "Go on with seed 2" in [b.label for b in more.at.button]
 
 
-def _alike(kept: tuple[Outcome, ...], again: tuple[Outcome, ...]) -> Iterator[Outcome]:
-    """The second ones with the first ones' seconds."""
-    for a, b in zip(kept, again, strict=True):
-        yield replace(b, save_seconds=a.save_seconds, seconds=a.seconds)
-
-
-def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event) -> None:
-    page = recovering(recover_seeds="3").click("recover-start")
+def test_seed_by_seed_then_stopped(quickly: Recovering, held: threading.Event) -> None:
+    page = quickly(recover_seeds="3").click("recover-start")
     until_half(3)
     page.run()
     assert "Seed 1, the 2nd of 3: 50 %." in said(page)
@@ -163,9 +152,9 @@ def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event
     assert [len(trace["x"]) for trace in page.figure("rework")["data"]] == [3] * 5 + [5]
 
 
-def test_two_sessions_share_it(recovering: Recovering, held: threading.Event) -> None:
-    page = recovering(recover_seeds="2").click("recover-start")
-    other = recovering(recover_seeds="2")
+def test_two_sessions_share_it(quickly: Recovering, held: threading.Event) -> None:
+    page = quickly(recover_seeds="2").click("recover-start")
+    other = quickly(recover_seeds="2")
     assert "recover-stop" in buttons(other)
     assert "Shared with 1 other page." in said(other)
     page.run().click("recover-stop")
@@ -176,18 +165,18 @@ def test_two_sessions_share_it(recovering: Recovering, held: threading.Event) ->
 
 
 def test_others_wait_in_line(
-    recovering: Recovering, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    quickly: Recovering, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = recovering(recover_seeds="2").click("recover-start")
+    page = quickly(recover_seeds="2").click("recover-start")
     page.set("segmented_control", "recover_interval", 5)  # meanwhile
     assert "You started another experiment: Matrix factorization at 5 %" in page.texts("info")[0]
     page.set("segmented_control", "recover_interval", 1)
     assert "recover-stop" in buttons(page)
     assert not page.texts("info")
-    other = recovering(recover_seeds="2", recover_share="10 %").click("recover-start").run()
+    other = quickly(recover_seeds="2", recover_share="10 %").click("recover-start").run()
     assert "In line before this one: 1." in said(other)
     monkeypatch.setattr(jobs, "MAX_WAITING", 1)
-    third = recovering(recover_seeds="2", recover_share="1 %").click("recover-start")
+    third = quickly(recover_seeds="2", recover_share="1 %").click("recover-start")
     assert "is full: this server's limit is 1" in third.texts("error")[0]
     held.set()
     finish(page, 2)
@@ -195,8 +184,8 @@ def test_others_wait_in_line(
     assert label(other).startswith("Matrix factorization, 10 %")
 
 
-def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
-    page = recovering(recover_interval="5")
+def test_how_far_back_the_last_checkpoint_is(quickly: Recovering) -> None:
+    page = quickly(recover_interval="5")
     assert any("iteration 10, just before" in text for text in page.texts("caption"))
     assert any("crash at 14" in text for text in page.texts("caption"))
     page.set("number_input", "recover_fail_at", 14)
@@ -204,14 +193,9 @@ def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
 
 
 def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
-    page_of: Callable[[AppTest], Any],
+    recovering: Recovering, quick: None
 ) -> None:
-    def script() -> None:
-        from lcviz.recover import page as recover
-
-        recover.page()
-
-    page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
+    page = recovering()
     assert page.charts == PANELS
     for kind in ("selectbox", "number_input", "slider", "table"):
         assert not page.at.get(kind)
@@ -220,11 +204,11 @@ def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
     page.at.session_state["recover-settings"] = False
     page.run().click("recover-start")
     asked = replace(EXPERIMENT, protocol=Protocol(14))
-    assert session.all_jobs().look(asked, SEEDS).status in jobs.ACTIVE
+    assert session.all_jobs().wait(asked, SEEDS, SECONDS).status == jobs.DONE
 
 
-def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
-    page = recovering(recover_model="LeNet-5")
+def test_the_recording_is_there_at_once(quickly: Recovering) -> None:
+    page = quickly(recover_model="LeNet-5")
     own = recorded()
     assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
     assert own.day in label(page)
@@ -239,8 +223,8 @@ def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
     assert lines["SCAR"]["x"][-1] == round(own.by_seed[3][1].rework, 4)
 
 
-def test_a_wrong_number_is_said_at_its_field(recovering: Recovering) -> None:
-    page = recovering(recover_seeds="2")
+def test_a_wrong_number_is_said_at_its_field(quickly: Recovering) -> None:
+    page = quickly(recover_seeds="2")
     assert not page.at.button(key="recover-start").disabled
     for key, wrong, most in (("recover_fail_at", 501, 500), ("recover_cap", 999_999_999, 300)):
         for value in (wrong, 10):
@@ -249,29 +233,31 @@ def test_a_wrong_number_is_said_at_its_field(recovering: Recovering) -> None:
             assert page.at.button(key="recover-start").disabled == (value == wrong)
 
 
-def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told(quickly: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_own: CrashExperiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
         raise codec.SettingsError("there is no room")
 
     monkeypatch.setattr(CrashExperiment, "fail", fails)
-    page = recovering().click("recover-start")
+    page = quickly().click("recover-start")
     assert session.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
     page.run()
     assert "there is no room" in page.texts("error")[0]
     assert buttons(page) == {"recover-start"}
 
 
-def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
-    page = recovering(recover_seeds="1", recover_share="1 %").click("recover-start")
-    asked = CrashExperiment("matrix-factorization", 0.01, ASKED.protocol)
-    finish(page, 1, asked)
-    found = costs([f.value for f in session.all_jobs().look(asked, 1).finished_parts])
+def test_where_nothing_fits_it_is_said(
+    quickly: Recovering, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = replace(seeds[0][3], distance=1.0, rework=4.0, capped=True)
+    outcomes = (*seeds[0][:3], lost, seeds[0][4])
+    monkeypatch.setattr(CrashExperiment, "fail", lambda *_: outcomes)
+    page = quickly(recover_seeds="1").click("recover-start")
+    finish(page, 1)
+    found = costs([outcomes])
     assert page.texts("warning") == [nothing_saved(found)]
     assert nothing_saved(found).startswith("LC Huffman saved nothing")
     further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
     assert nothing_saved(further) == ""
-    unsaved = [cost for cost in found if cost.method.name == "LC Huffman"]
-    assert [cost.capped for cost in unsaved] == [True]
 
 
 OWN = {"recover_source": "own files"}
@@ -296,8 +282,8 @@ def of_own(page: Any) -> LastState:
     return found.value
 
 
-def test_own_files(recovering: Recovering, files: Path) -> None:
-    page = recovering(**OWN, recover_share="5 %")
+def test_own_files(quickly: Recovering, files: Path) -> None:
+    page = quickly(**OWN, recover_share="5 %")
     assert title(page) == "Recover: what a crash costs"
     assert page.at.button(key="recover-own-start").disabled
     page.set("text_input", "recover_own", f" {files} ")
@@ -309,7 +295,7 @@ def test_own_files(recovering: Recovering, files: Path) -> None:
     (bars,) = page.figure("last-state")["data"]
     assert bars["x"] == [round(100 * one.distance, 4) for one in found.restored]
     assert any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
-    other = recovering(**OWN, recover_own=str(files), tables="true")  # it is there at once
+    other = quickly(**OWN, recover_own=str(files), tables="true")  # it is there at once
     assert other.charts == {"last-state"}
     (table,) = (t.value for t in other.at.table)
     assert "lost" not in table
@@ -320,14 +306,14 @@ def test_own_files(recovering: Recovering, files: Path) -> None:
     assert page.charts == PANELS
 
 
-def test_own_files_that_a_model_of_the_lab_fits(recovering: Recovering, tmp_path: Path) -> None:
+def test_own_files_that_a_model_of_the_lab_fits(quickly: Recovering, tmp_path: Path) -> None:
     """A chain of its training, as Export gives it."""
     training = workload("matrix-factorization").training(0)
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
         for step in range(4):
             training.iterate(step + 1)
             chain.save(step, training.state())
-    page = recovering(**OWN, recover_own=str(tmp_path / "run.lcc"), tables="true")
+    page = quickly(**OWN, recover_own=str(tmp_path / "run.lcc"), tables="true")
     found = of_own(page.click("recover-own-start"))
     assert found.by == training.task.title
     assert any(f"Measured by the loss of {found.by}, " in text for text in page.sentences)
@@ -336,25 +322,25 @@ def test_own_files_that_a_model_of_the_lab_fits(recovering: Recovering, tmp_path
     assert table["lost"][0] == "0.0 steps"
 
 
-def test_own_files_too_few_and_what_no_method_saves(recovering: Recovering, files: Path) -> None:
-    page = recovering(**OWN, recover_own=str(files), recover_share="1 %")
+def test_own_files_too_few_and_what_no_method_saves(quickly: Recovering, files: Path) -> None:
+    page = quickly(**OWN, recover_own=str(files), recover_share="1 %")
     of_own(page.click("recover-own-start"))
     (warning,) = page.texts("warning")
     assert "saved nothing and restart at the first weights" in warning
     for i in (0, 10, 20):
         (files / f"step-{i}.safetensors").unlink()
-    page = recovering(**OWN, recover_own=str(files))
+    page = quickly(**OWN, recover_own=str(files))
     assert "too few. Open 3 or more." in said(page)
     assert page.at.button(key="recover-own-start").disabled
 
 
-def test_a_damaged_chain_is_said(recovering: Recovering, tmp_path: Path) -> None:
+def test_a_damaged_chain_is_said(quickly: Recovering, tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
         for step in range(4):
             chain.save(step, {"w": torch.arange(900.0) * step})
     (record,) = (tmp_path / "run.lcc").glob("00000002.*")
     record.write_bytes(record.read_bytes()[:-3] + b"end")
-    page = recovering(**OWN, recover_own=str(tmp_path / "run.lcc")).click("recover-own-start")
+    page = quickly(**OWN, recover_own=str(tmp_path / "run.lcc")).click("recover-own-start")
     session.all_jobs().wait(*page.at.session_state["recover-own-asked"], SECONDS)
     (error,) = page.run().texts("error")
     assert error.endswith("Inspect shows which steps of the chain still restore.")

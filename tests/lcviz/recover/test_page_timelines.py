@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,15 +23,8 @@ SECONDS = 60
 Showing = Callable[..., Any]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_known() -> Iterator[None]:
-    yield
-    session.all_jobs().close()
-    session.all_jobs.clear()
-
-
 @pytest.fixture
-def showing(page_of: Callable[[AppTest], Any]) -> Showing:
+def showing(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Showing:
     """A page of timelines only, opened with these URL parameters."""
 
     def script() -> None:
@@ -52,22 +45,13 @@ def showing(page_of: Callable[[AppTest], Any]) -> Showing:
     return open_page
 
 
-@pytest.fixture(scope="module")
-def measured() -> tuple[Timeline, ...]:
-    return DRILL.measure(0, lambda _done, _total: None)
-
-
 @pytest.fixture
-def kept(measured: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Asking gives this measurement at once; how often it was asked for."""
-    asked: list[int] = []
-
-    def measure(_own: Drill, part: int, _progress: Any) -> tuple[Timeline, ...]:
-        asked.append(part)
-        return measured
-
+def parts(timelines: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Asking gives a measurement at once; which ones were asked for."""
+    numbers: list[int] = []
+    measure = lambda _own, part, _progress: (numbers.append(part), timelines)[1]  # noqa: E731
     monkeypatch.setattr(Drill, "measure", measure)
-    return asked
+    return numbers
 
 
 def measure(page: Any, number: int = 0) -> None:
@@ -87,7 +71,7 @@ def left(page: Any) -> list[list[str]]:
 
 
 def test_measured_when_asked_for_and_again(
-    showing: Showing, kept: list[int], measured: Any, monkeypatch: pytest.MonkeyPatch
+    showing: Showing, parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_timelines, "MOST_MEASUREMENTS", 2)
     page = showing()
@@ -96,26 +80,28 @@ def test_measured_when_asked_for_and_again(
     assert "saved every iteration, in three ways" in page.texts("markdown")[0]
     assert f"{DRILL.iterations} iterations" in page.at.button(key="recover-timelines-start").help
     measure(page)
-    assert (page.charts, kept) == ({"recover-timelines"}, [0])
+    assert (page.charts, parts) == ({"recover-timelines"}, [0])
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
     assert "the same weights to the last bit" in told
     assert "Merged takes" in told
     measure(page, 1)
-    assert (len(kept), page.charts) == (2, {"recover-timelines"})
+    assert (len(parts), page.charts) == (2, {"recover-timelines"})
     assert not page.at.button
 
 
-def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any) -> None:
+def test_a_crash_at_any_moment(
+    showing: Showing, parts: list[int], timelines: tuple[Timeline, ...]
+) -> None:
     page = showing()
     measure(page)
-    most, step = ticks(max(line.end for line in measured))
+    most, step = ticks(max(line.end for line in timelines))
     assert (crash(page).min, crash(page).max, crash(page).step) == (0, most, step)
     for share in (0.0, 0.4, 1.0):
         ms = round(round(share * most / step) * step, 1)  # never a hair above the end
         crash(page).set_value(ms)
         page.run()
-        for line, row in zip(measured, left(page), strict=True):
+        for line, row in zip(timelines, left(page), strict=True):
             done, restored = line.iterated(ms / 1e3), line.restored(ms / 1e3)
             assert row[3:5] == [str(done), str(restored)]
             assert row[5].split()[0] == str(done - restored)
@@ -132,21 +118,14 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
     low, high = again.figure("recover-timelines")["layout"]["xaxis"]["range"]
     assert low <= ms <= high
     assert high - low == pytest.approx(most / 6, abs=0.2)
-    assert kept == [0]  # the other session found it there
+    assert parts == [0]  # the other session found it there
 
 
-def test_on_recover_with_its_own_model(page_of: Callable[[AppTest], Any]) -> None:
-    def script() -> None:
-        from lcviz.recover import page as recover
-
-        recover.page()
-
-    at = AppTest.from_function(script, default_timeout=SECONDS)
-    at.query_params["recover_interval"] = "5"
-    page = page_of(at).run().unfold("recover-timing")
+def test_on_recover_with_its_own_model(recovering: Showing, parts: list[int]) -> None:
+    page = recovering(recover_interval="5").unfold("recover-timing")
     assert "AlexNet, scaled down: saved every 5 iterations, in three ways" in page.texts("markdown")
     page.set("selectbox", "recover_timed", "matrix-factorization")
     assert "Matrix factorization: saved every 5 iterations, in three ways" in page.texts("markdown")
     page.click("recover-timelines-start")
-    asked = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
-    assert session.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
+    drill = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
+    assert session.all_jobs().look((drill, 0), 1).status in (*jobs.ACTIVE, jobs.DONE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lcviz.lab.recovery.recovery import Protocol
+from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.recovery.rework import CrashExperiment
-from lcviz.recover.recorded import EXPERIMENT, FILE, SEEDS, Recording, load, record, recorded
+from lcviz.lab.workload import workload
+from lcviz.recover.recorded import EXPERIMENT, FILE, SEEDS, load, record
 
 MOST = 300_000  # bytes of the file
-SMALL = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 
 
 def test_it_is_what_the_command_would_write_today() -> None:
@@ -17,11 +17,12 @@ def test_it_is_what_the_command_would_write_today() -> None:
     kept = load(FILE.read_text())
     assert FILE.stat().st_size < MOST
     assert (kept.experiment, len(kept.by_seed)) == (EXPERIMENT, SEEDS)
-    (again,) = record(EXPERIMENT, 1).by_seed
-    for old, new in zip(kept.by_seed[0], again, strict=True):
+    some = EXPERIMENT.methods[1::3]  # the others would take as long again
+    again = fail_and_recover(workload(EXPERIMENT.model), 0, some, EXPERIMENT.protocol)
+    olds = [outcome for outcome in kept.by_seed[0] if outcome.method in some]
+    for old, new in zip(olds, again, strict=True):
         assert (old.method, old.seed, old.capped) == (new.method, new.seed, new.capped)
-        assert old.nbytes == pytest.approx(new.nbytes, rel=0.01)
-        assert old.share == pytest.approx(new.share, rel=0.01)
+        assert (old.nbytes, old.share) == pytest.approx((new.nbytes, new.share), rel=0.01)
         assert old.distance == pytest.approx(new.distance, rel=0.02)
         assert old.loss_before == pytest.approx(new.loss_before, rel=1e-4)
         assert old.loss_restored == pytest.approx(new.loss_restored, rel=1e-3)
@@ -33,11 +34,7 @@ def test_it_is_what_the_command_would_write_today() -> None:
 
 
 def test_nothing_is_lost_on_the_way() -> None:
-    recording = record(SMALL, 2)
+    recording = record(CrashExperiment("matrix-factorization", 0.05, Protocol(4, 1, 2)), 2)
     assert load(recording.dump()) == recording
-
-
-def test_who_made_it() -> None:
-    recording: Recording = recorded()
     assert "torch" in recording.versions
     assert recording.day.startswith("20")

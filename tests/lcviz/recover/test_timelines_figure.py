@@ -20,7 +20,6 @@ from lcviz.recover.timelines import (
     SYNCHRONOUS,
     TRAINS,
     WRITES,
-    Span,
     Timeline,
 )
 from lcviz.recover.timelines_figure import crash_table, ticks, timelines_panel, ways_table
@@ -29,41 +28,8 @@ from lcviz.ui.charts import Panel
 Check = Callable[[Panel], dict[str, Any]]
 
 
-def line(way: str, merges: bool = False) -> Timeline:
-    """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
-    late = 0.002 if way == ASYNCHRONOUS else 0.0
-    loop = (
-        Span(TRAINS, 9, 0.0, 0.010),
-        Span(STANDS_STILL, 9, 0.010, 0.014 - late),
-        Span(TRAINS, 10, 0.014, 0.024),
-        Span(STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
-        Span(TRAINS, 11, 0.060, 0.070),
-    )
-    saver = [
-        Span(what, step, begin + i / 1000, begin + (i + 1) / 1000)
-        for step, begin in ((9, 0.010 + late), (10, 0.024 + late))
-        for i, what in enumerate((ENCODES, CHECKS, WRITES, COMMITS))
-    ]
-    if merges:
-        saver += [Span(MERGES, 10, 0.030, 0.050), Span(REOPENS, 10, 0.050, 0.060)]
-    durable = ((-0.01, 8), (0.014 + late, 9), (0.028 + late, 10))
-    given = ((-0.02, 8), (0.012, 9), (0.026, 10))
-    return Timeline(
-        way,
-        9,
-        loop,
-        tuple(saver),
-        given,
-        durable,
-        900 if merges else 1000,
-        2 if merges else 10,
-        11,
-        "t",
-    )
-
-
-FOUND = (line(SYNCHRONOUS), line(ASYNCHRONOUS), line(MERGED, merges=True))
 ALL = (0.0, 0.08)
+Lines = tuple[Timeline, ...]
 
 
 def bars(figure: dict[str, Any], name: str, axis: str) -> dict[str, Any]:
@@ -83,13 +49,13 @@ def costs(figure: dict[str, Any]) -> list[list[list[float]]]:
     return [[list(point) for point in zip(t["x"], t["y"])] for t in lines]
 
 
-def test_every_span_is_in_its_lane(check_figure: Check) -> None:
-    figure = check_figure(timelines_panel(FOUND, 0.02, True, ALL))
+def test_every_span_is_in_its_lane(check_figure: Check, timelines: Lines) -> None:
+    figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
     assert [layout[axis]["ticktext"] for axis in ("yaxis", "yaxis3", "yaxis5")] == [
         [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS, MERGED)
     ]
-    for i, own in enumerate(FOUND):
+    for i, own in enumerate(timelines):
         for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS):
             lane = 0 if what in (TRAINS, STANDS_STILL) else 1
             expected = [
@@ -102,8 +68,10 @@ def test_every_span_is_in_its_lane(check_figure: Check) -> None:
     assert first["customdata"][0] == "stands still 2 ms, step 9"
 
 
-def test_one_time_axis_and_no_meaning_by_colour_alone(check_figure: Check) -> None:
-    figure = check_figure(timelines_panel(FOUND, 0.02, True, ALL))
+def test_one_time_axis_and_no_meaning_by_colour_alone(
+    check_figure: Check, timelines: Lines
+) -> None:
+    figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
     assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
     assert (layout["xaxis"]["range"], layout["xaxis"]["anchor"]) == ([0, 80], "y6")
@@ -117,32 +85,32 @@ def test_one_time_axis_and_no_meaning_by_colour_alone(check_figure: Check) -> No
     assert {TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS} < set(legend)
     (mark,) = layout["shapes"]
     assert (mark["x0"], mark["x1"], mark["yref"]) == (20, 20, "paper")
-    without = check_figure(timelines_panel(FOUND[:2], 0.02, True, ALL))
+    without = check_figure(timelines_panel(timelines[:2], 0.02, True, ALL))
     assert MERGES not in [trace["name"] for trace in without["data"]]
 
 
-def test_what_a_crash_would_cost(check_figure: Check) -> None:
-    panel = timelines_panel(FOUND, 0.02, True, ALL)
+def test_what_a_crash_would_cost(check_figure: Check, timelines: Lines) -> None:
+    panel = timelines_panel(timelines, 0.02, True, ALL)
     plain, background, merged = costs(check_figure(panel))
     assert plain == [[0, 0], [10, 1], [14, 0], [24, 1], [28, 0], [70, 1], [70, 1]]
     assert background == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
     assert merged == plain
-    _, alone, _ = costs(check_figure(timelines_panel(FOUND, 0.02, False, ALL)))
+    _, alone, _ = costs(check_figure(timelines_panel(timelines, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
     assert panel.sentence == (
         "A crash of the machine costs at most, in iterations since the checkpoint: synchronous 1, "
         "asynchronous 1, merged 1. Merging 8 deltas stops the loop for 36 ms."
     )
-    alone = timelines_panel(FOUND[:2], 0.02, False, (0.012, 0.025))
+    alone = timelines_panel(timelines[:2], 0.02, False, (0.012, 0.025))
     assert alone.sentence.endswith(
         "alone costs at most, in iterations since the checkpoint: synchronous 1, asynchronous 1."
     )
     assert check_figure(alone)["layout"]["xaxis"]["range"] == [12, 25]
 
 
-def test_the_numbers_are_in_the_table() -> None:
-    table = timelines_panel(FOUND, 0.02, True, ALL).table
-    assert len(table) == sum(len(own.loop) + len(own.saver) for own in FOUND)
+def test_the_numbers_are_in_the_table(timelines: Lines) -> None:
+    table = timelines_panel(timelines, 0.02, True, ALL).table
+    assert len(table) == sum(len(own.loop) + len(own.saver) for own in timelines)
     row = table[(table["way"] == MERGED) & (table["what"] == MERGES)].iloc[0]
     assert (row["who"], row["from, ms"], row["to, ms"], row["took, ms"]) == ("saver", 30, 50, 20)
 
@@ -156,25 +124,19 @@ def test_the_numbers_are_in_the_table() -> None:
         (75, True, ["is done", "is done", "11", "10", "1 iteration"]),
     ],
 )
-def test_a_crash_of_the_asynchronous_one(ms: float, machine: bool, expected: list[str]) -> None:
-    table = crash_table(FOUND, ms / 1e3, machine)
+def test_a_crash_of_the_asynchronous_one(
+    ms: float, machine: bool, expected: list[str], timelines: Lines
+) -> None:
+    table = crash_table(timelines, ms / 1e3, machine)
     assert list(table.iloc[1])[1:] == expected
     assert table["saved"].tolist() == ["**synchronous**", "**asynchronous**", "**merged**"]
 
 
-def test_each_way_in_a_column() -> None:
-    table = ways_table(FOUND)
+def test_each_way_in_a_column(timelines: Lines) -> None:
+    table = ways_table(timelines)
     assert table.columns.tolist() == ["measure", SYNCHRONOUS, ASYNCHRONOUS, MERGED]
-    assert table[SYNCHRONOUS].tolist() == [
-        "10 ms",
-        "4 ms",
-        "40 %",
-        "21 %",
-        "4 ms",
-        "1.00 kB",
-        "10",
-        "11",
-    ]
+    plain = ["10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11"]
+    assert table[SYNCHRONOUS].tolist() == plain
     assert table[MERGED].tolist() == ["10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11"]
 
 

@@ -25,15 +25,14 @@ def one_delta(case: Any, **changes: Any) -> OneDelta:
     return OneDelta("run", 7, layout_of(after), case.before, after, 5.0)
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_tried_against_a_chain_of_its_own(make_case: MakeCase, scope: str, tmp_path: Path) -> None:
+def test_tried_against_a_chain_of_its_own(make_case: MakeCase, tmp_path: Path) -> None:
     """The record that a checkpointer writes after a base of the track, and what it restores."""
     case = make_case(3)
     found = try_all(one_delta(case))
     assert list(found) == list(all_settings())
     assert len(found) == 9 * 2 * 3
-    for i, (v, trial) in enumerate((v, s) for v, s in found.items() if v.scope == scope):
-        path = tmp_path / f"{i}.lcc"
+    for v, trial in list(found.items())[::5]:
+        path = tmp_path / f"{v.describe()}.lcc"
         with codec.Checkpointer(path, **v.header(), base_every=None) as checkpointer:
             checkpointer.save(0, case.before)
             told = checkpointer.save(7, case.after)
@@ -53,9 +52,9 @@ def quantized(case: Any, names: tuple[str, ...], bits: int | None) -> codec.Quan
     return codec.quantize(delta, bits)
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [1, 3, None])
+@pytest.mark.parametrize(
+    ("bits", "scope", "coder"), [(1, "tensor", "runlength"), (None, "model", "huffman")]
+)
 def test_tensors_against_the_codec_s_stages(
     make_case: MakeCase, bits: int | None, scope: str, coder: str
 ) -> None:
@@ -79,9 +78,9 @@ def test_tensors_against_the_codec_s_stages(
             assert tensor.error == pytest.approx(float(error), rel=1e-6)
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_a_budget_pays_for_the_header(make_case: MakeCase, scope: str, tmp_path: Path) -> None:
+def test_a_budget_pays_for_the_header(make_case: MakeCase, tmp_path: Path) -> None:
     """Its tensors are those of the record that a checkpointer fits into the budget."""
+    scope = "tensor"
     case, own = make_case(5), Coding(None, scope, "runlength", 0.2)
     with codec.Checkpointer(
         tmp_path / "c.lcc", None, scope, budget=own.budget, base_every=None

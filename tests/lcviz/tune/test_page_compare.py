@@ -97,13 +97,9 @@ def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: pytest.MonkeyPatc
 
 def by_line(found: dict[Coding, Trial]) -> list[Trial]:
     """As the picture has them: by coder, then by scope."""
-    return [
-        trial
-        for coder in codec.inspect.CODERS
-        for scope in ("model", "tensor")
-        for coding, trial in found.items()
-        if (coding.scope, coding.coder) == (scope, coder)
-    ]
+    places = list(codec.inspect.CODERS), ["model", "tensor"]
+    order = sorted(found, key=lambda c: (places[0].index(c.coder), places[1].index(c.scope)))
+    return [found[coding] for coding in order]
 
 
 def test_a_link_reopens_it(comparing: Tuning) -> None:

@@ -66,7 +66,7 @@ def test_a_closer_one_is_marked(check_figure: Check) -> None:
     assert panel.table["advised"].tolist() == ["", "", "closer", "→", ""]
 
 
-@pytest.mark.parametrize("most", [0.1, 0.6, 0.9, 1.0, 2.0, 3.0, 4.0, 5.0, 25.0])
+@pytest.mark.parametrize("most", [0.1, 0.9, 3.0, 25.0])
 def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) -> None:
     """Where people look: 3 iterations once had a point below the line that was cheaper."""
     tuned = choose(recorded(), "rework", most)
@@ -79,7 +79,7 @@ def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) 
         assert f"at most {min(below)[1]:.1f} iterations" in described(tuned.recommended)
 
 
-@pytest.mark.parametrize("most", [0.013, 0.02, 0.03, 0.05, 0.08])
+@pytest.mark.parametrize("most", [0.013, 0.03])
 def test_of_those_within_a_size_it_is_the_one_that_loses_least(most: float) -> None:
     tuned = choose(recorded(), "size", most)
     drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))

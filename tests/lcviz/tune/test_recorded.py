@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from lcviz.lab.progress import unreported
+from lcviz.lab.tuner.replay import try_out
 from lcviz.tune.recorded import SWEEP, recorded
 
 
 def test_the_recording_is_what_the_command_would_write_today(compiled: None) -> None:
-    """Another processor adds up in another order."""
-    again = SWEEP.try_out(unreported)
-    assert [c.setting for c in recorded()] == [c.setting for c in again]
-    for old, new in zip(recorded(), again, strict=True):
+    """A few of its settings; another processor adds up in another order."""
+    assert [c.setting for c in recorded()] == SWEEP.candidate_settings
+    some = recorded()[1::12]
+    again = try_out(SWEEP.series, [c.setting for c in some])
+    for old, new in zip(some, again, strict=True):
         assert old.share == pytest.approx(new.share, rel=0.02)
         assert old.distance.value == pytest.approx(new.distance.value, rel=0.05)
         assert old.rework is not None

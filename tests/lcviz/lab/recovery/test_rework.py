@@ -38,24 +38,22 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     seeds: list[tuple[Outcome, ...]],
 ) -> None:
     """The undisturbed one, and the one restored from a full checkpoint of iteration 10."""
-    of = workload("matrix-factorization")
-    plain, restored, losses = of.training(0), of.training(0), {}
-    for step in range(1, 12 + 15 + 2 + 1):
-        plain.iterate(step)
-        losses[step] = plain.task.probe_loss()
-    for step in range(1, 11):
-        restored.iterate(step)
-    after = [restored.task.probe_loss()]
-    for step in range(11, 28):
-        restored.iterate(step)
-        after.append(restored.task.probe_loss())
+
+    def losses(seed: int, last: int) -> list[float]:
+        training = workload("matrix-factorization").training(seed)
+        found = [training.task.probe_loss()]
+        for step in range(1, last + 1):
+            training.iterate(step)
+            found.append(training.task.probe_loss())
+        return found
+
+    plain = losses(0, 12 + 15 + 2)
     full = seeds[0][0]
     race = full.race
-    assert race.undisturbed == tuple(losses[t] for t in range(12, 28))
-    assert race.trend == pytest.approx(
-        [np.mean([losses[t + k] for k in range(-2, 3)]) for t in range(12, 28)]
-    )
-    assert list(race.restored) == after[:4]  # from 10 to 13: at 12 it is back
+    assert list(race.undisturbed) == plain[12:28]
+    means = [np.mean(plain[t - 2 : t + 3]) for t in range(12, 28)]
+    assert race.trend == pytest.approx(means)
+    assert list(race.restored) == plain[10:14]  # at 12 it is back
     assert (full.rework, full.rework_raw, full.since) == (2, 2, 2)
     assert full.on_trend[2:] == pytest.approx(race.trend[:2])
     assert full.on_trend[:2] == pytest.approx(race.trend_before[:2])
@@ -75,20 +73,6 @@ def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> N
         assert outcome.rework_raw == (back[0] if back else 2 + SHORT.cap)
 
 
-def test_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:
-    for i, cost in enumerate(costs(seeds)):
-        own = [outcomes[i] for outcomes in seeds]
-        assert cost.method == own[0].method
-        assert [value for value, _ in cost.each] == [o.rework for o in own]
-        assert cost.rework.value == pytest.approx(np.mean([o.rework for o in own]))
-        assert cost.nbytes == pytest.approx(np.mean([o.nbytes for o in own]))
-        assert cost.share == pytest.approx(np.mean([o.share for o in own]))
-        assert cost.distance == pytest.approx(np.mean([o.distance for o in own]))
-        assert cost.loss_restored == pytest.approx(np.mean([o.loss_restored for o in own]))
-    with pytest.raises(ValueError, match="no mean"):
-        costs([])
-
-
 def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
     def made(rework: float, capped: bool = False) -> Outcome:
         return replace(seeds[0][0], rework=rework, capped=capped)
@@ -99,6 +83,12 @@ def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
     assert lost.capped == 1
     assert times(scar, zero) is None
     assert times(scar, lost) is None
+    two = [[made(6.0)], [replace(seeds[1][0], rework=3.0)]]
+    (cost,) = costs(two)
+    assert ([value for value, _ in cost.each], cost.rework.value) == ([6, 3], 4.5)
+    assert cost.distance == pytest.approx(np.mean([own[0].distance for own in two]))
+    with pytest.raises(ValueError, match="no mean"):
+        costs([])
 
 
 def test_what_progress_raises_ends_it(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -85,22 +85,12 @@ def test_cost_of_a_reused_table_and_of_the_paper_s_code_instead(check_figure: Ch
     assert "375 B of words and a table of 2 bytes" in panel.sentence
 
 
-def test_four_symbols_as_in_the_paper(check_figure: Check) -> None:
-    """The worked example: counts 5, 2, 2, 1 have code lengths 1, 2, 3, 3."""
-    panel = code_panel(rows_for([5, 2, 1, 2]), plain([5, 2, 1, 2]), "δ")
-    figure = check_figure(panel)
-    assert sorted(map(len, panel.table["code word"])) == [1, 2, 3, 3]
-    assert (len(drawn(figure)), panel.table["count"].tolist()) == (4, [5, 2, 1, 2])
-    assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "+2⁻²", "−2⁻³"]
-    assert panel.table["level"].tolist() == ["0", "−0.75", "0.375", "−0.1875"]
-    assert "4 symbols, 1.8000 bits" in panel.sentence
-
-
 def test_branches_spell_the_words(check_figure: Check) -> None:
     """Following the edges from the root to a leaf, the bits beside them are its word."""
     counts = [900, 50, 30, 10, 5, 3, 1]
     rows = rows_for(counts)
-    figure = check_figure(code_panel(rows, plain(counts), "δ"))
+    panel = code_panel(rows, plain(counts), "δ")
+    figure = check_figure(panel)
     lines, bits, ends = figure["data"]
     corners = list(zip(lines["x"], lines["y"]))
     edges = [corners[i : i + 3] for i in range(0, len(corners), 4)]
@@ -114,6 +104,10 @@ def test_branches_spell_the_words(check_figure: Check) -> None:
         assert (y1 < y0) == (beside[x1 - 0.5, y1] == "0")  # the upper branch is 0
     low, high = figure["layout"]["yaxis"]["range"]
     assert low > high  # rows grow downwards
+    table = panel.table
+    assert table["bucket"].tolist()[:4] == ["zero", "−2⁻¹", "+2⁻²", "−2⁻³"]
+    assert table["level"].tolist()[:4] == ["0", "−0.75", "0.375", "−0.1875"]
+    assert panel.alt == code_panel(rows_for([60, 40]), plain([60, 40]), "δ").alt  # at every step
     for place, text in zip(zip(ends["x"], ends["y"]), drawn(figure)):
         word = ""
         while place in parent:
@@ -175,19 +169,13 @@ def test_token_text(token: TokenRow, text: str) -> None:
 def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
     alphabet, codes = alphabet_of(runs())
     panel = token_panel(token_table(alphabet, codes), alphabet, "The whole model")
-    figure = check_figure(panel)
-    words = dict(zip(panel.table["token"], panel.table["code word"]))
-    assert set(words) == {
-        "28–31 zeros, +0.75",
-        "24–27 zeros, +0.75",
-        "4 zeros, −3",
-        "no zero, +0.75",
-        "escape: any other run",
-    }
-    assert sorted(drawn(figure)) == sorted(f"{w}  →  {token}" for token, w in words.items())
-    counts = dict(zip(panel.table["token"], panel.table["count"]))
-    assert (counts["28–31 zeros, +0.75"], counts["escape: any other run"]) == (98, 0)
-    assert dict(zip(panel.table["token"], panel.table["extra bits"]))["28–31 zeros, +0.75"] == "2"
+    figure, table = check_figure(panel), panel.table.set_index("token")
+    of_runs, escape = "28–31 zeros, +0.75", "escape: any other run"
+    others = {"24–27 zeros, +0.75", "4 zeros, −3", "no zero, +0.75"}
+    assert set(table.index) == {of_runs, escape} | others
+    assert sorted(drawn(figure)) == sorted(f"{w}  →  {t}" for t, w in table["code word"].items())
+    assert (table["count"][of_runs], table["count"][escape]) == (98, 0)
+    assert table["extra bits"][of_runs] == "2"
     assert len(set(figure["data"][2]["marker"]["color"])) == 3  # positive, negative, neither
     assert alphabet.encoded.table is not None
     for part in (
@@ -197,9 +185,7 @@ def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
         f"{alphabet.encoded.table.packed.size} bytes",
     ):
         assert part in panel.sentence
-    uncounted = token_panel(token_table(alphabet), alphabet, "δ")
-    check_figure(uncounted)
-    assert "count" not in uncounted.table
+    assert "count" not in token_panel(token_table(alphabet), alphabet, "δ").table
 
 
 def test_tokens_with_a_table_sent_before(check_figure: Check) -> None:
@@ -212,9 +198,3 @@ def test_tokens_with_a_table_sent_before(check_figure: Check) -> None:
     saved = round(alphabet.encoded.saved_bits / 8)
     assert f"saved {saved} B" in panel.sentence
     assert "3 rare runs used the escape code." in panel.sentence
-
-
-def test_alt_is_the_same_at_every_step() -> None:
-    first = code_panel(rows_for([60, 40]), plain([60, 40]), "δ")
-    second = code_panel(rows_for([9, 5, 2, 1]), plain([9, 5, 2, 1]), "δ")
-    assert first.alt == second.alt

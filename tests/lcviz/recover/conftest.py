@@ -1,0 +1,69 @@
+"""What the tests of this page share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lcviz.recover import timelines as of
+from lcviz.recover.timelines import Span, Timeline
+from lcviz.ui import session
+
+
+@pytest.fixture
+def _nothing_known() -> Iterator[None]:
+    """Experiments of one test are nobody else's."""
+    yield
+    session.all_jobs().close()
+    session.all_jobs.clear()
+
+
+def _recover_page() -> None:
+    from lcviz.recover import page as recover
+
+    recover.page()
+
+
+@pytest.fixture
+def recovering(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Callable[..., Any]:
+    """The Recover page of a session of its own, opened with these URL parameters."""
+
+    def open_page(**parameters: str) -> Any:
+        at = AppTest.from_function(_recover_page, default_timeout=60)
+        for name, value in parameters.items():
+            at.query_params[name] = value
+        return page_of(at).run()
+
+    return open_page
+
+
+@pytest.fixture(scope="session")
+def timelines() -> tuple[Timeline, ...]:
+    """Iterations 9, 10 and 11 of 10 ms each, saved in three ways; the merged one merges."""
+    return _line(of.SYNCHRONOUS), _line(of.ASYNCHRONOUS), _line(of.MERGED, merges=True)
+
+
+def _line(way: str, merges: bool = False) -> Timeline:
+    """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
+    late = 0.002 if way == of.ASYNCHRONOUS else 0.0
+    loop = (
+        Span(of.TRAINS, 9, 0.0, 0.010),
+        Span(of.STANDS_STILL, 9, 0.010, 0.014 - late),
+        Span(of.TRAINS, 10, 0.014, 0.024),
+        Span(of.STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
+        Span(of.TRAINS, 11, 0.060, 0.070),
+    )
+    saver = [
+        Span(what, step, begin + i / 1000, begin + (i + 1) / 1000)
+        for step, begin in ((9, 0.010 + late), (10, 0.024 + late))
+        for i, what in enumerate((of.ENCODES, of.CHECKS, of.WRITES, of.COMMITS))
+    ]
+    if merges:
+        saver += [Span(of.MERGES, 10, 0.030, 0.050), Span(of.REOPENS, 10, 0.050, 0.060)]
+    durable = ((-0.01, 8), (0.014 + late, 9), (0.028 + late, 10))
+    given = ((-0.02, 8), (0.012, 9), (0.026, 10))
+    nbytes, records = (900, 2) if merges else (1000, 10)
+    return Timeline(way, 9, loop, tuple(saver), given, durable, nbytes, records, 11, "t")
