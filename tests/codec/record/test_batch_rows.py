@@ -138,7 +138,7 @@ def test_a_code_beyond_the_levels_of_its_tensor() -> None:
         assert state[name].tobytes() == whole.tobytes()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=80)
 @given(st.data())
 def test_any_changed_bytes(data: st.DataObject) -> None:
     """A named error, or levels and codes within their bounds."""

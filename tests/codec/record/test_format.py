@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import math
 import re
-import runpy
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -58,9 +58,14 @@ CARRIERS |= {dtype: "U8" for dtype in DTYPES.split() if dtype.startswith("F8")}
 
 def example() -> bytes:
     """The bytes of the first example: the length, the header as text, the arrays."""
-    (block,) = re.findall(r"```record\n(.*?)```", TEXT, re.DOTALL)
-    length, header, arrays = re.split(r"^(?=\{)|(?<=\})\n", block, flags=re.MULTILINE)
+    length, header, arrays = re.split(r"^(?=\{)|(?<=\})\n", block_of("record"), flags=re.MULTILINE)
     return hexadecimal(length) + header.replace("\n", "").encode() + hexadecimal(arrays)
+
+
+def block_of(language: str) -> str:
+    """The text between the marks of an example."""
+    (block,) = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+    return str(block)
 
 
 def hexadecimal(block: str) -> bytes:
@@ -291,8 +296,7 @@ def from_tokens(
         met["escape"] += token == 0
         assert kind <= 83
         assert symbol <= k - 1
-        power, two_bits = divmod(kind, 4)
-        run = kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
+        run = amount_of(kind, stream)
         met["open"] += kind >= 16
         codes[position + run] = symbol
         position += run + 1
@@ -318,7 +322,7 @@ def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> b
     for i, value in enumerate(values):
         exponent = value % modulus >> FLOATS.get(dtype, 0)
         inside[sum(bound <= exponent for bound in bounds)].append(i)
-    met["contexts"] = max(met["contexts"], contexts)
+    met["contexts"] += contexts - 1
     most = 4 * (w - 1)
     heads = []
     for _ in inside:
@@ -410,30 +414,28 @@ def from_arithmetic(code: list[int], matrices: list[tuple[int, int]]) -> list[in
     """The codes of all elements."""
     decisions, codes, mean = Decisions(code), list[int](), 205
     for rows, columns in matrices:
-        matrix: list[list[int]] = []
-        agreed = [0] * columns
+        agreed, up, in_columns = [0] * columns, [0] * columns, [0] * columns
         for i in range(rows):
             if i > 0 and columns > 0:
-                before = sum(min(abs(q), 31) for row in matrix for q in row)
-                mean = max(before * 4096 // (i * columns), 1)
+                mean = max(sum(in_columns) * 4096 // (i * columns), 1)
             row: list[int] = []
-            agrees = 0
+            agrees = in_row = 0
             for j in range(columns):
-                in_row = sum(min(abs(q), 31) for q in row)
-                in_column = sum(min(abs(other[j]), 31) for other in matrix)
-                e = logarithm(4096 * in_row + 2 * mean) + logarithm(4096 * in_column + 2 * mean)
+                e = logarithm(4096 * in_row + 2 * mean) + logarithm(4096 * in_columns[j] + 2 * mean)
                 e -= logarithm(j + 2) + logarithm(i + 2) + logarithm(mean)
-                left, up = row[-1] if row else 0, matrix[-1][j] if matrix else 0
-                q = element(decisions, min(max(e // 16, 0), 23), left, up, sign(agrees * agreed[j]))
+                left = row[-1] if row else 0
+                s = sign(agrees * agreed[j])
+                q = element(decisions, min(max(e // 16, 0), 23), left, up[j], s)
                 if q and agreed[j]:
                     agrees += 1 if sign(q) == sign(agreed[j]) else -1
                 row.append(q)
+                in_row += min(abs(q), 31)
+                in_columns[j] += min(abs(q), 31)
             agreed = [h + sign(q) * (-1 if agrees < 0 else 1) for h, q in zip(agreed, row)]
-            matrix.append(row)
+            codes += [2 * q - 1 if q > 0 else -2 * q for q in row]
+            up = row
         if rows * columns:
-            total = sum(min(abs(q), 31) for row in matrix for q in row)
-            mean = max(total * 4096 // (rows * columns), 1)
-        codes += [2 * q - 1 if q > 0 else -2 * q for row in matrix for q in row]
+            mean = max(sum(in_columns) * 4096 // (rows * columns), 1)
     return codes
 
 
@@ -554,7 +556,7 @@ class Reader:
         for layer, of_layer in zip(layers, heads):
             steps = layer["steps"]
             alphabets = [own for head in of_layer for own in self.coded(data_left, head)]
-            self.met["columns"] = max(self.met["columns"], len(steps))
+            self.met["columns"] += len(steps) - 1  # one would be a delta's
             self.met["layers"] += 1
             for column, (step, track) in enumerate(steps):
                 if stop is None or step <= stop:
@@ -854,13 +856,43 @@ def route(names: list[str], step: int) -> list[str]:
     return taken
 
 
-def read(path: Path, step: int) -> Reader:
-    """A step of a chain."""
-    first, *others = route([p.name for p in path.glob("*.safetensors")], step)
-    reader = Reader((path / first).read_bytes())
-    for name in others:
-        reader.advance((path / name).read_bytes(), step)
-    return reader
+def read(path: Path, step: int, readers: dict[tuple[str, ...], Reader] | None = None) -> Reader:
+    """A step of a chain. readers: behind which records there is one, by the way there."""
+    names = route([p.name for p in path.glob("*.safetensors")], step)
+    readers = {} if readers is None else readers
+    for n, name in enumerate(names, 1):
+        if tuple(names[:n]) in readers:
+            continue
+        data = (path / name).read_bytes()
+        reader = Reader(data) if n == 1 else copy.deepcopy(readers[tuple(names[: n - 1])])
+        if n > 1:
+            reader.advance(data, step)
+        if told_by(name)[1] > step:
+            return reader
+        readers[tuple(names[:n])] = reader
+    return readers[tuple(names)]
+
+
+def agreement_on_disk(path: Path) -> Counter[str]:
+    """Every step that codec restores, read by the decoder above."""
+    met: Counter[str] = Counter()
+    readers: dict[tuple[str, ...], Reader] = {}
+    chain = codec.Chain(path)
+    for step in chain.steps:
+        reader, position = read(path, step, readers), chain.at(step)
+        found = {name: bytes(array) for name, array in reader.track.items()}
+        assert found == {name: array.tobytes() for name, array in position.track.arrays.items()}
+        assert tuple(reader.values.values()) == position.track.values
+        if reader.structure and all(not entry[3] or entry[1] == "F32" for entry in reader.layout):
+            state = told(json.loads(reader.structure), reader, list(found.values()))
+            assert state == plainly(codec.restore(path, step))
+        met += reader.met
+    return met
+
+
+def met_all(met: Counter[str], names: str) -> None:
+    """What a test is for has been there."""
+    assert all(met[name] > 0 for name in names.split(", ")), met
 
 
 def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
@@ -877,15 +909,13 @@ def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
     return reader.met
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", ["3", "all"])
+@pytest.mark.parametrize(("scope", "bits"), [("model", "3"), ("tensor", "all")])
 def test_batches_and_small_tensors(tmp_path: Path, scope: str, bits: str) -> None:
     """Moments of several parameters and their steps; deltas, then merged ones."""
     rng = np.random.default_rng(0)
     path = tmp_path / "run.lcc"
     spread = np.exp2(-rng.integers(0, 40, 50)) if bits == "all" else 1
     policy = {"optimizer/*/exp_avg*": f"bits={bits}"}
-    tracks = []
     with codec.Checkpointer(path, scope=scope, policy=policy) as checkpoints:
         for step in range(6):
             moments = {}
@@ -893,21 +923,13 @@ def test_batches_and_small_tensors(tmp_path: Path, scope: str, bits: str) -> Non
                 m = (rng.standard_normal(50) * spread * 10.0**-i).astype(np.float32)
                 if step == 3 and i == 1:
                     m[7] = np.inf
-                kept = {"step": np.float32(step), "exp_avg": m, "exp_avg_sq": m * m}
-                moments[i] = kept | {"step": np.array(step + i // 4, np.float32)}
+                moments[i] = {"step": np.array(step + i // 4, np.float32)}
+                moments[i] |= {"exp_avg": m, "exp_avg_sq": m * m}
             w = rng.standard_normal(40).astype(np.float32)
             checkpoints.save(step, {"model": {"w": w}, "optimizer": {"state": moments}})
-            assert checkpoints.tracker is not None
-            tracks.append({n: a.tobytes() for n, a in checkpoints.tracker.state.items()})
-    for merges in (False, True):
-        if merges:
-            codec.merge(path)
-        for step, track in enumerate(tracks):
-            reader = read(path, step)
-            assert {name: bytes(data) for name, data in reader.track.items()} == track
-        assert reader.met["batches"] >= 2
-        assert reader.met["equal"] >= 3
-        assert reader.met["small"] >= 2
+    met_all(agreement_on_disk(path), "batches, equal, small")
+    codec.merge(path)
+    met_all(agreement_on_disk(path), "batches, equal, small")
 
 
 def test_example_is_the_golden_record(golden: Path) -> None:
@@ -917,22 +939,18 @@ def test_example_is_the_golden_record(golden: Path) -> None:
 def test_example_says_what_stands_there() -> None:
     metadata, arrays = container(example())
     assert (metadata["keep"], metadata["kind"]) == ("2", "delta")
-    assert set(arrays) == {"t/n", "c"}
-    assert struct.unpack("<q", arrays["t/n"][2]) == (8,)
+    assert {name: array[2][0] for name, array in arrays.items()} == {"t/n": 8, "c": 4}
     coded = Words(arrays["c"])
     assert coded.row() == (4, 1, 1, 2)
-    lengths = code_lengths(coded.bytes(2), 4)
-    assert lengths == [1, 2, 3, 3]
-    words = code_words(lengths)
+    words = code_words(code_lengths(coded.bytes(2), 4))
     assert words == {"0": 0, "10": 1, "110": 2, "111": 3}
     assert coded.take("I", 1) == [18]
     assert [round(v, 2) for v in coded.take("f", 3)] == [0.79, -0.48, 0.44]
-    assert plain(Bits(coded.bytes(4), 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
-    coded.finish()
-    (block,) = re.findall(r"```record\n(.*?)```", TEXT, re.DOTALL)
-    notes = re.findall(r"^[0-9a-f ]+  (\S.*)$", block, re.MULTILINE)
+    codes = plain(Bits(coded.bytes(4), 18), words, 10)
+    assert f"The codes are {''.join(map(str, codes))}." in TEXT
+    notes = re.findall(r"^[0-9a-f ]+  (\S.*)$", block_of("record"), re.MULTILINE)
     assert notes == [
-        "length of the header: 221",
+        f"length of the header: {int.from_bytes(example()[:8], 'little')}",
         "t/n = 8, exact",
         "4 levels, zero included; 1 class, a plain code; 1 unit; 2 bytes of table",
         "table: 0000 1000 | 010 010 1 and a bit unused",
@@ -940,12 +958,11 @@ def test_example_says_what_stands_there() -> None:
         "levels: 0.79, -0.48, 0.44",
         "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused",
     ]
-    assert "The codes are 1200030310." in TEXT
 
 
 def test_example_of_a_residual() -> None:
     """By the decoder above and by the codec's."""
-    (block,) = re.findall(r"```residual\n(.*?)```", TEXT, re.DOTALL)
+    block = block_of("residual")
     data = hexadecimal(block)
     told = {name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)}
     old, new = (np.array([int(x, 16) for x in told[key]], np.uint16) for key in ("old", "new"))
@@ -965,7 +982,7 @@ def test_example_of_a_residual() -> None:
 
 def test_example_of_tokens() -> None:
     """The second example, by the decoder above and by the codec's."""
-    (block,) = re.findall(r"```tokens\n(.*?)```", TEXT, re.DOTALL)
+    block = block_of("tokens")
     told = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
     codes = [int(c) for c in told["codes"]]
     lengths = [3, 1, 2, *[0] * 33, 3]
@@ -1000,7 +1017,7 @@ def test_example_of_tokens() -> None:
 
 def test_example_of_uniform_steps() -> None:
     """Written by the codec, and read by the decoder above."""
-    (block,) = re.findall(r"```steps\n(.*?)```", TEXT, re.DOTALL)
+    block = block_of("steps")
     told = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
     data = hexadecimal(block)
     (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
@@ -1025,7 +1042,7 @@ def test_example_of_uniform_steps() -> None:
 
 def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by the codec, and read by the decoder above."""
-    (block,) = re.findall(r"```arithmetic\n(.*?)```", TEXT, re.DOTALL)
+    block = block_of("arithmetic")
     data = hexadecimal(block)
     (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
     changes = np.array([float(x.replace("−", "-")) for x in shown.split()], np.float32)
@@ -1053,8 +1070,8 @@ def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
 
 
-@pytest.mark.parametrize("size", [1e-4, 0.002, 0.3])
-def test_arithmetic_codes_agree(size: float) -> None:
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_arithmetic_codes_agree(scope: str) -> None:
     """Tensors of every number of dimensions, empty ones, and steps up to the largest."""
     rng = np.random.default_rng(5)
     shapes = {"w": (13, 3, 4), "b": (7,), "one": (), "none": (0, 3), "wide": (1, 40), "row": (2, 0)}
@@ -1064,10 +1081,8 @@ def test_arithmetic_codes_agree(size: float) -> None:
         moved = {name: rng.normal(size=shape) for name, shape in shapes.items()}
         moved["w"] = moved["w"] * scale * (rng.random((13, 3, 4)) < 0.6)
         states.append({k: (states[-1][k] + 0.01 * v).astype(np.float32) for k, v in moved.items()})
-    met = agreement(states, tolerance=size)
-    assert met["groups"] == 3
-    assert met["arithmetic"] > 0 or size > 0.1
-    assert agreement(states, tolerance=size, scope="tensor")["groups"] > 3
+    for size in (1e-4, 0.002):
+        assert agreement(states, tolerance=size, scope=scope)["arithmetic"] > 0
 
 
 @given(st.data())
@@ -1145,65 +1160,27 @@ def test_runs_have_the_classes_of_the_table() -> None:
         assert runlength.FIRST_RUN[int(kind)] == int(first)
         assert runlength.EXTRA_BITS[int(kind)] == int(bits)
         assert int(last or first) == int(first) + 2 ** int(bits) - 1
-    for kind in range(84):
-        power = kind // 4
-        first = kind if kind < 16 else (4 + kind % 4) * 2 ** (power - 2)
-        assert runlength.FIRST_RUN[kind] == first
-        assert runlength.EXTRA_BITS[kind] == (0 if kind < 16 else power - 2)
-    assert int(runlength.FIRST_RUN[83]) + 2 ** int(runlength.EXTRA_BITS[83]) == MAX_STREAM
+    for kind, (first, n) in enumerate(zip(runlength.FIRST_RUN, runlength.EXTRA_BITS)):
+        assert amount_of(kind, Bits(bytes(3), 24)) == first
+        assert n == max(kind // 4 - 2, 0)
+    assert int(first) + 2 ** int(n) == MAX_STREAM
 
 
-@pytest.mark.parametrize("name", ["run.lcc", "tokens.lcc"])
+GOLDEN = {
+    "run": "plain",
+    "tokens": "cached, one symbol, escape, open, plain",
+    "edits": "edits, values",
+    "steps": "by steps, plain, exact, arithmetic, columns",
+    "exact": "residuals, plain steps, tokens of steps, flips, large steps",
+    "moments": "batches, small, equal, cached",
+    "layouts": "whole, rows, gone, values",
+    "arithmetic": "arithmetic",
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
 def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
-    first, *others = sorted((golden / name).iterdir())
-    reader = Reader(first.read_bytes())
-    for step, path in enumerate(others, 1):
-        reader.advance(path.read_bytes())
-        expected = codec.restore(golden / name, step)
-        found = {k: bytes(v) for k, v in reader.track.items()}
-        assert found == {k: a.tobytes() for k, a in expected.items()}
-    if name == "tokens.lcc":
-        assert reader.met["cached"] == 2
-        assert min(reader.met[what] for what in ("one symbol", "escape", "open", "plain")) > 0
-
-
-def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
-    path = golden / "edits.lcc"
-    first, *others = sorted(path.iterdir())
-    reader = Reader(first.read_bytes())
-    for step, record in enumerate(others, 1):
-        reader.advance(record.read_bytes())
-        tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
-        state = told(json.loads(reader.structure), reader, tensors)
-        assert state == plainly(codec.restore(path, step))
-    make = runpy.run_path(str(golden / "make_golden.py"))
-    assert plainly(make["growing_states"]()[-1])["log"] == state["log"]
-    assert reader.met["edits"] > 2
-
-
-def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
-    met = agreement_on_disk(golden / "steps.lcc")
-    assert min(met[what] for what in ("by steps", "plain", "exact", "arithmetic")) > 0
-    assert met["by steps"] < met["groups"]
-    assert met["columns"] > 1
-    last = read(golden / "steps.lcc", 5)
-    assert last.met["levels"] == 0  # a base holds the step
-
-
-def test_independent_decoder_on_the_golden_arithmetic(golden: Path) -> None:
-    met = agreement_on_disk(golden / "arithmetic.lcc")
-    assert met["arithmetic"] == met["groups"] > 0
-    assert met["by steps"] == 0
-
-
-def test_independent_decoder_on_the_golden_moments(golden: Path) -> None:
-    met = agreement_on_disk(golden / "moments.lcc")
-    assert min(met[what] for what in ("batches", "small", "equal", "cached")) > 0
-
-
-def test_independent_decoder_on_the_golden_layouts(golden: Path) -> None:
-    met = agreement_on_disk(golden / "layouts.lcc")
-    assert min(met[what] for what in ("whole", "rows", "gone", "values")) > 0
+    met_all(agreement_on_disk(golden / f"{name}.lcc"), GOLDEN[name])
 
 
 def test_examples_of_edits_and_numbers() -> None:
@@ -1217,21 +1194,6 @@ def test_examples_of_edits_and_numbers() -> None:
         {"x": [np.float32(0.5), torch.tensor(1.0, dtype=torch.bfloat16)]}, lambda _: False
     )
     assert parts.values == (shown_text,)
-
-
-def agreement_on_disk(path: Path) -> Counter[str]:
-    """Every step that codec restores, read by the decoder above."""
-    met: Counter[str] = Counter()
-    chain = codec.Chain(path)
-    for step in chain.steps:
-        reader, position = read(path, step), chain.at(step)
-        found = {name: bytes(array) for name, array in reader.track.items()}
-        assert found == {name: array.tobytes() for name, array in position.track.arrays.items()}
-        assert tuple(reader.values.values()) == position.track.values
-        columns = max(met["columns"], reader.met["columns"])
-        met += reader.met
-        met["columns"] = columns
-    return met
 
 
 def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
@@ -1259,10 +1221,7 @@ def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
     last = container((kept / "00000060.delta.safetensors").read_bytes())[0]
     assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
     assert first["parent"] == last["digest"] != base["digest"]
-    met = agreement_on_disk(kept)
-    assert met["columns"] > 1
-    assert min(met[what] for what in ("cached", "escape", "values", "exact", "layers")) > 0
-    assert codec.verify(kept).ok
+    met_all(agreement_on_disk(kept), "columns, cached, escape, values, exact")
 
 
 coders, scopes = (
@@ -1276,37 +1235,28 @@ BITS = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
-@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
+@settings(max_examples=30)
+@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 0.002, 0.02, 0.3]))
 def test_independent_decoder_agrees(
     random_states: Callable[..., list[Arrays]],
-    coder: str,
-    bits: dict[str, Any],
-    scope: str,
-    seed: int,
-    broken: str | None,
-) -> None:
-    """On whole chains of every numpy dtype, with NaN in one step, bit by bit."""
-    states = random_states(4, seed, rows=100 if "budget" in bits else 5)
-    if broken:
-        states[2][broken] = np.full_like(states[2][broken], np.nan)
-    agreement(states, coder=coder, scope=scope, **bits)
-
-
-@settings(max_examples=30)
-@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
-def test_independent_decoder_agrees_on_runs(
     sparse_states: Callable[..., list[Arrays]],
     coder: str,
     bits: dict[str, Any],
     scope: str,
     seed: int,
-    jumps: float,
+    jumps: float | None,
 ) -> None:
-    agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
+    """On whole chains of every numpy dtype, or of runs; with NaN in one step, bit by bit."""
+    if jumps is None:
+        states = random_states(4, seed, rows=100 if "budget" in bits else 5)
+        name = "wb"[seed % 2]
+        states[2][name] = np.full_like(states[2][name], np.nan)
+    else:
+        states = sparse_states(3, seed, 1500, jumps)
+    agreement(states, coder=coder, scope=scope, **bits)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 2]), st.data())
 def test_independent_decoder_agrees_on_merged_chains(
     tmp_path_factory: pytest.TempPathFactory,
@@ -1344,7 +1294,7 @@ def test_independent_decoder_agrees_on_several_columns(
     """Layers of all steps, several streams; alphabets without words, and ones without changes;
     elements that are still -0.0 after a step in which others of their kind have changed."""
     path = tmp_path / "run.lcc"
-    states = jumping_states(5, 0, 70_000, 0.01)
+    states = jumping_states(4, 0, 70_000, 0.01)
     for step, state in enumerate(states):
         state |= {"all": np.full(70, step / 4, np.float32), "none": np.full(70, -0.0, np.float32)}
         state["late"] = np.full(4000, -0.0, np.float32)
@@ -1354,15 +1304,12 @@ def test_independent_decoder_agrees_on_several_columns(
     with codec.Checkpointer(path, bits=1, scope="tensor", coder="huffman") as checkpoints:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
-    codec.merge(path, 4)
-    reader = read(path, 4)
-    assert (reader.met["columns"], reader.met["layers"]) == (4, 1)
-    assert reader.met["streams"] == 4
-    assert reader.met["one symbol"] == 3
-    expected = codec.restore(path)
-    assert {k: bytes(a) for k, a in reader.track.items()} == {
-        k: a.tobytes() for k, a in expected.items()
-    }
+    codec.merge(path, 3)
+    met = agreement_on_disk(path)
+    layers = met["layers"]  # one, once for each step
+    assert (met["columns"], met["streams"], met["one symbol"]) == tuple(
+        n * layers for n in (2, 4, 3)
+    )
 
 
 def told(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
@@ -1402,8 +1349,7 @@ def plainly(state: Any) -> Any:
     return state.tobytes() if isinstance(state, np.ndarray | np.generic) else state
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: str) -> None:
+def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path) -> None:
     """Model, optimizer, scheduler, random states and whatever else, lossy moments included."""
     torch.manual_seed(0)
     model = torch.nn.Linear(20, 9)
@@ -1411,51 +1357,32 @@ def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: s
     milestones = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 2, 3])
     path, random = tmp_path / "run.lcc", np.random.default_rng(0)
     policy = {"optimizer/*": "lossy", "*/skipped": "skip"}
-    for step in range(5):
-        optimizer.zero_grad()
-        model(torch.randn(4, 20)).square().sum().backward()
-        optimizer.step()
-        milestones.step()
-        state = {
-            "model": model.state_dict() | {"again": model.weight.T.T},
-            "half": [model.weight.detach().to(torch.bfloat16), None],
-            "optimizer": optimizer.state_dict(),
-            "lr": milestones.state_dict(),
-            "rng": [torch.get_rng_state(), random.bit_generator.state],
-            "big": 2**70 + step,
-            "odd": (step, -0.0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []}),
-            "more": {"skipped": object()},
-            "a/b~": {"": np.arange(3) + step},
-        }
-        random.random()
-        with codec.Checkpointer(path, scope=scope, policy=policy, resume=True) as checkpoints:
-            assert checkpoints.save(step, state).kind == ("delta" if step else "base")
-    first, *others = sorted(path.glob("*.safetensors"))
-    reader = Reader(first.read_bytes())
-    for record in others:
-        reader.advance(record.read_bytes())
-    tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
-    restored = codec.restore(path)
-    assert told(json.loads(reader.structure), reader, tensors) == plainly(restored)
-    assert restored["model"]["again"] is restored["model"]["weight"]
-    assert restored["odd"] == (4, 0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []})
-    assert restored["more"] == {}
-    assert restored["big"] == 2**70 + 4
-    assert torch.equal(restored["rng"][0], state["rng"][0])
-    assert restored["rng"][1] == state["rng"][1]
-    milestones.load_state_dict(restored["lr"])
-    optimizer.load_state_dict(restored["optimizer"])
-    assert reader.met["families"] == 4 * 3  # of the model, exp_avg, exp_avg_sq
-    assert reader.met["values"] == 4
-    assert reader.met["exact"] > 0
-    names = {name: family for name, *_, family in reader.layout}
-    assert names["optimizer/state/1/exp_avg_sq"] == "exp_avg_sq"
-    assert names["a~1b~0/"] == ""
+    with codec.Checkpointer(path, scope="tensor", policy=policy) as checkpoints:
+        for step in range(4):
+            optimizer.zero_grad()
+            model(torch.randn(4, 20)).square().sum().backward()
+            optimizer.step()
+            milestones.step()
+            state = {
+                "model": model.state_dict() | {"again": model.weight.T.T},
+                "half": [model.weight.detach().to(torch.bfloat16), None],
+                "optimizer": optimizer.state_dict(),
+                "lr": milestones.state_dict(),
+                "rng": [torch.get_rng_state(), random.bit_generator.state],
+                "big": 2**70 + step,
+                "odd": (step, -0.0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []}),
+                "more": {"skipped": object()},
+                "a/b~": {"": np.arange(3) + step},
+            }
+            random.random()
+            checkpoints.save(step, state)
+    met_all(agreement_on_disk(path), "values, exact")
+    families = {name: family for name, *_, family in read(path, 3).layout}
+    assert families["optimizer/state/1/exp_avg_sq"] == "exp_avg_sq"
+    assert families["a~1b~0/"] == ""
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"scope": "tensor"}, {"tolerance": 1e-3}, {"budget": 0.5}]
-)
+@pytest.mark.parametrize("settings", [{"scope": "tensor"}, {"budget": 0.5}])
 def test_independent_decoder_agrees_on_layouts(
     tmp_path: Path, changing_states: list[dict[str, Any]], settings: dict[str, Any]
 ) -> None:
@@ -1463,74 +1390,26 @@ def test_independent_decoder_agrees_on_layouts(
     with codec.Checkpointer(tmp_path / "run.lcc", policy=policy, **settings) as checkpoints:
         kinds = [checkpoints.save(i, s).kind for i, s in enumerate(changing_states)]
     assert kinds == ["base", *15 * ["delta"]]
-    reader: Reader | None = None
-    for position in codec.Chain(tmp_path / "run.lcc").replay():
-        data = (tmp_path / "run.lcc" / position.entry.name).read_bytes()
-        if reader is None:
-            reader = Reader(data)
-        else:
-            reader.advance(data)
-        found = {name: bytes(array) for name, array in reader.track.items()}
-        assert found == {name: a.tobytes() for name, a in position.track.arrays.items()}
-        assert tuple(reader.values.values()) == position.track.values
-    assert reader is not None
-    met = reader.met
-    assert min(met[what] for what in ("whole", "rows", "gone", "values", "exact")) > 0
-    assert codec.verify(tmp_path / "run.lcc").ok
+    met_all(agreement_on_disk(tmp_path / "run.lcc"), "whole, rows, gone, values, exact")
 
 
-def test_golden_residuals(golden: Path) -> None:
-    """Every step of the stored chain, alone and merged, by the decoder above."""
-    met = agreement_on_disk(golden / "exact.lcc")
-    assert met["residuals"] == 6 * (0 + 1 + 2 + 3 + 0 + 1)  # deltas since the base, of six tensors
-    assert min(met[x] for x in ("plain steps", "tokens of steps", "flips", "large steps")) > 0
-
-
-@pytest.mark.parametrize("share", [0.002, 0.05, 1])
-def test_residuals(tmp_path: Path, share: float) -> None:
+def test_residuals(tmp_path: Path) -> None:
     """Weights of two dtypes, of which some change: contexts, runs, flips, escapes."""
     rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
-    w = rng.standard_normal(20_000) / 50
+    w = rng.standard_normal(9000) / 50
     with codec.Checkpointer(path, policy={"*": "exact"}) as checkpoints:
         for step in range(4):
             half = torch.from_numpy(w).bfloat16()
             mask = torch.from_numpy(w[:5000] > 0.01)
             checkpoints.save(step, {"half": half, "mask": mask, "w": w[:3000].astype(np.float32)})
-            moves = rng.random(w.size) < share
+            moves = rng.random(w.size) < 0.05
             w = w + moves * rng.standard_normal(w.size) / 1000
     codec.merge(path, 2)
-    met = agreement_on_disk(path)
-    assert met["residuals"] >= 6
-    assert met["contexts"] > 1 or share == 1
-    assert met["tokens of steps"] > 0 or share == 1
-    assert codec.verify(path).ok
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
-    """Sent once for each alphabet and used again, with escapes for what they do not have."""
-    met = agreement(sparse_states(5), bits=2, scope=scope)
-    alphabets = 1 if scope == "model" else 2
-    assert met["cached"] >= 3 * alphabets - 1
-    assert met["escape"] > 0
-    assert met["plain"] == 0
-
-
-def test_cached_table_for_another_number_of_levels() -> None:
-    """One symbol, then three, then one again, all by the table made for one."""
-    states = [{"w": np.zeros(4000, np.float32)}]
-    for smaller in ((), (0.25, 0.125), ()):
-        w = states[-1]["w"].copy()
-        w[::25] += 0.5
-        w[7 : 7 + len(smaller)] += smaller
-        states.append({"w": w})
-    met = agreement(states, bits=2)
-    assert (met["cached"], met["cached for another k"], met["escape"] > 0) == (2, 1, True)
-    assert met["plain"] == 0
+    met_all(agreement_on_disk(path), "residuals, contexts, tokens of steps")
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("target", [{"tolerance": 2e-5}, {"tolerance": 5e-4}, {"budget": 0.3}])
+@pytest.mark.parametrize("target", [{"tolerance": 2e-5}, {"budget": 0.3}], ids=str)
 def test_many_levels(coder: str, target: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes of 2 bytes; with the finest steps more symbols than a table has tokens for, or, by the
     paper's code, more than it has words for: then a tensor is stored whole. As in large alphabets,
@@ -1544,33 +1423,34 @@ def test_many_levels(coder: str, target: dict[str, float], monkeypatch: pytest.M
         states.append({k: a + moved[k].astype(np.float32) for k, a in states[-1].items()})
     met = agreement(states, coder=coder, **target)
     assert met["by steps"] == met["groups"] > 0
-    finest = target.get("tolerance") == 2e-5
-    coarse = target.get("tolerance") == 5e-4
-    assert (met["levels"] > 4096) == (coder == "runlength" and not coarse)
-    assert (met["escape"] > 0) == (coder == "runlength" and not coarse)
-    assert (met["levels"] > 511) == (not finest or coder == "runlength")
-    assert (met["exact"] > 0) == (finest and coder == "huffman")
+    runs, finest = coder == "runlength", "tolerance" in target
+    assert (met["levels"] > 4096, met["escape"] > 0) == (runs, runs)
+    assert (met["levels"] > 511) == (not finest or runs)
+    assert (met["exact"] > 0) == (finest and not runs)
 
 
-def test_a_table_with_tokens_for_near_levels_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few values move, and some of them far: long runs have tokens, far levels none."""
-    monkeypatch.setattr(arithmetic, "MOST", 0)
-    rng = np.random.default_rng(0)
-    states = [{"w": np.zeros(20_000, np.float32)}]
-    for _ in range(3):
-        far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
-        states.append({"w": states[-1]["w"] + far.astype(np.float32)})
-    met = agreement(states, tolerance=0.05)
-    assert met["short table"] > 0
-    assert min(met["escape"], met["open"]) > 0
-    assert met["levels"] > 700
-
-
-def test_one_value_for_all(tmp_path: Path) -> None:
-    """Every element has moved by the same number of steps: a code of which one word is unused."""
+def test_tables_that_serve_again_or_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One symbol, then three, then one again, all by the table made for one. Few values move, and
+    some of them far: long runs have tokens, far levels none. And all moves alike: a code of which
+    one word is unused."""
+    states = [{"w": np.zeros(4000, np.float32)}]
+    for smaller in ((), (0.25, 0.125), ()):
+        w = states[-1]["w"].copy()
+        w[::25] += 0.5
+        w[7 : 7 + len(smaller)] += smaller
+        states.append({"w": w})
+    met = agreement(states, bits=2)
+    assert (met["cached"], met["cached for another k"], met["escape"] > 0) == (2, 1, True)
     first, second = ({"w": np.full(99, x, np.float32)} for x in (0, 0.01))
     met = agreement([first, second, first], tolerance=1e-3, coder="huffman")
     assert (met["plain"], met["by steps"]) == (2, 2)
+    monkeypatch.setattr(arithmetic, "MOST", 0)
+    rng = np.random.default_rng(0)
+    far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
+    moved = [{"w": np.zeros(20_000, np.float32)}, {"w": far.astype(np.float32)}]
+    met = agreement(moved, tolerance=0.05)
+    met_all(met, "short table, escape, open")
+    assert met["levels"] > 700
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -1578,11 +1458,11 @@ def test_families_with_targets(tmp_path: Path, scope: str) -> None:
     """Exponent buckets and uniform steps in one record, whatever the word keep says."""
     policy = {"emb*": "tolerance=1e-5", "head": "bits=all"}
     rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
-    state = {name: np.zeros(400, np.float32) for name in ("emb.a", "emb.b", "head", "rest")}
+    state = {name: np.zeros(200, np.float32) for name in ("emb.a", "emb.b", "head", "rest")}
     with codec.Checkpointer(path, bits=1, scope=scope, policy=policy) as checkpoints:
         for step in range(3):
             checkpoints.save(step, state)
-            state = {k: a + rng.normal(size=400).astype(np.float32) / 100 for k, a in state.items()}
+            state = {k: a + rng.normal(size=200).astype(np.float32) / 100 for k, a in state.items()}
     met = agreement_on_disk(path)
     assert met["by steps"] == {"model": 1, "tensor": 2}[scope] * (1 + 2)
     assert met["groups"] == {"model": 3, "tensor": 4}[scope] * (1 + 2)
@@ -1590,22 +1470,19 @@ def test_families_with_targets(tmp_path: Path, scope: str) -> None:
     assert agreement_on_disk(path)["by steps"] > 0
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("jumps", [0.003, 1])
+@pytest.mark.parametrize(("coder", "jumps"), [("runlength", 0.003), ("huffman", 1)])
 def test_several_streams(
     sparse_states: Callable[..., list[Arrays]], coder: str, jumps: float
 ) -> None:
     """Neither tensors nor runs end where a stream does."""
-    bits = None if jumps == 1 else 2
-    met = agreement(sparse_states(3, 1, 150_000, jumps, 1), bits=bits, coder=coder)
-    assert met["streams"] == 2 * 3
-    assert (met["plain"] > 0) == (coder == "huffman" or jumps == 1)
+    met = agreement(sparse_states(2, 1, 75_000, jumps, 1), bits=2, coder=coder)
+    assert (met["streams"], met["plain"]) == (2, 2 * (jumps == 1))
 
 
 def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
     """With so few symbols a stream has more elements."""
-    met = agreement(sparse_states(2, 2, 2_000_000, 1e-4), bits=2)
-    assert met["streams"] < 30  # of 65,536 elements it would be 35
+    met = agreement(sparse_states(2, 2, 1_000_000, 1e-4), bits=2)
+    assert met["streams"] < 15  # of 65,536 elements it would be 18
     assert met["open"] > 0
 
 
@@ -1617,7 +1494,9 @@ def kept(
     replaces a merged record, merged records of several layers with deltas beside one of them, a
     delta after each; values, tensors that are not finite, -0.0."""
     path = tmp_path_factory.mktemp("kept") / "run.lcc"
-    states = [{"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15))]
+    states = [
+        {"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15, size=1500))
+    ]
     for i in (2, 5):
         states[i]["model"]["v"] = np.full_like(states[i]["model"]["v"], np.nan)
     states[13:] = [state | {"more": np.arange(5)} for state in states[13:]]
@@ -1683,43 +1562,41 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
     assert set(DTYPES.split()) == set(CARRIER)
 
 
-RECORD_ERRORS = ("ForeignRecordError", "TruncatedRecordError", "VersionError", "DigestError")
-RECORD_ERRORS += ("MalformedRecordError", "TrackDigestError", "ParentError", "ArchiveError")
-RECORD_ERRORS += ("CodeTableError", "StreamError")
+RECORD_ERRORS = "ForeignRecord TruncatedRecord Version Digest MalformedRecord TrackDigest Parent "
+RECORD_ERRORS += "Archive CodeTable Stream"
 
 
 def test_errors_and_caps_are_described() -> None:
-    for name in RECORD_ERRORS:
-        assert name in TEXT
-        assert hasattr(errors, name)
     assert TEXT.startswith(f"# The record format, version {FORMAT}\n")
-    assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
     most = untrusted.MAX_JSON // 2**20
-    assert f"header 16 MiB, `more` {most} MiB, a layout's text {most} MiB" in TEXT
-    assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
-    assert f"1 ≤ C ≤ {MAX_CONTEXTS}" in TEXT
-    assert f"{MAX_CONTEXTS} contexts a residual" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
-    assert f"{marks} in each" in TEXT
-    assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
-    assert (ROW_NBYTES, MAX_UNITS) == (6, 32)
-    assert f"{MAX_LEVELS} levels" in TEXT
-    assert f"{MAX_UNIFORM:,} levels in uniform steps" in TEXT
-    assert f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋" in TEXT
-    assert f"plus {coded_of.BY_STEPS:,} in uniform steps, plus {coded_of.OF_BATCH:,}" in TEXT
-    assert (uniform.OFFSET, uniform.NEAREST) == (0.375, 0.5)
-    assert f"o is {uniform.OFFSET} for a budget and {uniform.NEAREST} for a tolerance" in TEXT
-    assert f"code words of {codec.scheme.huffman.MAX_LENGTH} bits" in TEXT
-    assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
-    assert f"{UNIT:,} to {MAX_STREAM:,} elements a stream" in TEXT
-    assert f"class in {runlength.CLASS_BITS} bits" in TEXT
-    for name, coder in CODERS.items():
-        assert f"`{coder.letter}` {name}" in TEXT
-    assert f"texts {MAX_TEXT // 2**20} MiB" in TEXT
-    assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
-    assert f"{records.MAX_LENGTHS:,} code lengths in `sent`" in TEXT
-    assert f"`RUN` | {RUN} hex digits" in TEXT
-    assert MAX_STEP == 2**63 - 1
+    said = [
+        *(f"{name}Error" for name in RECORD_ERRORS.split()),
+        f"{edits.MAX_SPLICES:,} splices an edit",
+        f"header 16 MiB, `more` {most} MiB, a layout's text {most} MiB",
+        f"{untrusted.MAX_TENSORS:,} header entries",
+        f"1 ≤ C ≤ {MAX_CONTEXTS}",
+        f"{MAX_CONTEXTS} contexts a residual",
+        f"{marks} in each",
+        f"line {container_of.MAX_LINE:,} characters before the digest",
+        f"{MAX_LEVELS} levels",
+        f"{MAX_UNIFORM:,} levels in uniform steps",
+        f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋",
+        f"plus {coded_of.BY_STEPS:,} in uniform steps, plus {coded_of.OF_BATCH:,}",
+        f"o is {uniform.OFFSET} for a budget and {uniform.NEAREST} for a tolerance",
+        f"code words of {huffman.MAX_LENGTH} bits",
+        f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes",
+        f"{UNIT:,} to {MAX_STREAM:,} elements a stream",
+        f"class in {runlength.CLASS_BITS} bits",
+        *(f"`{coder.letter}` {name}" for name, coder in CODERS.items()),
+        f"texts {MAX_TEXT // 2**20} MiB",
+        f"{merged.MAX_STEPS:,} steps a merged record",
+        f"{records.MAX_LENGTHS:,} code lengths in `sent`",
+        f"`RUN` | {RUN} hex digits",
+    ]
+    assert [fragment for fragment in said if fragment not in TEXT] == []
+    assert all(hasattr(errors, f"{name}Error") for name in RECORD_ERRORS.split())
+    assert (ROW_NBYTES, MAX_UNITS, MAX_STEP) == (6, 32, 2**63 - 1)
 
 
 def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], bytes]) -> None:

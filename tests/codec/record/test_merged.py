@@ -125,45 +125,18 @@ def test_what_it_holds(
     assert list(content.tables) == [name for name, *_ in metadata["sent"]] == [""]
 
 
+NO_LAYERS: list[Any] = [None, {}, [], 1, "x", [1], [[]], [{}], [None], ["ab"]]
+NO_STEPS: list[Any] = [[], [[5]], [[5, 1]], [5], ["5x"], {"5x": 1}, [[5, "A" * 32]]]
+NO_STEPS += [[[5, NO_DIGEST, 1]]]
+TOLD: list[Any] = [((first, 5),) for first in (True, 1.0, "1", -1, 2**63, 10**400)]
+TOLD += [((1, 1), (5,)), ((2, 1), (5,)), ((1, 2), (2,), (5,)), ((1, 2), (5,), (4,)), ((1, 5), (5,))]
+TOLD += [((1, 2), (3,), (4,), (6,)), ((1, 2), (3,), (4,)), (), ((1, 2), (), (5,))]
 LAYERS: list[Any] = [
-    {"layers": None},
-    {"layers": {}},
-    {"layers": []},
-    {"layers": 1},
-    {"layers": "x"},
-    {"layers": [1]},
-    {"layers": [[]]},
-    {"layers": [{}]},
-    {"layers": [None]},
-    {"layers": ["ab"]},
-    {"layers": [{"steps": []}]},
-    {"layers": [{"steps": [], "non_finite": []}]},
+    *({"layers": layers} for layers in NO_LAYERS),
+    *({"layers": [{"steps": own}]} for own in NO_STEPS),
+    *({"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": x}]} for x in (None, "w", [1])),
     {"layers": [{"non_finite": []}]},
-    {"layers": [{"steps": [[5]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, 1]], "non_finite": []}]},
-    {"layers": [{"steps": [5], "non_finite": []}]},
-    {"layers": [{"steps": ["5x"], "non_finite": []}]},
-    {"layers": [{"steps": {"5x": 1}, "non_finite": []}]},
-    {"layers": [{"steps": [[5, "A" * 32]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, NO_DIGEST, 1]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": None}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": "w"}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": [1]}]},
-    steps((True, 5)),
-    steps((1.0, 5)),
-    steps(("1", 5)),
-    steps((-1, 5)),
-    steps((2**63, 5)),
-    steps((10**400, 5)),
-    steps((1, 1), (5,)),
-    steps((2, 1), (5,)),
-    steps((1, 2), (2,), (5,)),
-    steps((1, 2), (5,), (4,)),
-    steps((1, 2), (3,), (4,), (6,)),
-    steps((1, 2), (3,), (4,)),
-    steps((1, 5), (5,)),
-    steps(),
-    steps((1, 2), (), (5,)),
+    *(steps(*own) for own in TOLD),
     steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
 ]
 
@@ -208,11 +181,10 @@ def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) ->
     assert type(caught.value) is MalformedRecordError
 
 
-@pytest.mark.parametrize("field", ["layers", "sent"])
-def test_missing_metadata(field: str, good: Parts, attempt: Try) -> None:
-    metadata, arrays = good
+@pytest.mark.parametrize("name", ["layers", "sent", "c", "t/2/model/v", "t/3/model/v"])
+def test_what_is_missing(name: str, good: Parts, attempt: Try) -> None:
     with pytest.raises(MalformedRecordError):
-        attempt({k: v for k, v in metadata.items() if k != field}, arrays)
+        attempt(*({k: v for k, v in part.items() if k != name} for part in good))
 
 
 def test_without_replaces_its_own_digest_is_its_identity(good: Parts, forge: Any) -> None:
@@ -280,13 +252,6 @@ def test_hostile_arrays(more: Arrays, good: Parts, attempt: Try) -> None:
     assert type(caught.value) is MalformedRecordError
 
 
-@pytest.mark.parametrize("name", ["c", "t/2/model/v", "t/3/model/v"])
-def test_missing_arrays(name: str, good: Parts, attempt: Try) -> None:
-    metadata, arrays = good
-    with pytest.raises(MalformedRecordError):
-        attempt(metadata, {k: a for k, a in arrays.items() if k != name})
-
-
 def test_what_is_missing_has_not_changed(good: Parts, attempt: Try) -> None:
     """Nobody can tell by the arrays, but the digest of the track does."""
     metadata, arrays = good
@@ -299,7 +264,7 @@ def grown(array: np.ndarray) -> np.ndarray:
     return np.concatenate((array, array[-1:]))
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", [0, 3])
 @pytest.mark.parametrize("name", ["table", "levels", "streams", "payload"])
 @pytest.mark.parametrize("how", ["longer", "shorter"])
 def test_pieces_that_lie(
@@ -321,29 +286,18 @@ def test_pieces_that_lie(
         attempt(metadata, recoded(arrays, {name: new}, at, COLUMNS, heads=4))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a: a[:-1],
-        lambda a: a[:0],
-        lambda a: np.concatenate((a, a)),
-        lambda a: grown(a),
-        lambda a: a[1:],
-        lambda a: a.astype(np.uint32),
-        lambda a: a.view(np.int8),
-        lambda a: a[None],
-    ],
-)
-def test_bytes_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try) -> None:
+def test_bytes_that_lie(good: Parts, attempt: Try) -> None:
     """An alphabet more or less than those of the layers, or another kind of array."""
     metadata, arrays = good
-    with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
-        attempt(metadata, arrays | {"c": change(arrays["c"])})
+    c = arrays["c"]
+    for other in (c[:-1], c[:0], np.tile(c, 2), grown(c), c[1:], c.astype(np.uint32), c[None]):
+        with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
+            attempt(metadata, arrays | {"c": other})
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", [0, 2])
 @pytest.mark.parametrize("column", range(4))
-@pytest.mark.parametrize("value", [0, 1, 3, 33, 85, 255, 512, 32_769, 32_770, 65_535])
+@pytest.mark.parametrize("value", [0, 33, 85, 512, 32_770, 65_535])
 def test_numbers_that_lie(
     column: int,
     value: int,
@@ -381,19 +335,14 @@ def test_columns_that_lie(
         attempt(metadata | {"layers": layers}, arrays)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_levels_that_are_not_finite(
-    value: float,
-    good: Parts,
-    attempt: Try,
-    recoded: Recode,
-    apart: Callable[..., list[dict[str, Any]]],
+    good: Parts, attempt: Try, recoded: Recode, apart: Callable[..., list[dict[str, Any]]]
 ) -> None:
     metadata, arrays = good
     levels = apart(arrays["c"], COLUMNS, heads=4)[0]["levels"]
-    levels[1] = value
-    with pytest.raises(MalformedRecordError, match="levels that are not zero, then finite"):
-        attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS, heads=4))
+    for levels[1] in (np.nan, -np.inf):
+        with pytest.raises(MalformedRecordError, match="levels that are not zero, then finite"):
+            attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS, heads=4))
 
 
 def test_other_levels(
@@ -450,33 +399,25 @@ def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
 
 def test_names_that_are_not_finite(good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    for names in (
-        ["model/x"],
-        ["n"],
-        ["model/v", "model/v"],
-        ["model/w"],
-        [],
-        ["model/w", "model/v"],
-    ):
+    v, w = "model/v", "model/w"
+    for names in (["model/x"], ["n"], [v, v], [w], [], [w, v]):
         layers = [dict(layer) for layer in metadata["layers"]]
         layers[1]["non_finite"] = names
         with pytest.raises(MalformedRecordError):
             attempt(metadata | {"layers": layers}, arrays)
 
 
-def anything(depth: int = 2) -> st.SearchStrategy[Any]:
-    plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3))
-    return st.recursive(
-        plain,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4),
-            st.dictionaries(st.sampled_from(["steps", "non_finite", "x"]), inner, max_size=3),
-        ),
-        max_leaves=8,
-    )
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["steps", "non_finite", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
     """Whatever stands anywhere in metadata or arrays: read to the same track, or refused."""
@@ -490,7 +431,7 @@ def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
             place = place[key]
             keys = list(place) if isinstance(place, dict) else list(range(len(place)))
             key = data.draw(st.sampled_from(keys))
-        place[key] = data.draw(anything())
+        place[key] = data.draw(anything)
     else:
         name = data.draw(st.sampled_from(sorted(arrays)))
         raw = bytearray(arrays[name].tobytes())
@@ -499,13 +440,3 @@ def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
         arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
     with contextlib.suppress(codec.RecordError, ParentError):
         attempt(metadata, arrays)
-
-
-def test_any_flipped_bit(path: Path) -> None:
-    data = bytearray((path / "00000001-00000005.merged.safetensors").read_bytes())
-    for position in range(0, 8 * len(data), 101):
-        data[position // 8] ^= 1 << position % 8
-        with pytest.raises(codec.RecordError):
-            records.load(bytes(data), "r")
-        data[position // 8] ^= 1 << position % 8
-    assert records.load(bytes(data), "r").kind == "merged"

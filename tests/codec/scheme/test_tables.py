@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import CodeTableError
-from codec.inspect import Group
 from codec.scheme import huffman, runlength, tables
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS
@@ -164,27 +163,6 @@ def test_cost_of_what_has_no_word() -> None:
     assert tokens.cost(counted([1, 2, 3, 4, 5], 6)) == 1 + 4 * (2 + 7 + 3)
 
 
-@pytest.mark.parametrize(("few", "many"), [(3, 9), (3, 300), (100, 511)])
-def test_tables_of_another_number_of_levels(few: int, many: int) -> None:
-    """Tokens serve for fewer symbols and for more; the plain code for neither."""
-    rng = np.random.default_rng(many)
-    short = rng.choice(few, 400).tolist()
-    long = [*rng.choice(few, 9000).tolist(), *range(many)]
-    small, large = tokens_for(short, few), tokens_for(long, many)
-    e = encoded(short, few, previous=large)
-    assert large.n_symbols == many - 1
-    assert e.payload_bits == by_hand(short, few, e.table or small)
-    for codes, k, previous in ((short, few, large), (long, many, small)):
-        with pytest.MonkeyPatch.context() as patch:  # whether or not it pays
-            reused = tables.Choice(previous, by_hand(codes, k, previous), True, 0)
-            patch.setattr(tables, "choose", lambda *_, reused=reused: reused)
-            assert encoded(codes, k).payload_bits == previous.cost(counted(codes, k))
-    for codes, k, other in ((short, few, many), (long, many, few)):
-        plain = CodeTable(huffman.code_lengths(np.ones(other, np.int64)), 1)
-        for coder in CODERS:
-            assert not encoded(codes, k, coder, plain).cached
-
-
 # Choosing.
 
 
@@ -295,16 +273,6 @@ def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     assert huffman.checked_lengths(used.lengths).any()
 
 
-def test_all_runs_beyond_the_classes() -> None:
-    """Many symbols, and no run with a class of its own: everything escapes, and comes back."""
-    codes = np.zeros(255 * 40, U8)
-    codes[39::40] = np.arange(255, 0, -1)
-    e = encoded(codes.tolist(), 256)
-    assert e.table is not None
-    assert e.table.classes == 16
-    assert codec.decode(e).codes.tolist() == codes.tolist()
-
-
 def test_fewer_symbols_and_more_classes() -> None:
     """In uniform steps far levels are rare: they escape, and long runs keep their tokens. In
     exponent buckets every symbol has tokens, whatever the runs."""
@@ -377,59 +345,6 @@ def test_any_bytes_of_a_table(packed_lengths: bytes, n_symbols: int, classes: in
 
 
 # A chain of steps.
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-def test_a_decoder_that_keeps_the_last_table(scope: str, coder: str) -> None:
-    """It sends itself only what is not cached, and never needs a table it has not got."""
-    rng = np.random.default_rng(0)
-    sizes = {"a": 9000, "b": 4000, "c": 40, "d": 2500}
-    tracker = codec.Tracker({k: np.zeros(n, np.float32) for k, n in sizes.items()}, 3, scope, coder)
-    rebuilt = {k: a.copy() for k, a in tracker.state.items()}
-    last: dict[str, CodeTable] = {}
-    hits, misses, kinds = 0, 0, set()
-    for i in range(30):
-        scale = [1, 1, 1, 0.01][i // 3 % 4]
-        density = [0.002, 0.3, 1, 0][i // 4 % 4]
-        state = {
-            k: (a + (rng.random(a.size) < density) * rng.normal(size=a.size) * scale).astype("f4")
-            for k, a in tracker.state.items()
-        }
-        if i == 13:
-            state["b"][0] = np.nan
-        step = tracker.step(state)
-        groups = []
-        for group in step.groups:
-            e, name = group.encoded, group.tensors[0].name if scope == "tensor" else ""
-            table = last.get(name)
-            if e.table is None:
-                assert not e.cached
-                table = None
-            elif not e.cached:
-                table = CodeTable.unpacked(e.table.packed, e.table.n_symbols, e.table.classes)
-                last[name] = table
-                misses += 1
-            else:
-                assert table is not None
-                assert table.lengths.tolist() == e.table.lengths.tolist()
-                assert table.classes == e.table.classes
-                hits += 1
-            kinds.add(None if table is None else table.classes == 1)
-            payload = e.payload if table is None else replace(e.payload, table=table)
-            sent = replace(e, payload=payload)
-            groups.append(Group(group.tensors, sent, None))
-        received = replace(step, groups=tuple(groups), sums=None)
-        codec.apply(received, rebuilt)
-        for k, array in rebuilt.items():
-            assert array.tobytes() == tracker.state[k].tobytes()
-        assert {k: t.lengths.tolist() for k, t in last.items()} == {
-            k: t.lengths.tolist() for k, t in tracker.track.tables.items()
-        }
-    assert hits > 5
-    assert misses > 5
-    assert None in kinds
-    assert (False in kinds) == (coder == "runlength")
 
 
 def test_prepared_but_not_committed_steps_leave_the_cache() -> None:

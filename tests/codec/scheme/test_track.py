@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
@@ -40,38 +40,28 @@ def copied(state: Arrays) -> Arrays:
     return {k: a.copy() for k, a in state.items()}
 
 
+@settings(max_examples=20)
 @given(all_bits, scopes, coders, st.integers(0, 1000))
 def test_track_is_what_a_decoder_rebuilds(
     random_states: Callable[..., list[Arrays]], bits: int | None, scope: str, coder: str, seed: int
 ) -> None:
+    """Of tensors of every kind."""
     first, *others = random_states(4, seed)
     tracker = codec.Tracker(first, bits, scope, coder)
     rebuilt = copied(tracker.state)
     for state in others:
         before = copied(tracker.state)
         step = tracker.step(state)
-        for group in step.groups:  # by the definition, not by apply
-            restored = codec.dequantize(codec.decode(group.encoded)).reshape(-1)
-            at = 0
-            for t in group.tensors:
-                delta = restored[at : at + t.size].reshape(t.shape)
-                expected = np.where(delta == 0, before[t.name], before[t.name] + delta)
-                assert tracker.state[t.name].tobytes() == expected.tobytes()
-                at += t.size
-            assert at == restored.size
         codec.apply(step, rebuilt)
         assert same(rebuilt, tracker.state)
         assert len(step.groups) == (1 if scope == "model" else 3)
-        kinds = {"w": "lossy", "h": "lossy", "b": "lossy"}
         exact = ("d", "tiny", "empty", "step", "mask", "ids", "z")
         changed = [k for k in exact if before[k].tobytes() != state[k].tobytes()]
-        kinds |= dict.fromkeys(changed, "exact")
-        assert step.tensors == kinds
+        assert step.tensors == dict.fromkeys("whb", "lossy") | dict.fromkeys(changed, "exact")
         for name in exact:
             assert tracker.state[name].tobytes() == state[name].tobytes()
-        assert step.nbytes == sum(g.encoded.nbytes for g in step.groups) + sum(
-            state[k].nbytes for k, kind in kinds.items() if kind == "exact"
-        )
+        lossy = sum(g.encoded.nbytes for g in step.groups)
+        assert step.nbytes == lossy + sum(state[k].nbytes for k in changed)
 
 
 # Against the scheme written out in numpy: the whole delta, every bucket, then promotion.
@@ -230,20 +220,34 @@ def walk(kind: str, n_steps: int = 4, sizes: list[int] = SIZES) -> list[Arrays]:
     return states
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [None, 1, 2, 3, 8])
+@pytest.mark.parametrize(
+    ("bits", "scope", "coder"),
+    [
+        *((bits, "model", "runlength") for bits in (2, 8)),
+        *((bits, "tensor", "runlength") for bits in (1, None)),
+        (None, "model", "huffman"),
+        (3, "tensor", "huffman"),
+    ],
+)
 def test_every_setting_against_slow_steps(bits: int | None, scope: str, coder: str) -> None:
     follow(walk("normal", 2), bits, scope, coder)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "still", "wide", "zeros", "subnormal"])
-@pytest.mark.parametrize(("bits", "scope"), [(None, "model"), (2, "tensor"), (8, "model")])
+@pytest.mark.parametrize(
+    ("kind", "bits", "scope"),
+    [
+        ("sparse", 8, "model"),
+        ("still", 2, "tensor"),
+        ("wide", None, "model"),
+        ("zeros", 2, "tensor"),
+        ("subnormal", None, "model"),
+    ],
+)
 def test_every_kind_of_walk_against_slow_steps(kind: str, bits: int | None, scope: str) -> None:
     steps, _ = follow(walk(kind), bits, scope, "runlength")
-    if kind == "wide" and bits is None:
+    if kind == "wide":
         assert steps[0].groups[0].encoded.levels.size > 257
-    if kind == "still" and scope == "tensor":  # alphabets of one symbol among the others
+    if kind == "still":  # alphabets of one symbol among the others
         assert {g.encoded.table is None for step in steps for g in step.groups} == {True, False}
 
 
@@ -262,7 +266,7 @@ def test_nothing_or_everything_moves(scope: str) -> None:
 
 def test_128_exponents_of_both_signs() -> None:
     """256 levels and zero: no longer a byte's worth of codes, though 7 bits tell them apart."""
-    for low in (1, 77, 102):
+    for low in (1, 102):
         words = np.arange(low, low + 128, dtype=np.uint32) << 23 | 9
         u = np.concatenate((words, words | 0x80000000, [0])).astype(np.uint32).view(np.float32)
         for coder in ("runlength", "huffman"):
@@ -386,8 +390,7 @@ def test_the_track_is_a_copy() -> None:
     assert tracker.state["n"] == step.exact["n"] == 2
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("scope", "value"), [("model", np.nan), ("tensor", -np.inf)])
 def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
     good = np.linspace(0, 1, 16, dtype=np.float32)
     bad = good.copy()
@@ -405,93 +408,62 @@ def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
     assert step.tensors["a"] == "lossy"
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_all_tensors_non_finite(scope: str) -> None:
-    tracker = codec.Tracker({"a": np.zeros(8, np.float32)}, scope=scope)
-    step = tracker.step({"a": np.full(8, np.nan, np.float32)})
-    assert (step.groups, step.non_finite) == ((), ("a",))
+EIGHT = np.zeros(8, np.float32)
 
 
 @pytest.mark.parametrize(
     ("state", "message"),
     [
         ({}, "not laid out like the track: tensor 'a' disappeared"),
-        ({"a": np.zeros(8, np.float32)}, "tensor 'b' disappeared"),
-        (dict.fromkeys("cbad", np.zeros(8, np.float32)), "tensor 'c' appeared"),
+        ({"a": EIGHT}, "tensor 'b' disappeared"),
+        (dict.fromkeys("cbad", EIGHT), "tensor 'c' appeared"),
         (
-            {"a": np.zeros(9, np.float32), "b": np.zeros(8, np.float32)},
+            {"a": np.zeros(9, np.float32), "b": EIGHT},
             r"tensor 'a' is F32 \[9\] of numpy, lossy and was F32 \[8\] of numpy, lossy",
         ),
-        (
-            {"a": np.zeros(8, np.float32), "b": np.zeros(8)},
-            r"tensor 'b' is F64 \[8\] of numpy, exact and was F32 \[8\] of numpy",
-        ),
-        (dict.fromkeys("ba", np.zeros(8, np.float32)), "another order or type"),
+        ({"a": EIGHT, "b": np.zeros(8)}, r"tensor 'b' is F64 \[8\] of numpy, exact and was F32"),
+        (dict.fromkeys("ba", EIGHT), "another order or type"),
         (
             dict.fromkeys("ab", torch.zeros(8)),
-            r"F32 \[8\] of torch, lossy and was F32 \[8\] of numpy",
+            r"F32 \[8\] of torch, lossy and was F32 \[8\] of num",
         ),
     ],
 )
 def test_another_layout(state: dict[str, Any], message: str) -> None:
-    tracker = codec.Tracker(dict.fromkeys("ab", np.zeros(8, np.float32)))
+    tracker = codec.Tracker(dict.fromkeys("ab", EIGHT))
     with pytest.raises(StateMismatchError, match=message):
         tracker.step(state)
     check_same_layout(tracker.track.layout, tracker.track.layout)
 
 
-def test_apply_refuses_a_state_before_it_changes_it() -> None:
-    first = {"a": np.zeros(8, np.float32), "n": np.array([1])}
-    step = codec.Tracker(first).prepare({"a": np.ones(8, np.float32), "n": np.array([2])})
-    locked = np.zeros(8, np.float32)
-    locked.flags.writeable = False
-    hostile: list[Any] = [
-        {"a": np.zeros(8, np.float32)},
-        {"n": np.array([1])},
-        {"a": np.zeros(8, np.float32), "n": np.array([1, 1])},
-        {"a": np.zeros(8, np.float32), "n": np.array([1.0])},
-        {"a": np.zeros(9, np.float32), "n": np.array([1])},
-        {"a": np.zeros(8), "n": np.array([1])},
-        {"a": np.zeros(16, np.float32)[::2], "n": np.array([1])},
-        {"a": locked, "n": np.array([1])},
-    ]
-    for state in hostile:
-        before = copied(state)
-        with pytest.raises(StateMismatchError, match=r"missing from the state|; expected"):
-            codec.apply(step, state)
-        assert same(before, state)
-
-
-def test_apply_into_other_arrays() -> None:
+def test_apply_refuses_arrays_before_it_changes_any() -> None:
     """Both sides are looked at before anything is written; the old track may be read-only."""
-    first = {"a": np.zeros(8, np.float32), "n": np.array([1])}
+    first = {"a": EIGHT, "n": np.array([1])}
     second = {"a": np.arange(8, dtype=np.float32), "n": np.array([2])}
     step = codec.Tracker(first, None).prepare(second)
-    good = {"a": np.full(8, 7, np.float32), "n": np.array([9])}
     locked = copied(first)
     for array in locked.values():
         array.flags.writeable = False
-    hostile: list[tuple[Any, Any]] = [
-        (first, {"a": good["a"]}),
-        ({"n": first["n"]}, good),
-        (first, {"a": np.zeros(9, np.float32), "n": good["n"]}),
-        (first, {"a": good["a"], "n": np.array([1.0])}),
-        ({"a": np.zeros(16, np.float32)[::2], "n": first["n"]}, good),
-        (first, locked),
-    ]
-    for state, out in hostile:
-        before = copied(state), copied(out)
+    bad: list[Any] = [{"a": EIGHT.copy()}, {"n": np.array([1])}]
+    bad += [first | {"n": n} for n in (np.array([1, 1]), np.array([1.0]))]
+    bad += [first | {"a": a} for a in (np.zeros(9, np.float32), np.zeros(8))]
+    bad += [first | {"a": np.zeros(16, np.float32)[::2]}]
+    good = {"a": np.full(8, 7, np.float32), "n": np.array([9])}
+    pairs = [(state, None) for state in (*bad, locked)]
+    pairs += [(state, good) for state in bad] + [(first, out) for out in (*bad, locked)]
+    for state, out in pairs:
+        before = copied(state), copied(out or {})
         with pytest.raises(StateMismatchError, match=r"missing from the state|; expected"):
             codec.apply(step, state, out)
         assert same(before[0], state)
-        assert same(before[1], out)
+        assert same(before[1], out or {})
     codec.apply(step, locked, good)
     assert same(good, second | {"a": codec.dequantize(codec.decode(step.groups[0].encoded))})
     assert same(locked, first)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("wrong", "message"),
     [
         ({"bits": 0}, "bits must be"),
         ({"scope": "layer"}, "scope must be one of model, tensor; got 'layer'"),
@@ -499,9 +471,9 @@ def test_apply_into_other_arrays() -> None:
         ({"coder": "zip"}, "coder must be one of runlength, huffman, arithmetic; got 'zip'"),
     ],
 )
-def test_settings(settings: dict[str, Any], message: str) -> None:
+def test_settings(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(codec.SettingsError, match=message):
-        codec.Tracker({}, **settings)
+        codec.Tracker({}, **wrong)
 
 
 def test_scopes_differ() -> None:
@@ -526,17 +498,6 @@ def test_states_without_lossy_or_any_tensors(scope: str) -> None:
     assert step.groups == ()
     assert exact.state["n"] == 2
     assert codec.Tracker({}, scope=scope).step({}).nbytes == 0
-
-
-def test_half_precision_is_tracked_in_float32() -> None:
-    for dtype in (torch.float16, torch.bfloat16):
-        tracker = codec.Tracker({"w": torch.zeros(64, dtype=dtype)}, bits=4)
-        target = torch.linspace(-1, 1, 64, dtype=dtype)
-        for _ in range(30):
-            step = tracker.step({"w": target})
-        assert step.tensors == {"w": "lossy"}
-        assert tracker.state["w"].dtype == np.float32
-        assert torch.equal(torch.from_numpy(tracker.state["w"]).to(dtype), target)
 
 
 def test_fp8_is_exact() -> None:
