@@ -1198,27 +1198,13 @@ def test_examples_of_edits_and_numbers() -> None:
 
 def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
     names = sorted(p.name for p in kept.glob("*.safetensors"))
-    assert [name.removesuffix(".safetensors") for name in names] == [
-        "00000000.base",
-        "00000010-00000030.merged",
-        "00000020.delta",
-        "00000030.delta",
-        "00000040-00000060.merged",
-        "00000040.delta",
-        "00000050.delta",
-        "00000060.base",
-        "00000060.delta",
-        "00000070-00000100.merged",
-        "00000110.delta",
-        "00000120.delta",
-        "00000130.delta",
-        "00000140.delta",
-    ]
-    assert route(names, 50) == [names[0], names[1], names[4]]
-    assert route(names, 60) == ["00000060.base.safetensors"]
-    assert [told_by(name)[1] for name in route(names, 120)] == [60, 100, 110, 120]
-    base, first = (container((kept / name).read_bytes())[0] for name in (names[7], names[9]))
-    last = container((kept / "00000060.delta.safetensors").read_bytes())[0]
+    ways = {step: [told_by(n)[1:] for n in route(names, step)] for step in (50, 60, 120)}
+    assert ways[50] == [(0, "base"), (30, "merged"), (60, "merged")]
+    assert ways[60] == [(60, "base")]
+    assert [last for last, _ in ways[120]] == [60, 100, 110, 120]
+    beside = ("00000060.base", "00000070-00000100.merged", "00000060.delta")
+    read_from = [container((kept / f"{n}.safetensors").read_bytes())[0] for n in beside]
+    base, first, last = read_from
     assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
     assert first["parent"] == last["digest"] != base["digest"]
     met_all(agreement_on_disk(kept), "columns, cached, escape, values, exact")
@@ -1525,24 +1511,22 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
     for path in [*(golden / "run.lcc").iterdir(), *kept.glob("*.safetensors")]:
         fields, arrays = container(path.read_bytes())
         kind = fields.pop("kind")
-        in_line = ["run", "parent", "track", "keep", "rest", "scope", "step", "digest"]
-        for field in fields:
-            if field in in_line:
-                continue
+        for field in set(fields) - {
+            "run",
+            "parent",
+            "track",
+            "keep",
+            "rest",
+            "scope",
+            "step",
+            "digest",
+        }:
             seen[field, kind] += 1
             where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
             assert re.search(rf"^\| `{field}` \| {where} \|", TEXT, re.MULTILINE), field
-        for layer in fields.get("layers", []):
-            assert set(layer) <= {"steps", "non_finite"}
-        (section,) = re.findall(
-            {
-                "base": r"(## A base.*?)\n## ",
-                "delta": r"(## A delta.*?)\n## ",
-                "merged": r"(## Merged records.*?)\n## ",
-            }[kind],
-            TEXT,
-            re.DOTALL,
-        )
+        assert all(set(layer) <= {"steps", "non_finite"} for layer in fields.get("layers", []))
+        title = {"base": "A base", "delta": "A delta", "merged": "Merged records"}[kind]
+        (section,) = re.findall(rf"(## {title}.*?)\n## ", TEXT, re.DOTALL)
         for name in arrays:
             seen[name.partition("/")[0], kind] += 1
             general = re.sub(r"^(t|d|values|small)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
@@ -1550,15 +1534,12 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
             if kind != "merged" and name.startswith(("t/", "d/", "n/")):
                 general = f"{name[0]}/NAME"
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
-    merged_has = ("replaces", "sent", "layers", "t", "values", "c")
-    kinds = [("base", name) for name in ("replaces", "sent", "layout")]
-    kinds += [("merged", name) for name in merged_has]
-    kinds += [("delta", name) for name in ("non_finite", "layout", "structure", "n")]
-    assert min(seen[name, kind] for kind, name in kinds) > 0
+    has = {"base": "replaces sent layout", "delta": "non_finite layout structure n"}
+    has["merged"] = "replaces sent layers t values c"
+    assert all(seen[name, kind] for kind, names in has.items() for name in names.split())
     for field in ("steps", "non_finite"):
         assert re.search(rf"^\| `{field}` \| (list|strings) ", TEXT, re.MULTILINE)
-    for dtype in DTYPES.split():
-        assert re.search(rf"\b{dtype}\b", TEXT)
+    assert all(re.search(rf"\b{dtype}\b", TEXT) for dtype in CARRIER)
     assert set(DTYPES.split()) == set(CARRIER)
 
 

@@ -335,41 +335,6 @@ def test_frequent_combinations_come_first() -> None:
     assert layer.groups[0].encoded.levels.tolist() == [[0, 0], [4, 2], [0.5, 2]]
 
 
-def test_a_step_that_is_not_finite_is_a_layer_of_its_own() -> None:
-    states = [
-        {"w": np.full(4000, i, np.float32), "v": np.full(50, i, np.float32)} for i in range(9)
-    ]
-    for i in (3, 4):
-        states[i]["v"][7] = (np.nan, np.inf)[i % 2]
-    tracker = codec.Tracker(states[0])
-    deltas = [tracker.step(state) for state in states[1:]]
-    names = [step.non_finite for step in deltas]
-    assert names == [(), (), ("v",), ("v",), ("v",), (), (), ()]  # it takes a step to come back
-    found = check(states[0], deltas)
-    assert columns(found) == [2, 1, 1, 1, 3]
-    assert [layer.non_finite for layer in found] == [(), *[("v",)] * 3, ()]
-
-
-def test_exact_tensors_and_values_of_the_last_step_count() -> None:
-    states: list[Arrays] = [
-        {"w": np.zeros(400, np.float32), "n": np.array(i // 2), "still": np.array(1)}
-        for i in range(5)
-    ]
-    tracker = codec.Tracker(states[0])
-    deltas = [tracker.step(state) for state in states[1:]]
-    deltas = [replace(d, values={i % 2: f'"{i}"'}) for i, d in enumerate(deltas)]
-    (layer,) = check(states[0], deltas)
-    assert [dict(s.exact) for s in layer.steps] == [
-        {},
-        {"n": np.array(1)},
-        {},
-        {"n": np.array(2)},
-    ]
-    part = layer.part(0, 3, deltas[0].coding)
-    assert (part.exact, part.values) == ({"n": np.array(1)}, {0: '"2"', 1: '"1"'})
-    assert layer.part(2, 3, deltas[0].coding).exact == {}
-
-
 def test_a_delta_that_does_not_decode() -> None:
     (good,) = same_elements(4000, 1, [0.5], "huffman")
     (group,) = good.groups

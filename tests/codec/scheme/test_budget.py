@@ -171,23 +171,6 @@ def test_no_weight_stays_behind_for_ever(quantizer: str) -> None:
     assert tracker.state["w"].all()
 
 
-def test_any_number_of_buckets() -> None:
-    """Not only 1, 3, 7, 15 ... as with bits."""
-    rng = np.random.default_rng(0)
-    delta = rng.normal(size=20_000).astype(F32)
-    seen, sent = [], []
-    for share in np.geomspace(0.0005, 0.3, 30):
-        first, share = {"w": np.zeros_like(delta)}, float(share)
-        tracker = codec.Tracker(first, budget=share, quantizer="exponent")
-        (group,) = tracker.step({"w": delta}).groups
-        assert group.buckets is not None
-        assert len(group.buckets) == kept(group)
-        seen.append(kept(group))
-        sent.append(np.count_nonzero(codec.decode(group.encoded).codes))
-    assert sent == sorted(sent)
-    assert {4, 5, 6, 8, 10} < set(seen)
-
-
 @pytest.mark.parametrize(
     ("scope", "coder", "quantizer"),
     [
@@ -336,12 +319,11 @@ def test_size_is_known_before_anything_is_coded(
                 assert e.nbytes <= known[-1] <= e.nbytes + 4 * (streams - 1)
 
 
-@QUANTIZERS
-def test_most_of_a_budget_is_used(quantizer: str) -> None:
+def test_most_of_a_budget_is_used() -> None:
     """Where every bucket is small beside it."""
     rng = np.random.default_rng(0)
     n = 300_000
-    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05, quantizer=quantizer)
+    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05, quantizer="exponent")
     delta = np.ldexp(rng.uniform(1, 2, n), rng.integers(-60, 60, n)) * rng.choice([-1, 1], n)
     for _ in range(3):
         step = tracker.step({"w": tracker.state["w"] + delta.astype(F32)})

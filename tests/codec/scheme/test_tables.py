@@ -303,16 +303,6 @@ def test_one_value_for_all_has_a_word() -> None:
 # On disk.
 
 
-@given(messages)
-def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
-    k, codes = message[0], spread_out(message[1], message[0])
-    for table in (made_for(codes, k), tokens_for(codes, k)):
-        back = CodeTable.unpacked(table.packed, k - 1, table.classes)
-        assert back.lengths.tolist() == table.lengths.tolist()
-        assert (back.classes, back.n_symbols) == (table.classes, k - 1)
-        assert back.words.tolist() == table.words.tolist()
-
-
 @pytest.mark.parametrize(
     ("table", "n_symbols", "classes", "message"),
     [
@@ -330,18 +320,6 @@ def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
 def test_what_is_no_table(table: np.ndarray, n_symbols: int, classes: int, message: str) -> None:
     with pytest.raises(CodeTableError, match=message):
         CodeTable.unpacked(huffman.pack_lengths(table), n_symbols, classes)
-
-
-@given(st.binary(max_size=20), st.integers(-1, 600), st.integers(-1, 100))
-def test_any_bytes_of_a_table(packed_lengths: bytes, n_symbols: int, classes: int) -> None:
-    """A complete code of the size announced, or a CodeTableError."""
-    try:
-        table = CodeTable.unpacked(np.frombuffer(packed_lengths, U8), n_symbols, classes)
-    except CodeTableError:
-        return
-    assert table.lengths.size == 1 + n_symbols * classes
-    words = huffman.code_words(table.lengths)
-    assert sum(2.0 ** -len(w) for w in words if w) in (0, 1)
 
 
 # A chain of steps.
