@@ -237,17 +237,17 @@ def adam_states() -> list[dict[str, Any]]:
     shapes = [(12, 10), (10,), (3, 10)]
     states = []
     for step in range(5):
-        model, kept = {}, {}
+        model, adam = {}, {}
         for i, shape in enumerate(shapes):
             at = np.arange(np.prod(shape)).reshape(shape)
             gradient = (at * (31 + i) % 17 - 8 + step * (at % 3 - 1)) / 64 / 4**i
             model[f"{i}.weight"] = (-step * gradient / 8).astype(np.float32)
-            kept[i] = {
+            adam[i] = {
                 "step": np.array(step, np.float32),
                 "exp_avg": (gradient * (1 - 0.5**step)).astype(np.float32),
                 "exp_avg_sq": (gradient**2 * (1 - 0.75**step)).astype(np.float32),
             }
-        states.append({"model": model, "optimizer": {"state": kept, "lr": 0.1 / (step + 1)}})
+        states.append({"model": model, "optimizer": {"state": adam, "lr": 0.1 / (step + 1)}})
     return states
 
 
@@ -278,7 +278,7 @@ def changing_states() -> list[dict[str, Any]]:
 def exact_states() -> list[dict[str, Any]]:
     """Every element moves seldom, or all do; small steps, large ones, other signs, both zeros."""
     i = np.arange(1200)
-    found = []
+    got = []
     for step in range(6):
         seldom = (i * 7919 + 13 * step) % 101 < 7
         up = np.cumsum(np.array([(i * 31 + s) % 11 - 4 for s in range(step + 1)]), axis=0)[-1]
@@ -287,7 +287,7 @@ def exact_states() -> list[dict[str, Any]]:
         moment[::150] = (
             np.array([0.0, -0.0, np.nan, np.inf, -1e-40, 1, 2, 3], np.float32) * (-1) ** step
         )
-        found.append(
+        got.append(
             {
                 "model": {"half": half.astype(np.float16), "moment": moment},
                 "mask": i[:1100] % 3 < (i[:1100] * 5 % 89 > 2 * step),
@@ -297,36 +297,36 @@ def exact_states() -> list[dict[str, Any]]:
                 "n": np.array(step),
             }
         )
-    return found
+    return got
 
 
 def moving_states() -> list[dict[str, Any]]:
     """w, far: values that move by magnitudes of many octaves; head: in eighths; one NaN."""
     i = np.arange(400)
     w, far, head = np.zeros(400, np.float32), np.zeros(40, np.float32), np.zeros(24, np.float32)
-    found = []
+    got = []
     for step in range(19):
-        found.append({"model": {"w": w, "far": far, "head": head}, "n": step})
+        got.append({"model": {"w": w, "far": far, "head": head}, "n": step})
         moved = (i * (37 + step) % 101 - 50) * (i * (11 + step) % 7 < 4) / 512
         moved = moved * (1 + (i * 13 % 31) / 32) if step < 15 else (i % 4 == 0) / 4
         w = w + moved.astype(np.float32)
         far = far + (moved[::10] * 3).astype(np.float32)
         head = head + (moved[:24] > 0).astype(np.float32) / 8
         far[0] = np.nan if step == 3 else far[1]
-    return found
+    return got
 
 
 def growing_states() -> list[dict[str, Any]]:
     """The last one is as the one before, but for a number."""
     losses = [8 / n for n in range(1, 20)]
-    found = []
+    got = []
     for step in range(4):
         log = {
             "loss": losses[: 8 + 2 * step],
             "newest": losses[step : 6 + step],
             "single": [np.float32(x) for x in losses[: 3 + step]],
         }
-        found.append(
+        got.append(
             {
                 "w": np.arange(10, dtype=np.float32) + np.float32(step / 4),
                 "log": log,
@@ -336,21 +336,21 @@ def growing_states() -> list[dict[str, Any]]:
                 "n": np.int64(step),
             }
         )
-    return [*found, found[-1] | {"step": 4}]
+    return [*got, got[-1] | {"step": 4}]
 
 
 def states() -> list[dict[str, Any]]:
     """w: 240 elements, most of which nearly rest; v: 16 that move alike, with one NaN."""
     i = np.arange(240)
     w, v = np.zeros(240, np.float32), np.zeros(16, np.float32)
-    found = []
+    got = []
     for step in range(5):
-        found.append({"w": w, "v": v, "n": np.array(step, np.int16)})
+        got.append({"w": w, "v": v, "n": np.array(step, np.int16)})
         jumps = i * (7 + step) % 19 < 2
         w = w + np.where(jumps, (i % 5 - 2) / 8, i % 3 / 4096).astype(np.float32)
         v = v + np.float32(0.5)
         v[0] = np.nan if step == 1 else v[1]
-    return found
+    return got
 
 
 def coded(
@@ -385,9 +385,9 @@ def residual(
     dtype: type[np.generic] = np.uint8,
 ) -> dict[str, np.ndarray]:
     """From n = 7 to 8: one symbol, 1, of the two words 0 and 1; or something like it."""
-    own = packed(*table).tobytes() if table else b""
+    its = packed(*table).tobytes() if table else b""
     data = struct.pack(f"<B{len(bounds)}H", contexts, *bounds)
-    head = struct.pack("<HBBH", k, classes, units, len(own)) + own
+    head = struct.pack("<HBBH", k, classes, units, len(its)) + its
     head += struct.pack("<I", bits) if classes else b""
     words = np.array(payload, np.uint32).tobytes() if classes else b""
     data += head * max(contexts, 1) + words * max(contexts, 1)

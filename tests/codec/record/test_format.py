@@ -20,7 +20,7 @@ import torch
 import xxhash
 from blake3 import blake3
 from hypothesis import assume, given, settings
-from hypothesis import example as tried
+from hypothesis import example as case
 from hypothesis import strategies as st
 
 import codec
@@ -139,9 +139,9 @@ def in_base64(data: bytes) -> str:
 
 
 def file_digest(data: bytes) -> str:
-    found = re.match(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([A-Za-z0-9_-]{22})"\}[,}]', data[8:])
-    assert found
-    data = data[:8] + data[8:].replace(found[0], found[0].replace(found[1], b"A" * 22), 1)
+    got = re.match(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([A-Za-z0-9_-]{22})"\}[,}]', data[8:])
+    assert got
+    data = data[:8] + data[8:].replace(got[0], got[0].replace(got[1], b"A" * 22), 1)
     return in_base64(blake3(data).digest()[:16])
 
 
@@ -160,8 +160,8 @@ def track_digest(
     for name, dtype, shape, lossy, *_ in layout:
         text += json.dumps([name, dtype, shape]).encode()
         text += sum_of(track[name]).to_bytes(8, "little") if lossy else track[name]
-    for told in (structure, *values.values()):
-        text += len(told).to_bytes(8, "little") + told.encode("ascii")
+    for state_of in (structure, *values.values()):
+        text += len(state_of).to_bytes(8, "little") + state_of.encode("ascii")
     return in_base64(xxhash.xxh3_128_digest(text))
 
 
@@ -169,9 +169,9 @@ def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
     """Values of a record."""
     text = array[2].decode("ascii")
     assert text.endswith("\n")
-    found = [line.partition(" ") for line in text[:-1].split("\n")]
-    assert [int(n) for n, *_ in found] == sorted({int(n) for n, *_ in found})
-    return {int(n): told for n, _, told in found}
+    got = [line.partition(" ") for line in text[:-1].split("\n")]
+    assert [int(n) for n, *_ in got] == sorted({int(n) for n, *_ in got})
+    return {int(n): state_of for n, _, state_of in got}
 
 
 def edited(text: str, edit: str) -> str:
@@ -339,7 +339,7 @@ def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> b
             continue
         code = code_words(code_lengths(table, n_lengths(k - 1, classes, True)))
         for i, bits in enumerate(streams):
-            own = iter([x for x in elements if i * e <= x < (i + 1) * e])
+            its = iter([x for x in elements if i * e <= x < (i + 1) * e])
             stream = Bits(words.bytes(4 * math.ceil(bits / 32)), bits)
             met["plain steps" if classes == 1 else "tokens of steps"] += 1
             while stream.at < bits:
@@ -351,8 +351,8 @@ def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> b
                         kind, symbol = stream.number(7), 1 + stream.number((k - 2).bit_length())
                     run = amount_of(kind, stream)
                 for _ in range(run):
-                    next(own)
-                at = next(own)
+                    next(its)
+                at = next(its)
                 if symbol:
                     assert symbol < k
                     flips, c = divmod(symbol - 1, 2 * most)
@@ -361,7 +361,7 @@ def after_residual(old: bytes, words: Words, dtype: str, met: Counter[str]) -> b
                     met["large steps"] += c // 2 >= 16
                     moved = (values[at] + (-amount if c % 2 else amount)) % modulus
                     values[at] = moved | (values[at] & sign) ^ (sign * flips)
-            assert classes > 1 or next(own, None) is None
+            assert classes > 1 or next(its, None) is None
     words.finish()
     return struct.pack(f"<{len(values)}{'BHIQ'[w.bit_length() - 4]}", *values)
 
@@ -478,22 +478,22 @@ def identity(metadata: dict[str, Any]) -> str:
 
 def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """The code tables that a base or merged record tells of."""
-    found, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
+    got, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
     for name, symbols, classes, nbytes in metadata.get("sent", []):
         assert 1 <= symbols <= 4095
         words = code_words(code_lengths(packed[:nbytes], n_lengths(symbols, classes, False)))
-        found[name], packed = (classes, words, symbols + 1), packed[nbytes:]
+        got[name], packed = (classes, words, symbols + 1), packed[nbytes:]
     assert packed == b""
-    return found
+    return got
 
 
 def by_rank(steps: list[int], levels: list[float]) -> list[int]:
     """Codes of buckets, from those that steps of the same integers q would have."""
     ranked: dict[int, int] = {0: 0}
     for negative in (False, True):
-        own = [c for c in range(1, len(levels)) if (math.copysign(1, levels[c]) < 0) == negative]
-        own.sort(key=lambda c: (abs(levels[c]), -c))
-        ranked |= {2 * rank - (not negative): c for rank, c in enumerate(own, 1)}
+        its = [c for c in range(1, len(levels)) if (math.copysign(1, levels[c]) < 0) == negative]
+        its.sort(key=lambda c: (abs(levels[c]), -c))
+        ranked |= {2 * rank - (not negative): c for rank, c in enumerate(its, 1)}
     return [ranked[step] for step in steps]
 
 
@@ -540,8 +540,8 @@ class Reader:
         layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
         if merged:
             layers, self.tables = metadata["layers"], {}
-            told = [step for layer in layers for step, _ in layer["steps"]]
-            assert told == sorted(set(told))
+            state_of = [step for layer in layers for step, _ in layer["steps"]]
+            assert state_of == sorted(set(state_of))
             assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
         data_left = Words(arrays.get("c"))
         if metadata["kind"] == "delta":
@@ -555,14 +555,14 @@ class Reader:
             heads.append([self.head(data_left, g, metadata, len(layer["steps"])) for g in groups])
         for layer, of_layer in zip(layers, heads):
             steps = layer["steps"]
-            alphabets = [own for head in of_layer for own in self.coded(data_left, head)]
+            alphabets = [its for head in of_layer for its in self.coded(data_left, head)]
             self.met["columns"] += len(steps) - 1  # one would be a delta's
             self.met["layers"] += 1
             for column, (step, track) in enumerate(steps):
                 if stop is None or step <= stop:
                     for group, levels, codes in alphabets:
-                        own = [row[column] for row in levels]
-                        self.apply(group, own, codes, zeros=not merged)
+                        its = [row[column] for row in levels]
+                        self.apply(group, its, codes, zeros=not merged)
                     self.replace(arrays, number if merged else None)
                     self.check(track)
                 number += 1
@@ -576,11 +576,11 @@ class Reader:
         mine = [t for t in mine if t[0] not in non_finite]
         families = dict.fromkeys(family for *_, family in mine)
         self.met["families"] += len(families)
-        found: dict[Any, list[Any]] = {}
+        got: dict[Any, list[Any]] = {}
         for t in mine:
             alone = scope == "tensor" and not re.match(BATCH, t[2])
-            found.setdefault((alone, t[0] if alone else t[2]), []).append(t)
-        return list(found.values())
+            got.setdefault((alone, t[0] if alone else t[2]), []).append(t)
+        return list(got.values())
 
     def head(self, left: Words, group: list[Any], metadata: dict[str, Any], m: int) -> Head:
         """The head of the next alphabet, m levels a code."""
@@ -628,13 +628,13 @@ class Reader:
             assert max(numbers) == k - 1
             rows = []
             for number in numbers:
-                own = left.take("f", number * m)
-                rows.append([[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))])
+                its = left.take("f", number * m)
+                rows.append([[0.0] * m, *(its[i : i + m] for i in range(0, len(its), m))])
                 rows[-1] += [[0.0] * m] * (k - 1 - number)
             levels = [level for of_tensor in rows for level in of_tensor]
         else:
-            own = left.take("f", (k - 1) * m)
-            levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+            its = left.take("f", (k - 1) * m)
+            levels = [[0.0] * m, *(its[i : i + m] for i in range(0, len(its), m))]
         assert all(math.isfinite(level) for row in levels for level in row)
         return Head(group, k, classes, e, nbytes, words, streams, levels, rows, by_steps)
 
@@ -684,8 +684,8 @@ class Reader:
                     codes += plain(stream, head.words, elements)
                 else:
                     codes += from_tokens(stream, head.words, head.classes, k, elements, self.met)
-        for tensors, own, begin, end in self.shares(group, head.levels, head.rows):
-            yield tensors, own, codes[begin:end]
+        for tensors, its, begin, end in self.shares(group, head.levels, head.rows):
+            yield tensors, its, codes[begin:end]
 
     def shares(
         self, group: list[Any], levels: list[list[float]], rows: list[list[list[float]]] | None
@@ -732,10 +732,10 @@ class Reader:
         dtypes = {name: dtype for name, dtype, _, lossy, *_ in self.layout if not lossy}
         for name, array in arrays.items():
             if name.startswith("d" + prefix[1:]):
-                own = name.removeprefix("d" + prefix[1:])
+                its = name.removeprefix("d" + prefix[1:])
                 assert "t" + name[1:] not in arrays
-                old = self.track[own]
-                old[:] = after_residual(bytes(old), Words(array), dtypes[own], self.met)
+                old = self.track[its]
+                old[:] = after_residual(bytes(old), Words(array), dtypes[its], self.met)
                 self.met["residuals"] += 1
         if values in arrays:
             for i, text in lines(arrays[values]).items():
@@ -765,16 +765,16 @@ class Reader:
                 assert (kept_form(was), was[2]) == (kept_form(entry), shape)
                 self.track[name] = track[name]
                 continue
-            carrier, own, data = given.pop(name)
+            carrier, its, data = given.pop(name)
             assert carrier == kept_form(entry)[1]
-            if own == shape + [2] * (dtype == "C128"):
+            if its == shape + [2] * (dtype == "C128"):
                 self.track[name] = bytearray(data)
                 self.met["whole"] += 1
             else:
                 assert was is not None
                 assert kept_form(was) == kept_form(entry)
                 assert math.prod(was[2]) > 0
-                assert own == [shape[0] - was[2][0], *shape[1:]] + [2] * (dtype == "C128")
+                assert its == [shape[0] - was[2][0], *shape[1:]] + [2] * (dtype == "C128")
                 self.track[name] = track[name] + data
                 self.met["rows"] += 1
         assert not given
@@ -822,9 +822,9 @@ class Words:
             assert self.left
 
     def bytes(self, n: int) -> bytes:
-        found, self.left = self.left[:n], self.left[n:]
-        assert len(found) == n
-        return found
+        got, self.left = self.left[:n], self.left[n:]
+        assert len(got) == n
+        return got
 
     def take(self, kind: str, n: int) -> list[Any]:
         return list(struct.unpack(f"<{n}{kind}", self.bytes(4 * n)))
@@ -839,9 +839,9 @@ class Words:
 
 def told_by(name: str) -> tuple[int, int, str]:
     """First step, last step and kind of a record, by its file name."""
-    found = re.fullmatch(r"(?:(\d{8,})-)?(\d{8,})\.(base|delta|merged)\.safetensors", name)
-    assert found
-    return int(found[1] or found[2]), int(found[2]), found[3]
+    got = re.fullmatch(r"(?:(\d{8,})-)?(\d{8,})\.(base|delta|merged)\.safetensors", name)
+    assert got
+    return int(got[1] or got[2]), int(got[2]), got[3]
 
 
 def route(names: list[str], step: int) -> list[str]:
@@ -880,11 +880,11 @@ def agreement_on_disk(path: Path) -> Counter[str]:
     chain = codec.Chain(path)
     for step in chain.steps:
         reader, position = read(path, step, readers), chain.at(step)
-        found = {name: bytes(array) for name, array in reader.track.items()}
-        assert found == {name: array.tobytes() for name, array in position.track.arrays.items()}
+        got = {name: bytes(array) for name, array in reader.track.items()}
+        assert got == {name: array.tobytes() for name, array in position.track.arrays.items()}
         assert tuple(reader.values.values()) == position.track.values
         if reader.structure and all(not entry[3] or entry[1] == "F32" for entry in reader.layout):
-            state = told(json.loads(reader.structure), reader, list(found.values()))
+            state = state_of(json.loads(reader.structure), reader, list(got.values()))
             assert state == plainly(codec.restore(path, step))
         met += reader.met
     return met
@@ -964,29 +964,31 @@ def test_example_of_a_residual() -> None:
     """By the decoder above and by the codec's."""
     block = block_of("residual")
     data = hexadecimal(block)
-    told = {name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)}
-    old, new = (np.array([int(x, 16) for x in told[key]], np.uint16) for key in ("old", "new"))
+    state_of = {
+        name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)
+    }
+    old, new = (np.array([int(x, 16) for x in state_of[key]], np.uint16) for key in ("old", "new"))
     array = ("U8", [len(data)], data)
     met: Counter[str] = Counter()
     assert after_residual(old.tobytes(), Words(array), "BF16", met) == new.tobytes()
     assert (met["flips"], met["large steps"], met["contexts"]) == (1, 1, 2)
     spec = TensorSpec("w", "BF16", (12,), False)
-    found = read_residual(np.frombuffer(data, np.uint8), spec, "d/w")
-    assert found.applied(old).tobytes() == new.tobytes()
-    assert found.bounds == (123,)
-    changed = [symbol != "0" for symbol in told["symbols"]]
+    got = read_residual(np.frombuffer(data, np.uint8), spec, "d/w")
+    assert got.applied(old).tobytes() == new.tobytes()
+    assert got.bounds == (123,)
+    changed = [symbol != "0" for symbol in state_of["symbols"]]
     assert changed == (old != new).tolist()
-    ((again, parts),) = residual_parts({"w": found}).items()
+    ((again, parts),) = residual_parts({"w": got}).items()
     assert (again, b"".join(parts)) == ("d/w", data)
 
 
 def test_example_of_tokens() -> None:
     """The second example, by the decoder above and by the codec's."""
     block = block_of("tokens")
-    told = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
-    codes = [int(c) for c in told["codes"]]
+    state_of = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
+    codes = [int(c) for c in state_of["codes"]]
     lengths = [3, 1, 2, *[0] * 33, 3]
-    table, payload = bytes.fromhex(told["tables"]), bytes.fromhex(told["payload"])
+    table, payload = bytes.fromhex(state_of["tables"]), bytes.fromhex(state_of["payload"])
     assert code_lengths(table, 1 + 2 * 18) == lengths
     words = code_words(lengths)
     said = re.findall(r"(\d+): ([01]+)", block)
@@ -1018,10 +1020,10 @@ def test_example_of_tokens() -> None:
 def test_example_of_uniform_steps() -> None:
     """Written by the codec, and read by the decoder above."""
     block = block_of("steps")
-    told = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
+    state_of = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
     data = hexadecimal(block)
-    (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
-    changes = [float(x.replace("−", "-")) for x in shown.split()]
+    (printed,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
+    changes = [float(x.replace("−", "-")) for x in printed.split()]
     tracker = codec.Tracker({"w": np.zeros(16, np.float32)}, coder="huffman", tolerance=0.05)
     delta = tracker.step({"w": np.array(changes, np.float32)})
     assert b"".join(coded_of.coded(delta.groups)["c"]) == data
@@ -1034,7 +1036,7 @@ def test_example_of_uniform_steps() -> None:
     assert (f"step size: {size:.7f}" in block, f"{size:.6f}…" in TEXT) == (True, True)
     codes = plain(Bits(words.bytes(8), 34), code_words(lengths), 16)
     words.finish()
-    assert codes == [int(c) for c in told["codes"]]
+    assert codes == [int(c) for c in state_of["codes"]]
     levels = multiples(size, 10)
     assert [levels[c] for c in codes] == tracker.state["w"].tolist()
     assert max(abs(levels[c] - x) for c, x in zip(codes, changes)) <= 0.05
@@ -1044,8 +1046,8 @@ def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by the codec, and read by the decoder above."""
     block = block_of("arithmetic")
     data = hexadecimal(block)
-    (shown,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
-    changes = np.array([float(x.replace("−", "-")) for x in shown.split()], np.float32)
+    (printed,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
+    changes = np.array([float(x.replace("−", "-")) for x in printed.split()], np.float32)
     tracker = codec.Tracker({"w": np.zeros((4, 4), np.float32)}, tolerance=0.05)
     delta = tracker.step({"w": changes.reshape(4, 4)})
     assert b"".join(coded_of.coded(delta.groups)["c"]) == data
@@ -1064,8 +1066,10 @@ def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(globals(), "Decisions", Watched)
     codes = from_arithmetic(code, [(4, 4)])
-    told = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
-    assert [tuple(map(int, row)) for row in told] == read[:4]
+    state_of = re.findall(
+        r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE
+    )
+    assert [tuple(map(int, row)) for row in state_of] == read[:4]
     levels = multiples(size, 10)
     assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
 
@@ -1131,13 +1135,13 @@ def test_levels_are_multiples(bits: int, k: int) -> None:
 
 
 @given(st.binary(max_size=12), st.integers(0, 40))
-@tried(b"\x00", 3)  # eight zeros: a length of 0
-@tried(b"\x01\x00", 3)
-@tried(b"\x80", 3)  # a length that ends behind the end
-@tried(b"\x86\xff", 40)  # 16 zeros, and so on
-@tried(b"\x46", 40)
-@tried(b"\x46\x00", 40)
-@tried(b"\x92\x24\x49\x92\x24\x49\x00", 40)  # steps up to 15 and beyond
+@case(b"\x00", 3)  # eight zeros: a length of 0
+@case(b"\x01\x00", 3)
+@case(b"\x80", 3)  # a length that ends behind the end
+@case(b"\x86\xff", 40)  # 16 zeros, and so on
+@case(b"\x46", 40)
+@case(b"\x46\x00", 40)
+@case(b"\x92\x24\x49\x92\x24\x49\x00", 40)  # steps up to 15 and beyond
 def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
     expected = code_lengths(packed, n)
     array = np.frombuffer(packed, np.uint8)
@@ -1154,8 +1158,8 @@ def test_runs_have_the_classes_of_the_table() -> None:
         re.findall(rf"^\| {row} \|(.*)\|$", TEXT, re.MULTILINE)[-1].split("|")
         for row in ("run", "class", "extra bits")
     ]
-    shown = [[cell.strip() for cell in row] for row in zip(*rows)]
-    for run, kind, bits in (row for row in shown if row[0] != "…"):
+    printed = [[cell.strip() for cell in row] for row in zip(*rows)]
+    for run, kind, bits in (row for row in printed if row[0] != "…"):
         first, _, last = run.partition("–")
         assert runlength.FIRST_RUN[int(kind)] == int(first)
         assert runlength.EXTRA_BITS[int(kind)] == int(bits)
@@ -1184,9 +1188,9 @@ def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
 
 
 def test_examples_of_edits_and_numbers() -> None:
-    shown = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
-    assert len(shown) == 1
-    for edit, after in shown:
+    printed = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
+    assert len(printed) == 1
+    for edit, after in printed:
         assert edited('{"l":[0.5,0.25]}', edit) == after
         assert edits.applied('{"l":[0.5,0.25]}', f"={edit}", 99) == after
     ((shown_text, _),) = re.findall(r'^    (\{"l":\[\{"s".*?)  +(\[.*)$', TEXT, re.MULTILINE)
@@ -1196,18 +1200,18 @@ def test_examples_of_edits_and_numbers() -> None:
     assert parts.values == (shown_text,)
 
 
-def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
-    names = sorted(p.name for p in kept.glob("*.safetensors"))
+def test_independent_decoder_on_a_kept_chain(whole_run: Path) -> None:
+    names = sorted(p.name for p in whole_run.glob("*.safetensors"))
     ways = {step: [told_by(n)[1:] for n in route(names, step)] for step in (50, 60, 120)}
     assert ways[50] == [(0, "base"), (30, "merged"), (60, "merged")]
     assert ways[60] == [(60, "base")]
     assert [last for last, _ in ways[120]] == [60, 100, 110, 120]
     beside = ("00000060.base", "00000070-00000100.merged", "00000060.delta")
-    read_from = [container((kept / f"{n}.safetensors").read_bytes())[0] for n in beside]
+    read_from = [container((whole_run / f"{n}.safetensors").read_bytes())[0] for n in beside]
     base, first, last = read_from
     assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
     assert first["parent"] == last["digest"] != base["digest"]
-    met_all(agreement_on_disk(kept), "columns, cached, escape, values, exact")
+    met_all(agreement_on_disk(whole_run), "columns, cached, escape, values, exact")
 
 
 coders, scopes = (
@@ -1298,13 +1302,13 @@ def test_independent_decoder_agrees_on_several_columns(
     )
 
 
-def told(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
+def state_of(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
     """A state by the structure in a base, tensors as their bytes."""
     ((kind, content),) = node.items()
     if kind in "don":
-        return {value_of(k): told(child, reader, tensors) for k, child in content}
+        return {value_of(k): state_of(child, reader, tensors) for k, child in content}
     if kind in "lp":
-        return [told(child, reader, tensors) for child in content]
+        return [state_of(child, reader, tensors) for child in content]
     return tensors[content] if kind == "t" else value_of(json.loads(reader.values[content]))
 
 
@@ -1473,7 +1477,7 @@ def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(
+def whole_run(
     tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]]
 ) -> Path:
     """A chain of every kind of record, in which several tell of some steps: two bases one of which
@@ -1506,9 +1510,9 @@ def kept(
     return path
 
 
-def test_every_field_is_described(golden: Path, kept: Path) -> None:
+def test_every_field_is_described(golden: Path, whole_run: Path) -> None:
     seen = Counter()
-    for path in [*(golden / "run.lcc").iterdir(), *kept.glob("*.safetensors")]:
+    for path in [*(golden / "run.lcc").iterdir(), *whole_run.glob("*.safetensors")]:
         fields, arrays = container(path.read_bytes())
         kind = fields.pop("kind")
         for field in set(fields) - {

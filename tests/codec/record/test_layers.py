@@ -35,9 +35,9 @@ def bits_of(array: np.ndarray) -> list[int]:
 def quantized(codes: np.ndarray, levels: Sequence[float], coder: str) -> codec.Encoded:
     """These codes with these levels, less those that do not occur."""
     used, codes = np.unique(np.concatenate(([0], codes)), return_inverse=True)
-    own = np.array([0.0, *levels], np.float32)[used]
-    narrow = codes[1:].astype(np.uint8 if own.size <= 256 else np.uint16)
-    return encode(Quantized(narrow, own, narrow.shape, None, None), coder)
+    its = np.array([0.0, *levels], np.float32)[used]
+    narrow = codes[1:].astype(np.uint8 if its.size <= 256 else np.uint16)
+    return encode(Quantized(narrow, its, narrow.shape, None, None), coder)
 
 
 def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Delta:
@@ -50,18 +50,18 @@ def layers(layout: Layout, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
     return merging.layers_of(list(zip(steps, deltas)))
 
 
-def columns(found: Sequence[Layer]) -> list[int]:
-    return [len(layer.steps) for layer in found]
+def columns(got: Sequence[Layer]) -> list[int]:
+    return [len(layer.steps) for layer in got]
 
 
 def replayed(layout: Layout, state: Arrays, deltas: Sequence[Delta]) -> list[Track]:
     """The track after each of these steps."""
     track = Track.of(layout, {name: array.copy() for name, array in state.items()})
-    found = []
+    got = []
     for step in deltas:
         track.apply(replace(step, values={}))
-        found.append(track.copy())
-    return found
+        got.append(track.copy())
+    return got
 
 
 def check_same(track: Track, other: Track) -> None:
@@ -79,9 +79,9 @@ def check(state: Arrays, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
         MergedStep(i, track.digest, step.exact, step.values)
         for i, (step, track) in enumerate(zip(deltas, expected))
     ]
-    found = merging.layers_of(list(zip(steps, deltas)))
-    assert sum(columns(found)) == len(deltas)
-    whole = Merged(found, deltas[-1].coding, {})
+    got = merging.layers_of(list(zip(steps, deltas)))
+    assert sum(columns(got)) == len(deltas)
+    whole = Merged(got, deltas[-1].coding, {})
     data = merged.dump(Place(len(deltas) - 1, "0" * 16, "0" * 32, "1" * 32), whole)
     for content in (whole, merged.merged_of(load(data, "r"), layout)):
         assert [s.number for s in content.steps] == list(range(len(deltas)))
@@ -90,12 +90,12 @@ def check(state: Arrays, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
             check_same(track, other)
         for i, track in enumerate(expected):
             parts = content.parts(i)
-            assert len(parts) <= len(found)
+            assert len(parts) <= len(got)
             assert parts[-1][0].number == i
             check_same(track, replayed(layout, state, [step for _, step in parts])[-1])
-        ends = [layer.steps[-1].number for layer in found]
+        ends = [layer.steps[-1].number for layer in got]
         assert [s.number for s, _ in content.parts()] == ends
-    return found
+    return got
 
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool)
@@ -123,10 +123,10 @@ def test_every_step_of_any_deltas(
     layout = layout_of(state)
     where = rng.random(n) < jumps
     deltas = []
-    for own in levels:
+    for its in levels:
         jump = where if alike else rng.random(n) < jumps
-        codes = np.where(jump, rng.integers(1, len(own) + 1, n), 0)
-        deltas.append(delta(layout, quantized(codes, own, coder)))
+        codes = np.where(jump, rng.integers(1, len(its) + 1, n), 0)
+        deltas.append(delta(layout, quantized(codes, its, coder)))
     check(state, deltas)
 
 
@@ -220,9 +220,9 @@ def test_as_many_combinations_as_there_can_be_levels(extra: int, joined: list[in
         second[0] = codes[0] = 0
     layout = layout_of({"w": np.zeros(n, np.float32)})
     deltas = [delta(layout, quantized(c, levels, "runlength")) for c in (codes, second)]
-    found = check({"w": np.ones(n, np.float32)}, deltas)
-    assert columns(found) == joined
-    assert found[0].groups[0].encoded.k == MAX_LEVELS
+    got = check({"w": np.ones(n, np.float32)}, deltas)
+    assert columns(got) == joined
+    assert got[0].groups[0].encoded.k == MAX_LEVELS
 
 
 def test_a_layer_ends_where_it_does_not_pay() -> None:
@@ -236,17 +236,17 @@ def test_a_layer_ends_where_it_does_not_pay() -> None:
     for _ in range(4):
         codes = np.where(rng.random(n) < 0.3, rng.integers(1, 13, n), 0)
         deltas.append(delta(layout, quantized(codes, levels, "runlength")))
-    found = check({"w": np.zeros(n, np.float32)}, deltas)
-    assert columns(found) == [1, 1, 1, 1]
-    again = [layer.groups[0].encoded.cached for layer in found]
+    got = check({"w": np.zeros(n, np.float32)}, deltas)
+    assert columns(got) == [1, 1, 1, 1]
+    again = [layer.groups[0].encoded.cached for layer in got]
     assert any(again)  # the table of the layer before
     both = check({"w": np.zeros(n, np.float32)}, [deltas[0], deltas[0], deltas[1], deltas[1]])
     assert columns(both) == [2, 2]
 
 
-def nbytes(found: Sequence[Layer], settings: Delta) -> int:
+def nbytes(got: Sequence[Layer], settings: Delta) -> int:
     """Of a record of these layers, header and all."""
-    whole = Merged(tuple(found), settings.coding, {})
+    whole = Merged(tuple(got), settings.coding, {})
     return len(merged.dump(Place(99, "0" * 16, "0" * 32, "1" * 32), whole))
 
 
@@ -256,9 +256,9 @@ def test_layers_are_never_larger_than_their_deltas(jumping_states: Any, sparse_s
         for scope in ("model", "tensor"):
             tracker = codec.Tracker(states[0], scope=scope)
             deltas = [tracker.step(state) for state in states[1:]]
-            found = check(states[0], deltas)
+            got = check(states[0], deltas)
             apart = [layer for step in deltas for layer in layers(layout_of(states[0]), [step])]
-            assert nbytes(found, deltas[0]) <= nbytes(apart, deltas[0])
+            assert nbytes(got, deltas[0]) <= nbytes(apart, deltas[0])
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -270,24 +270,24 @@ def test_what_a_layer_costs_counts(scope: str, monkeypatch: pytest.MonkeyPatch) 
     deltas = []
     for at in (1, 2):  # few elements, which are others each time
         groups = []
-        for i, own in enumerate(tensors):
-            own = own if isinstance(own, tuple) else (own,)
-            codes = np.zeros(sum(t.size for t in own), int)
+        for i, its in enumerate(tensors):
+            its = its if isinstance(its, tuple) else (its,)
+            codes = np.zeros(sum(t.size for t in its), int)
             codes[at::91], codes[at + i + 5 :: 91] = 1, 2
-            groups.append(Group(own, quantized(codes, [0.5, -1.0], "runlength"), None))
+            groups.append(Group(its, quantized(codes, [0.5, -1.0], "runlength"), None))
         deltas.append(Delta(tuple(groups), {}, (), Coding(None, scope)))
-    (joint,) = (found := check(state, deltas))
-    own = sum(g.encoded.nbytes for g in joint.groups)
-    assert own > sum(g.encoded.nbytes for step in deltas for g in step.groups)
+    (joint,) = (got := check(state, deltas))
+    its = sum(g.encoded.nbytes for g in joint.groups)
+    assert its > sum(g.encoded.nbytes for step in deltas for g in step.groups)
     monkeypatch.setattr(merging, "LAYER_NBYTES", -(10**6))
     apart = check(state, deltas)
     assert columns(apart) == [1, 1]
-    assert nbytes(found, deltas[0]) < nbytes(apart, deltas[0])
+    assert nbytes(got, deltas[0]) < nbytes(apart, deltas[0])
     inside = sum(g.encoded.nbytes for layer in apart for g in layer.groups)
-    told = nbytes(apart, deltas[0]) - nbytes(found, deltas[0]) - (inside - own)
+    stated = nbytes(apart, deltas[0]) - nbytes(got, deltas[0]) - (inside - its)
     rows = merging.ROW_NBYTES * len(joint.groups)
     padded = len(joint.groups)  # by the zeros after a table, one or two less in either
-    assert abs(told - rows - 12) <= 9 + padded  # and the header may be longer by its last 8
+    assert abs(stated - rows - 12) <= 9 + padded  # and the header may be longer by its last 8
 
 
 def test_one_alphabet_that_does_not_join_keeps_all_apart() -> None:

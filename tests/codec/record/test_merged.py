@@ -67,23 +67,23 @@ def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
 
     def read(metadata: dict[str, Any], arrays: Arrays) -> None:
         data = forge(metadata, arrays)
-        for every in (False, True):
+        for all_steps in (False, True):
             record = records.load(data, "r")
             replay = Replay()
             list(replay.advance(base, first))
-            list(replay.advance(entry, record, all_steps=every))
+            list(replay.advance(entry, record, all_steps=all_steps))
             assert replay.step == 5
 
     return read
 
 
-def steps(*told: tuple[int, ...], names: dict[int, list[str]] | None = None) -> dict[str, Any]:
+def steps(*stated: tuple[int, ...], names: dict[int, list[str]] | None = None) -> dict[str, Any]:
     """Layers of these steps, tracks all alike."""
     return {
         "layers": [
             {"steps": [[s, NO_DIGEST] for s in layer]}
             | ({"non_finite": names[i]} if names and i in names else {})
-            for i, layer in enumerate(told)
+            for i, layer in enumerate(stated)
         ],
         "track": NO_DIGEST,
     }
@@ -133,10 +133,10 @@ TOLD += [((1, 1), (5,)), ((2, 1), (5,)), ((1, 2), (2,), (5,)), ((1, 2), (5,), (4
 TOLD += [((1, 2), (3,), (4,), (6,)), ((1, 2), (3,), (4,)), (), ((1, 2), (), (5,))]
 LAYERS: list[Any] = [
     *({"layers": layers} for layers in NO_LAYERS),
-    *({"layers": [{"steps": own}]} for own in NO_STEPS),
+    *({"layers": [{"steps": its}]} for its in NO_STEPS),
     *({"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": x}]} for x in (None, "w", [1])),
     {"layers": [{"non_finite": []}]},
-    *(steps(*own) for own in TOLD),
+    *(steps(*its) for its in TOLD),
     steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
 ]
 
@@ -200,11 +200,11 @@ SENT += [["", 1, 2, nbytes] for nbytes in (-1, 0, 10**30, 1.5, None)]
 SENT += [["", n, 2, 1] for n in (None, 10**400)]
 
 
-@pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
-def test_tables_sent_last(told: list[Any], good: Parts, attempt: Try) -> None:
+@pytest.mark.parametrize("stated", SENT, ids=lambda t: json.dumps(t)[:30])
+def test_tables_sent_last(stated: list[Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
     with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes, byt"):
-        attempt(metadata | {"sent": [told]}, arrays)
+        attempt(metadata | {"sent": [stated]}, arrays)
 
 
 def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
@@ -213,7 +213,7 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
     assert arrays["sent"].size == one[3]
     twice = arrays | {"sent": np.tile(arrays["sent"], 2)}
     attempt(metadata | {"sent": [one, ["other", *one[1:]]]}, twice)
-    for entries, own in (
+    for entries, its in (
         ({"sent": [one, one]}, twice),
         ({}, twice),
         ({}, arrays | {"sent": arrays["sent"][:-1]}),
@@ -222,7 +222,7 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
         ({}, {k: a for k, a in arrays.items() if k != "sent"}),
     ):
         with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes"):
-            attempt(metadata | entries, own)
+            attempt(metadata | entries, its)
 
 
 U8 = np.zeros(0, np.uint8)
@@ -312,12 +312,12 @@ def test_numbers_that_lie(
     if row[column] == value:
         value += 1
     row[column] = min(value, 255) if column in (1, 2) else value
-    told = recoded(arrays, {"row": tuple(row)}, at, COLUMNS, heads=4)
+    stated = recoded(arrays, {"row": tuple(row)}, at, COLUMNS, heads=4)
     if column == 2 and 1 <= value <= 32:  # nothing is longer than a unit here
-        return attempt(metadata, told)
+        return attempt(metadata, stated)
     error = codec.RecordError if column == 1 else MalformedRecordError
     with pytest.raises(error):  # other classes may decode, to something else
-        attempt(metadata, told)
+        attempt(metadata, stated)
     return None
 
 
@@ -365,12 +365,12 @@ def test_few_bytes_do_not_stand_for_any_number_of_tables(
     monkeypatch.setattr(records, "MAX_LENGTHS", most)
     for n in (3, 4):
         many = [[f"{i}", *one[1:]] for i in range(n)]
-        told = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
+        stated = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
         if n == 3:
-            attempt(*told)
+            attempt(*stated)
         else:
             with pytest.raises(MalformedRecordError, match=f"found more than {most} code lengths"):
-                attempt(*told)
+                attempt(*stated)
 
 
 def test_a_table_sent_before_the_record_is_none(
@@ -388,8 +388,8 @@ def test_a_table_sent_before_the_record_is_none(
 @pytest.mark.parametrize("n", [4096, 4097])
 def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
     metadata, arrays = good
-    told = steps(tuple(range(1, n)), (n,)) | {"step": n}
-    record = records.load(forge(metadata | told, arrays), "r")
+    stated = steps(tuple(range(1, n)), (n,)) | {"step": n}
+    record = records.load(forge(metadata | stated, arrays), "r")
     if n == merged.MAX_STEPS:
         assert merged.steps_of(record) == tuple(range(1, n + 1))
     else:

@@ -283,9 +283,9 @@ CAUSES |= dict.fromkeys(PAYLOAD.split(), PayloadError)
 
 @pytest.mark.parametrize("name", BAD)
 def test_stored_bad_records(name: str, golden: Path, base: bytes) -> None:
-    error, expected, found = BAD[name]
+    error, expected, actual = BAD[name]
     data = (golden / "bad" / f"{name}.safetensors").read_bytes()
-    with pytest.raises(error, match=rf"^r: expected {expected}, found {found}$") as caught:
+    with pytest.raises(error, match=rf"^r: expected {expected}, found {actual}$") as caught:
         read(data, base)
     assert type(caught.value) is error
     if expected == DECODE:
@@ -418,11 +418,11 @@ def test_missing_metadata(base: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(base)
     assert read(forge(metadata, arrays), base).kind == "base"
     for less in ({"layout"}, {"layout", "replaces"}):
-        told = {k: v for k, v in metadata.items() if k not in less}
+        stated = {k: v for k, v in metadata.items() if k not in less}
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(told | {"others": 1}, arrays), base)
+            read(forge(stated | {"others": 1}, arrays), base)
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(told, arrays), base)
+            read(forge(stated, arrays), base)
 
 
 LINE = f"1 dmh 1 {'B' * 21}A {'C' * 21}A 2 {WORD}"
@@ -481,8 +481,8 @@ def test_how_much_is_kept_is_one_word(word: str, forge: Forge) -> None:
 def test_digest_in_the_wrong_place(delta: bytes) -> None:
     """Words that could be digests are none: the last one is."""
     words = delta[8:].partition(b'"}')[0].partition(b'"lcc":"')[2].split()
-    own, track = words[-1], words[4]
-    swapped = delta.replace(track, b"\n").replace(own, track).replace(b"\n", own)
+    its, track = words[-1], words[4]
+    swapped = delta.replace(track, b"\n").replace(its, track).replace(b"\n", its)
     assert len(swapped) == len(delta)
     with pytest.raises(DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
         records.load(swapped, "r")
@@ -492,8 +492,8 @@ def test_the_digest_is_blake3_of_128_bits(delta: bytes, base64_word: Callable[[s
     digest = records.load(delta, "r").digest
     word = base64_word(digest).encode()
     assert delta.count(word) == 1
-    found = blake3(delta.replace(word, b"A" * 22)).hexdigest()
-    assert (found[:32], len(word)) == (digest, 22)
+    got = blake3(delta.replace(word, b"A" * 22)).hexdigest()
+    assert (got[:32], len(word)) == (digest, 22)
 
 
 def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
@@ -843,11 +843,11 @@ def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
     nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
     for k in (1, 2):
-        own = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
-        record = records.load(changed(own), "r")
+        its = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
+        record = records.load(changed(its), "r")
         assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
-            left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
+            left = its | {name: np.concatenate((its[name], np.zeros(1, its[name].dtype)))}
             with pytest.raises(MalformedRecordError, match=r"[48] unread bytes of 'c'"):
                 read(changed(left), base)
 

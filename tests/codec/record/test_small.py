@@ -40,9 +40,9 @@ def test_equal_ones_take_a_dozen_bytes() -> None:
     assert rest == {}
     # Runs: the first at gap 1, then 39 at gap 3. The content.
     assert arrays[SMALL].tobytes() == bytes([2, 1, 1, 3, 39]) + F32(7).tobytes()
-    found = read_small(arrays[SMALL], STEPS, SMALL)
-    assert list(found) == list(exact)
-    assert all(a.tobytes() == exact[name].tobytes() for name, a in found.items())
+    got = read_small(arrays[SMALL], STEPS, SMALL)
+    assert list(got) == list(exact)
+    assert all(a.tobytes() == exact[name].tobytes() for name, a in got.items())
 
 
 def test_one_alone_stays_an_array() -> None:
@@ -111,10 +111,10 @@ def test_any_bytes(data: bytes) -> None:
     """Arrays of the layout, or a PayloadError."""
     specs = {t.name: t for t in STEPS.tensors}
     try:
-        found = read_small(packed(data), STEPS, SMALL)
+        got = read_small(packed(data), STEPS, SMALL)
     except PayloadError:
         return
-    assert all((a.shape, a.dtype) == ((), specs[name].track_dtype) for name, a in found.items())
+    assert all((a.shape, a.dtype) == ((), specs[name].track_dtype) for name, a in got.items())
 
 
 def record_of(exact: Arrays, whole: Layout, delta: Delta | None = None) -> tuple[bytes, Track]:
@@ -143,9 +143,9 @@ def test_a_record_that_has_a_tensor_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_example_of_the_format() -> None:
     whole = layout([("F32", (), False)] * 10)
     data = bytes.fromhex("02 0101 0302 0000e040   01 0a01 00000041")
-    found = read_small(packed(data), whole, SMALL)
-    assert {n: float(a) for n, a in found.items()} == {"0": 7, "3": 7, "6": 7, "9": 8}
-    assert split_small(found, whole)[1][SMALL].tobytes() == data
+    got = read_small(packed(data), whole, SMALL)
+    assert {n: float(a) for n, a in got.items()} == {"0": 7, "3": 7, "6": 7, "9": 8}
+    assert split_small(got, whole)[1][SMALL].tobytes() == data
 
 
 def test_small_tensors_have_no_residuals() -> None:

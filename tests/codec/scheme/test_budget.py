@@ -45,7 +45,7 @@ def sizes_of(
             yield keep, coded(stage.message(survivors, counts, buckets.levels))[0].nbytes
 
 
-def kept(group: Group) -> int:
+def n_levels(group: Group) -> int:
     return group.encoded.levels.size - 1
 
 
@@ -118,9 +118,9 @@ def check_largest_values(delta: np.ndarray, codes: np.ndarray, group: Group) -> 
     least = np.abs(delta[codes > 0]).min()
     assert ((codes > 0) == (np.abs(delta) >= least)).all()
     for code, level in enumerate(group.encoded.levels[1:], 1):
-        own = delta[codes == code].astype(np.float64)
-        assert level == F32((own.min() + own.max()) / 2)
-        assert len({*np.frexp(own)[1], *np.sign(own).astype(int) * 1000}) == 2
+        its = delta[codes == code].astype(np.float64)
+        assert level == F32((its.min() + its.max()) / 2)
+        assert len({*np.frexp(its)[1], *np.sign(its).astype(int) * 1000}) == 2
 
 
 def test_a_bucket_too_large_for_the_budget_is_kept_in_part() -> None:
@@ -226,7 +226,7 @@ def test_tensors_share_the_room(
         assert [g.tensors[0].name for g in step.groups] == ["a", "b", "c"]
         before = {k: state[k] - tracker.state[k] for k in "abc"}
         for group in step.groups:
-            assert kept(group) or not before[group.tensors[0].name].any()
+            assert n_levels(group) or not before[group.tensors[0].name].any()
         assert step.nbytes <= total + 16
 
 
@@ -237,7 +237,7 @@ def test_a_bias_is_not_forgotten(quantizer: str) -> None:
     first = {"weight": np.zeros((500, 100), F32), "bias": np.zeros(10, F32)}
     tracker = codec.Tracker(first, scope="tensor", budget=0.01, quantizer=quantizer)
     step = tracker.step({k: rng.normal(size=a.shape).astype(F32) for k, a in first.items()})
-    assert all(kept(group) for group in step.groups)
+    assert all(n_levels(group) for group in step.groups)
     assert step.nbytes <= 0.01 * 4 * 50_010
     assert tracker.state["bias"].any()
 
@@ -292,13 +292,13 @@ def test_size_is_known_before_anything_is_coded(
     coder: str, quantizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never less than what is written, and more by the padding of streams at most."""
-    known: list[int] = []
+    sizes: list[int] = []
     name = "fit_steps" if quantizer == "uniform" else "fit_buckets"
     fit = getattr(tracker_of, name)
 
     def spy(*args: Any) -> budgets.Fitted:
         fitted: budgets.Fitted = fit(*args)
-        known.append(fitted.nbytes)
+        sizes.append(fitted.nbytes)
         return fitted
 
     monkeypatch.setattr(tracker_of, name, spy)
@@ -316,7 +316,7 @@ def test_size_is_known_before_anything_is_coded(
                     continue
                 e = group.encoded
                 streams = getattr(e.payload, "streams", np.zeros(1)).size
-                assert e.nbytes <= known[-1] <= e.nbytes + 4 * (streams - 1)
+                assert e.nbytes <= sizes[-1] <= e.nbytes + 4 * (streams - 1)
 
 
 def test_most_of_a_budget_is_used() -> None:
@@ -390,8 +390,8 @@ def test_moments_take_nothing_of_a_budget(
     for saved in saves[2:]:  # the first step adds the optimizer's tensors, and is a base
         assert saved.kind == "delta"
         assert saved.lossy_nbytes == lossy
-        own = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
-        assert 0.8 * budget * lossy < own <= budget * lossy
+        its = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
+        assert 0.8 * budget * lossy < its <= budget * lossy
         assert (saved.exact_nbytes >= 0.6 * lossy) == exact  # of every weight a residual
         assert (saved.moment_nbytes == 0) == exact
         before, after = model_of(path, saved.step - 1), model_of(path, saved.step)

@@ -82,8 +82,8 @@ def test_no_more_is_left_than_the_distance_allows(
         tracker.step(live)
         alphabets = [["a", "b"]] if scope == "model" else [["a"], ["b"]]
         for names in alphabets:
-            own = {name: live[name] for name in names}
-            share = norm(own, tracker.state) / norm(own, before)
+            its = {name: live[name] for name in names}
+            share = norm(its, tracker.state) / norm(its, before)
             assert share <= distance
             assert n < 9000 or share >= 0.97 * distance
 

@@ -25,10 +25,10 @@ def test_worked_example(paper: np.ndarray, huffman_total: Callable[[list[int]], 
     """PAPER.md: 0 -> 1 bit, 0.79 -> 2, 0.44 and -0.48 -> 3, 18 bits; E alone 23; entropy 17.61."""
     counts = codec.quantize(paper, 2).counts
     assert counts.tolist() == [5, 2, 1, 2]
-    found = huffman.code_lengths(counts)
-    assert found.tolist() == [1, 2, 3, 3]
-    assert huffman.code_words(found) == ["0", "10", "110", "111"]
-    assert huffman.n_bits(counts, found) == 18
+    got = huffman.code_lengths(counts)
+    assert got.tolist() == [1, 2, 3, 3]
+    assert huffman.code_words(got) == ["0", "10", "110", "111"]
+    assert huffman.n_bits(counts, got) == 18
     assert round(huffman.entropy(counts), 2) == 17.61
     alone = codec.quantize(paper).counts
     assert huffman.n_bits(alone, huffman.code_lengths(alone)) == huffman_total(alone.tolist()) == 23
@@ -76,8 +76,8 @@ def coin_collector(counts: list[int], limit: int) -> list[int]:
 @example([2**i for i in range(24)], 5)
 @example([1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584], 15)
 def test_lengths_against_coin_collector(counts: list[int], limit: int) -> None:
-    found = huffman.code_lengths(np.array(counts, np.int64), limit)
-    assert (found.dtype, found.tolist()) == (U8, coin_collector(counts, limit))
+    got = huffman.code_lengths(np.array(counts, np.int64), limit)
+    assert (got.dtype, got.tolist()) == (U8, coin_collector(counts, limit))
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))
@@ -140,8 +140,8 @@ def rfc_1951(table: list[int]) -> list[str]:
     """Section 3.2.2: count up through the lengths, doubling in between."""
     words, following = [""] * len(table), 0
     for length in range(1, 16):
-        for symbol, own in enumerate(table):
-            if own == length:
+        for symbol, its in enumerate(table):
+            if its == length:
                 words[symbol] = format(following, f"0{length}b")
                 following += 1
         following *= 2
@@ -187,12 +187,12 @@ def test_words_beyond_the_limit_are_refused() -> None:
     ],
 )
 def test_exact_bits_of_lengths(table: tuple[int, ...], packed: str) -> None:
-    found = huffman.pack_lengths(lengths(*table))
-    assert found.dtype == U8
+    got = huffman.pack_lengths(lengths(*table))
+    assert got.dtype == U8
     bits = packed.replace(" ", "")
-    assert found.tobytes() == bytes(int(bits[i : i + 8][::-1], 2) for i in range(0, len(bits), 8))
-    assert huffman.unpack_lengths(found, len(table)).tolist() == list(table)
-    assert huffman.unpack_lengths(found, len(table) + 9).tolist() == [*table, *[0] * 9]
+    assert got.tobytes() == bytes(int(bits[i : i + 8][::-1], 2) for i in range(0, len(bits), 8))
+    assert huffman.unpack_lengths(got, len(table)).tolist() == list(table)
+    assert huffman.unpack_lengths(got, len(table) + 9).tolist() == [*table, *[0] * 9]
 
 
 @given(st.lists(st.one_of(st.just(0), st.integers(0, 15)), max_size=200), st.integers(0, 4000))

@@ -58,12 +58,12 @@ def reference(delta: np.ndarray, bits: int | None) -> tuple[list[int], list[floa
             members.setdefault(key, []).append(v)
     middle = {k: (min(m) + max(m)) / 2 for k, m in members.items()}
     order = sorted(members, key=lambda k: (-k[0], -abs(middle[k]), k[1]))
-    kept = order if bits is None else order[: 2**bits - 1]
-    code = {None: 0} | dict.fromkeys(order, 0) | {k: i for i, k in enumerate(kept, 1)}
+    chosen = order if bits is None else order[: 2**bits - 1]
+    code = {None: 0} | dict.fromkeys(order, 0) | {k: i for i, k in enumerate(chosen, 1)}
     buckets = [
         Bucket(*k, min(members[k]), max(members[k]), len(members[k]), code[k]) for k in order
     ]
-    levels = [0.0] + [float32(middle[k]) for k in kept]
+    levels = [0.0] + [float32(middle[k]) for k in chosen]
     return [code[k] for k in keys], levels, buckets
 
 
@@ -101,12 +101,12 @@ def test_any_number_of_buckets(delta: np.ndarray, n: int) -> None:
     """The n largest keep their order and get the levels 1, 2, 3 ..."""
     everything = codec.quantize(delta).buckets
     assert everything is not None
-    kept = everything.keeping(n)
-    assert kept.level.tolist() == [i if i <= n else 0 for i in range(1, len(everything) + 1)]
-    assert kept.levels.tobytes() == everything.levels[: n + 1].tobytes()
-    assert list(kept.first(n)) == list(everything)[:n]
+    chosen = everything.keeping(n)
+    assert chosen.level.tolist() == [i if i <= n else 0 for i in range(1, len(everything) + 1)]
+    assert chosen.levels.tobytes() == everything.levels[: n + 1].tobytes()
+    assert list(chosen.first(n)) == list(everything)[:n]
     counts = [b.count for b in list(everything)[:n]]
-    assert kept.counts(delta.size).tolist() == [delta.size - sum(counts), *counts]
+    assert chosen.counts(delta.size).tolist() == [delta.size - sum(counts), *counts]
     assert everything.keeping(None).level.tolist() == list(range(1, len(everything) + 1))
     top = [b.sign << 8 | (b.exponent + 127) for b in everything]
     assert everything.bins.tolist() == top
@@ -157,8 +157,8 @@ def test_worked_example(paper: np.ndarray) -> None:
     ends = [[0.76, 0.82], [-0.48, -0.48], [0.39, 0.49], [0.14, 0.2], [0.07, 0.09]]
     exact = np.array(ends, np.float32).astype(np.float64).mean(axis=1)
     assert e.levels[1:].tobytes() == exact.astype(np.float32).tobytes()
-    shown = [round(float(v), 2) for v in codec.dequantize(e)]
-    assert shown == [0.79, -0.48, 0.17, 0.08, 0.17, 0.44, 0.17, 0.44, 0.79, 0.08]
+    printed = [round(float(v), 2) for v in codec.dequantize(e)]
+    assert printed == [0.79, -0.48, 0.17, 0.08, 0.17, 0.44, 0.17, 0.44, 0.79, 0.08]
     p = codec.quantize(paper, bits=2)
     assert p.codes.tolist() == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     assert p.levels.tobytes() == e.levels[:4].tobytes()

@@ -283,8 +283,8 @@ def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
         *r.contexts[i + 1 :],
     )
     try:
-        found = replace(r, contexts=contexts).applied(old)
+        got = replace(r, contexts=contexts).applied(old)
     except (StreamError, CodeTableError):
         return
-    assert found.shape == expected.shape
-    assert payload.tobytes() == c.code.words.tobytes() or not same(found, expected)
+    assert got.shape == expected.shape
+    assert payload.tobytes() == c.code.words.tobytes() or not same(got, expected)

@@ -295,7 +295,7 @@ def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last run of all 84 classes, each in its own word and after an escape."""
     monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
-    own = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
+    its = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
     escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
     for first, extra_bits in CLASSES:
         last = first + (1 << extra_bits) - 1
@@ -309,7 +309,7 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
                 None,
             )
             e = codec.encode(q, "runlength")
-            for table in (own, escaped) if n < 5000 or run == last else ():
+            for table in (its, escaped) if n < 5000 or run == last else ():
                 e = check_slowly(q, table)
                 assert e.payload.streams.size == -(-n // MAX_STREAM)
             assert codec.decode(e).codes.tobytes() == q.codes.tobytes()

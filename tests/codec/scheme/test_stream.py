@@ -621,13 +621,13 @@ def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
     """A decoder looks at up to 16 bytes behind a stream: they must be there."""
     words = [(size + 31) // 32 for size in sizes]
     payload = np.arange(sum(words), dtype=U32)
-    begins, kept = prefix.begins_of(payload, np.array(sizes))
+    begins, buffers = prefix.begins_of(payload, np.array(sizes))
     rest = payload.tolist()
     for begin, n in zip((begins // 8).tolist(), words):
-        (own,) = (a for a in kept if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)
-        at = (begin - own.ctypes.data) // 4
-        assert own[at : at + n].tolist() == rest[:n]
-        assert at + n + 4 <= own.size
+        (its,) = (a for a in buffers if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)
+        at = (begin - its.ctypes.data) // 4
+        assert its[at : at + n].tolist() == rest[:n]
+        assert at + n + 4 <= its.size
         rest = rest[n:]
     assert rest == []
 

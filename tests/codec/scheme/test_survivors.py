@@ -71,24 +71,24 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
     with np.errstate(all="ignore"):
         delta = np.concatenate([a.reshape(-1) - b.reshape(-1) for a, b in zip(u, track)])
     full = full_histogram(delta)
-    every = full.buckets().keeping(keep)
+    all_buckets = full.buckets().keeping(keep)
     words = delta.view(U32)
     level_of_bin = np.zeros(512, np.uint16)
-    level_of_bin[every.bins] = every.level
+    level_of_bin[all_buckets.bins] = all_buckets.level
     expected = np.where(words & 0x7FFFFFFF > 0, level_of_bin[words >> 23], 0)
     before = [a.tobytes() for a in (*u, *track)]
-    with collected(Segments(track, u), keep) as found:
-        s = found.survivors
-        promoted = every.bins[every.level > 0]
-        assert (found.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
-        histogram = found.histogram
+    with collected(Segments(track, u), keep) as got:
+        s = got.survivors
+        promoted = all_buckets.bins[all_buckets.level > 0]
+        assert (got.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
+        histogram = got.histogram
         assert s.n == delta.size
         buckets = histogram.buckets().keeping(keep)
-        n = int((every.level > 0).sum())
-        assert list(buckets.first(n)) == list(every.first(n))
+        n = int((all_buckets.level > 0).sum())
+        assert list(buckets.first(n)) == list(all_buckets.first(n))
         assert len(buckets) >= n
         if keep is None:
-            assert len(buckets) == len(every)
+            assert len(buckets) == len(all_buckets)
         assert settled(s, histogram.final(buckets)).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
             copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.memory)
@@ -98,7 +98,7 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
             arrays = (histogram.final(buckets), copied.marks, copied.codes, copied.numbers, counts)
             kernels.settle_tokens(0, streams, units, *arrays)
             assert spread_codes(copied).tolist() == expected.tolist()
-            assert counts[1:].sum(axis=1).tolist() == every.count[:n].tolist()
+            assert counts[1:].sum(axis=1).tolist() == all_buckets.count[:n].tolist()
     assert [a.tobytes() for a in (*u, *track)] == before
 
 
@@ -124,13 +124,13 @@ def test_what_is_told_is_whole_though_a_rise_is_lost(monkeypatch: pytest.MonkeyP
     delta = np.random.default_rng(0).normal(size=17 * UNIT).astype(F32)
     delta[8 * UNIT + 5], delta[8 * UNIT + 6] = 2000, -3000  # the probe does not see them
     monkeypatch.setattr(survivors, "max", lambda raised, _: raised, raising=False)
-    with collected(Segments([np.zeros_like(delta)], [delta]), 2) as found:
-        histogram = found.histogram
-        full, told = full_histogram(delta), histogram.count > 0
-        assert told.sum() == 2
+    with collected(Segments([np.zeros_like(delta)], [delta]), 2) as got:
+        histogram = got.histogram
+        full, stated = full_histogram(delta), histogram.count > 0
+        assert stated.sum() == 2
         for name in ("count", "low", "high"):
-            found, expected = getattr(histogram, name), getattr(full, name)
-            assert found[told].tolist() == expected[told].tolist()
+            got, expected = getattr(histogram, name), getattr(full, name)
+            assert got[stated].tolist() == expected[stated].tolist()
 
 
 keeps = [None, 1, 2, 3, 7, 15, 63, 255]
@@ -217,12 +217,12 @@ def test_little_is_noted_in_vain() -> None:
     u = rng.normal(size=20 * UNIT).astype(F32)
     u[-2000:] *= 300
     sizes = [10 * UNIT, 200, 10 * UNIT - 2200]
-    with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as found:
-        assert found.survivors.numbers.sum() < 20_000
+    with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as got:
+        assert got.survivors.numbers.sum() < 20_000
     check(cut(u, sizes), cut(np.zeros_like(u), sizes), 7)
-    with collected(Segments([np.zeros_like(u)], [u]), 7) as found:
+    with collected(Segments([np.zeros_like(u)], [u]), 7) as got:
         assert (
-            found.survivors.numbers.sum() > 0.4 * u.size
+            got.survivors.numbers.sum() > 0.4 * u.size
         )  # one tensor: those few are not among its blocks
 
 
@@ -297,8 +297,8 @@ def test_dense_units_are_given_back() -> None:
         s.free_codes(0, 1)
         s.free_codes(1, 2)
         s.free_codes(3, 7)  # the last one ends before
-        found = s.codes.reshape(4, UNIT)
-        left = [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)]
+        got = s.codes.reshape(4, UNIT)
+        left = [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(got)]
         assert left == [False, True, True, False]
     with packed(codes) as again:
         assert spread_codes(again).tolist() == codes.tolist()

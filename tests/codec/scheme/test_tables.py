@@ -92,11 +92,11 @@ def test_tokens_are_counted(message: tuple[int, list[int]]) -> None:
     expected = counted(codes, k).tokens
     with packed(np.array(codes, U8)) as survivors:
         n_zeros = np.bincount(codes, minlength=k).astype(np.int64)
-        units, found = CODERS["runlength"].settle(survivors, None, n_zeros)
+        units, got = CODERS["runlength"].settle(survivors, None, n_zeros)
     assert units == 1
-    assert found is not None
+    assert got is not None
     assert expected is not None
-    assert found.tolist() == expected.tolist()
+    assert got.tolist() == expected.tolist()
 
 
 # Cost.
@@ -113,8 +113,8 @@ def by_hand(codes: list[int], k: int, table: CodeTable) -> int:
         else:
             kind = bisect.bisect_right(FIRST, run) - 1
             token = 1 + (code - 1) * table.classes + kind
-            known = kind < table.classes and token < len(words) and words[token]
-            bits += words[token] if known else words[0] + 7 + (k - 2).bit_length()
+            has_word = kind < table.classes and token < len(words) and words[token]
+            bits += words[token] if has_word else words[0] + 7 + (k - 2).bit_length()
             bits += int(runlength.EXTRA_BITS[kind])
             run = 0
     return bits

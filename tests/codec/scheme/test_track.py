@@ -80,12 +80,14 @@ class Slow:
             members = magnitude[(bins == b) & (delta != 0)]
             middle = (members.min() + members.max()) / 2
             rows.append((-(b & 255), -middle, b >> 8, b, members.size))
-        kept = sorted(rows)[: None if bits is None else 2**bits - 1]
-        self.levels = np.array([0.0] + [m if sign else -m for _, m, sign, _, _ in kept], np.float32)
+        chosen = sorted(rows)[: None if bits is None else 2**bits - 1]
+        self.levels = np.array(
+            [0.0] + [m if sign else -m for _, m, sign, _, _ in chosen], np.float32
+        )
         level_of = np.zeros(512, int)
-        level_of[[row[3] for row in kept]] = np.arange(1, len(kept) + 1)
+        level_of[[row[3] for row in chosen]] = np.arange(1, len(chosen) + 1)
         self.codes = np.where(delta != 0, level_of[bins], 0)
-        self.counts = [row[4] for row in kept]
+        self.counts = [row[4] for row in chosen]
 
 
 def slow_step(
@@ -368,8 +370,8 @@ def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
     """What one step drops, the next sees again: five dropped values arrive with the second."""
     tracker = codec.Tracker({"w": np.zeros(10, np.float32)}, bits=2)
     tracker.step({"w": paper})
-    shown = [round(float(v), 2) for v in tracker.state["w"]]
-    assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
+    printed = [round(float(v), 2) for v in tracker.state["w"]]
+    assert printed == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
     step = tracker.step({"w": paper})
     assert codec.decode(step.groups[0].encoded).codes[[2, 3, 4, 6, 9]].any()
     for _ in range(40):
@@ -542,7 +544,7 @@ def interrupt(*_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "stated"),
     [
         (
             "encoded",
@@ -562,7 +564,7 @@ def interrupt(*_: object) -> None:
     ],
 )
 def test_what_went_wrong_is_told(
-    fault: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A delta that fails its own check: what comes out the second time makes the difference."""
     rng = np.random.default_rng(0)
@@ -591,7 +593,7 @@ def test_what_went_wrong_is_told(
         if fault == "always":
             previews = iter([lambda track: track, fail])
             monkeypatch.setattr(Track, "preview", lambda track, _delta: next(previews)(track))
-        with pytest.raises(TrackDigestError, match=f"{re.escape(told)}$"):
+        with pytest.raises(TrackDigestError, match=f"{re.escape(stated)}$"):
             checkpoints.save(1, second)
         monkeypatch.undo()
         assert checkpoints.save(1, second).kind == ("base" if fault == "track" else "delta")

@@ -75,11 +75,11 @@ def test_no_value_is_further_than_the_tolerance(
         step = tracker.step(state)
         assert prepared.sums == step.sums
         for name, array in state.items():
-            found = tracker.state[name]
+            got = tracker.state[name]
             if name in step.non_finite:
-                assert found.tobytes() == array.tobytes() == step.exact[name].tobytes()
-            assert (error_of(found, array) <= tolerance).all(), (name, before)
-            assert np.isfinite(found).tolist() == np.isfinite(array).tolist()
+                assert got.tobytes() == array.tobytes() == step.exact[name].tobytes()
+            assert (error_of(got, array) <= tolerance).all(), (name, before)
+            assert np.isfinite(got).tolist() == np.isfinite(array).tolist()
         applied = {k: a.copy() for k, a in track.items()}
         codec.apply(step, applied)
         assert all(a.tobytes() == tracker.state[k].tobytes() for k, a in applied.items())
