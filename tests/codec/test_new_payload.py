@@ -82,6 +82,7 @@ def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) 
             if step:
                 groups = tracker.step(state).groups
                 assert Zipped in {type(group.encoded.payload) for group in groups}
+                assert all(codec.decode(group.encoded).codes.size for group in groups)
             expected.append({name: array.copy() for name, array in tracker.state.items()})
     if "budget" not in target:  # its header pays too, so the tracker alone keeps other values
         check_restored(run, expected)

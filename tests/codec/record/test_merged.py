@@ -407,36 +407,15 @@ def test_names_that_are_not_finite(good: Parts, attempt: Try) -> None:
             attempt(metadata | {"layers": layers}, arrays)
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["steps", "non_finite", "x"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
 @settings(max_examples=60)
-@given(data=st.data())
-def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
-    """Whatever stands anywhere in metadata or arrays: read to the same track, or refused."""
+@given(st.data())
+def test_any_changed_byte(good: Parts, attempt: Try, data: st.DataObject) -> None:
+    """Whatever stands anywhere in an array: read to the same track, or refused."""
     metadata, arrays = good
-    metadata, arrays = json.loads(json.dumps(metadata)), dict(arrays)
-    fields = ["layers", "sent", "keep", "scope", "coder", "replaces", "parent", "step"]
-    if data.draw(st.booleans()):
-        field = data.draw(st.sampled_from(fields))
-        place, key = metadata, field
-        while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
-            place = place[key]
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = data.draw(st.sampled_from(keys))
-        place[key] = data.draw(anything)
-    else:
-        name = data.draw(st.sampled_from(sorted(arrays)))
-        raw = bytearray(arrays[name].tobytes())
-        at = data.draw(st.integers(0, len(raw) - 1))
-        raw[at] = data.draw(st.integers(0, 255))
-        arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    raw = bytearray(arrays[name].tobytes())
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] = data.draw(st.integers(0, 255))
+    changed = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
     with contextlib.suppress(codec.RecordError, ParentError):
-        attempt(metadata, arrays)
+        attempt(metadata, arrays | {name: changed})

@@ -986,34 +986,6 @@ def test_hostile_views(
         records.load(data, "r")
 
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["w", "n", "F32", "base", "delta", 2**64, -1, 1, 10]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=100)
-@given(kind=st.sampled_from(["base", "delta"]), index=st.integers(0, 8), value=json_values)
-def test_any_metadata(
-    kind: str, index: int, value: Any, base: bytes, delta: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    """Whatever JSON stands in a field: read, or refused by a RecordError."""
-    metadata, arrays = parts_of(base if kind == "base" else delta)
-    key = list(metadata)[index % len(metadata)]
-    message = ""
-    try:
-        read(forge(metadata | {key: value}, arrays), base)
-    except codec.RecordError as exc:
-        message = str(exc)
-    assert len(message) < 1000
-
-
 @settings(max_examples=150)
 @given(
     kind=st.sampled_from(["base", "delta", "steps"]),

@@ -309,29 +309,18 @@ def test_what_could_overflow_is_stored_whole() -> None:
 def test_arrays_of_any_layout_and_dtype() -> None:
     """What is saved need not be contiguous, native or float32; nor be writable."""
     rng = np.random.default_rng(0)
-    plain = {k: rng.normal(size=(30, 40)).astype(np.float32) for k in "abcdef"}
-    plain["f"] = plain["f"].astype(np.float16).astype(np.float32)
-    states: list[dict[str, Any]] = []
+    native, states = [], []
     for _ in range(3):
-        wide = np.repeat(plain["c"], 2, axis=1)
+        plain = {k: rng.normal(size=(30, 40)).astype(np.float32) for k in "abcdef"}
+        plain["f"] = plain["f"].astype(np.float16).astype(np.float32)
         locked = plain["e"].copy()
         locked.flags.writeable = False
         odd = np.frombuffer(b"x" + plain["d"].tobytes(), np.float32, offset=1)
-        states.append(
-            {
-                "a": np.asfortranarray(plain["a"]),
-                "b": plain["b"].astype(">f4"),
-                "c": wide[:, ::2],
-                "d": odd.reshape(30, 40),
-                "e": locked,
-                "f": plain["f"].astype(np.float16),
-            }
-        )
-        plain = {k: a + rng.normal(size=a.shape).astype(np.float32) / 8 for k, a in plain.items()}
-        plain["f"] = plain["f"].astype(np.float16).astype(np.float32)
-    native = [
-        {k: np.ascontiguousarray(a, np.float32) for k, a in state.items()} for state in states
-    ]
+        wide = np.repeat(plain["c"], 2, axis=1)
+        others: dict[str, Any] = {"a": np.asfortranarray(plain["a"]), "b": plain["b"].astype(">f4")}
+        others |= {"c": wide[:, ::2], "d": odd.reshape(30, 40), "e": locked}
+        native.append(plain)
+        states.append(others | {"f": plain["f"].astype(np.float16)})
     for scope in ("model", "tensor"):
         odd, plain_ = (codec.Tracker(one[0], 3, scope) for one in (states, native))
         for state, other in zip(states[1:], native[1:]):
