@@ -167,15 +167,6 @@ def test_nan_is_exact_and_the_others_keep_their_distance() -> None:
     assert np.array_equal(tracker.state["a"], live["a"], equal_nan=True)
 
 
-def test_a_larger_distance_takes_fewer_bytes() -> None:
-    sizes = []
-    for distance in (0.05, 0.1, 0.3, 0.5, 0.9):
-        live = weights(70_000)
-        tracker = codec.Tracker(live, distance=distance)
-        sizes.append(sum(tracker.step(live := moved(live, i)).nbytes for i in range(3)))
-    assert sizes == sorted(sizes, reverse=True)
-
-
 def test_the_estimate_of_what_steps_leave() -> None:
     """From a histogram, against the real sum; within a hundredth."""
     rng = np.random.default_rng(0)

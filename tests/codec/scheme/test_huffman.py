@@ -136,31 +136,6 @@ def test_tables_that_are_a_code() -> None:
     assert huffman.code_words(deepest)[-2:] == ["1" * 14 + "0", "1" * 15]
 
 
-def rfc_1951(table: list[int]) -> list[str]:
-    """Section 3.2.2: count up through the lengths, doubling in between."""
-    words, following = [""] * len(table), 0
-    for length in range(1, 16):
-        for symbol, its in enumerate(table):
-            if its == length:
-                words[symbol] = format(following, f"0{length}b")
-                following += 1
-        following *= 2
-    return words
-
-
-@given(st.lists(st.integers(0, 3) | st.integers(0, 2**20), min_size=2, max_size=60))
-@example([2**i for i in range(20)])
-def test_words_against_rfc_1951(counts: list[int]) -> None:
-    table = huffman.code_lengths(np.array(counts, np.int64))
-    words = huffman.code_words(table)
-    assert words == rfc_1951(table.tolist())
-    packed = huffman.packed_words(table)
-    assert packed.dtype == np.uint32
-    assert [(int(w) >> 16, int(w) & 0xFFFF) for w in packed] == [
-        (len(word), int(word[::-1] or "0", 2)) for word in words
-    ]
-
-
 def test_words_beyond_the_limit_are_refused() -> None:
     """The kernel counts words of at most 15 bits: more would be written out of its bounds."""
     table = huffman.code_lengths(np.array([2**i for i in range(17)]), limit=16)

@@ -362,27 +362,6 @@ def test_classes_that_do_not_exist() -> None:
 # How small.
 
 
-@settings(max_examples=150)
-@given(
-    st.integers(1, 3000),
-    st.integers(2, 40),
-    st.floats(0, 1),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_never_larger_than_the_paper(
-    n: int, k: int, density: float, clustered: bool, seed: int
-) -> None:
-    """Not by a single byte, padding and table included."""
-    rng = np.random.default_rng(seed)
-    survives = rng.random(n) < density**3
-    if clustered:
-        survives &= np.repeat(rng.random(n // 50 + 1) < 0.3, 50)[:n]
-    q = quantized(np.where(survives, np.minimum(rng.geometric(0.4, n), k - 1), 0))
-    ours, paper = codec.encode(q, "runlength"), codec.encode(q, "huffman")
-    assert ours.nbytes <= paper.nbytes
-
-
 def test_never_larger_where_padding_decides() -> None:
     """One bit less, but in one word more; one byte less of bits, but more of table."""
     for n in range(2, 80):

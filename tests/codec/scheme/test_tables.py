@@ -178,26 +178,6 @@ def test_the_cheaper_one_of_plain_code_and_tokens(message: tuple[int, list[int]]
     assert min(costs) <= choice.bits + 8 * choice.table.packed.size < min(costs) + 32
 
 
-@given(messages, messages, st.sampled_from(["runlength", "huffman"]))
-def test_reused_exactly_when_it_costs_no_more(
-    message: tuple[int, list[int]], other: tuple[int, list[int]], coder: str
-) -> None:
-    k, codes = message[0], spread_out(message[1], message[0])
-    counts = counted(codes, k, coder == "runlength")
-    fresh = tables.choose(counts, None)
-    new = fresh.bits + 8 * fresh.table.packed.size
-    assert (fresh.cached, fresh.saved_bits) == (False, 0)
-    previous = made_for(spread_out(other[1], other[0]), other[0], coder)
-    again = previous.cost(counts)
-    choice = tables.choose(counts, previous)
-    if again is not None and again <= new:
-        assert choice.table is previous
-        assert (choice.cached, choice.bits, choice.saved_bits) == (True, again, new - again)
-    else:
-        assert choice.table.lengths.tolist() == fresh.table.lengths.tolist()
-        assert (choice.cached, choice.bits, choice.saved_bits) == (False, fresh.bits, 0)
-
-
 def test_where_reuse_just_pays() -> None:
     """Counts one apart: it costs a bit less, as much, and a bit more than a new table."""
     previous = CodeTable(lengths(1, 2, 2), 1)

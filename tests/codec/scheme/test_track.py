@@ -266,18 +266,6 @@ def test_nothing_or_everything_moves(scope: str) -> None:
         assert [g.encoded.table for g in steps[1].groups] == [None, None]
 
 
-def test_128_exponents_of_both_signs() -> None:
-    """256 levels and zero: no longer a byte's worth of codes, though 7 bits tell them apart."""
-    for low in (1, 102):
-        words = np.arange(low, low + 128, dtype=np.uint32) << 23 | 9
-        u = np.concatenate((words, words | 0x80000000, [0])).astype(np.uint32).view(np.float32)
-        for coder in ("runlength", "huffman"):
-            states = [{"w": np.zeros_like(u)}, {"w": u}, {"w": -u}]
-            steps, _ = follow(states, None, "model", coder)
-            assert steps[0].groups[0].encoded.levels.size == 257
-            follow(states, 8, "model", coder)
-
-
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_non_finite_ones_among_others_against_slow_steps(scope: str) -> None:
     states = walk("normal")
@@ -288,6 +276,7 @@ def test_non_finite_ones_among_others_against_slow_steps(scope: str) -> None:
     states[3]["t12"][5] = -3e38  # finite, but the difference is not
     states[4]["t13"][:] = np.nan
     steps, _ = follow(states, 3, scope, "runlength")
+    assert (steps[0].tensors["t7"], steps[0].tensors["t8"]) == ("exact", "lossy")
     assert [step.non_finite for step in steps] == [
         ("t7",),
         ("t0", "t7", "t10", "t12"),  # t12 is so large that a level could lead beyond float32
@@ -344,17 +333,6 @@ def test_half_precision_of_torch_against_slow_steps() -> None:
             assert step.sums == {k: digest(a) for k, a in slow.items()}
 
 
-def test_many_tiny_tensors() -> None:
-    """Several in every block of 256 elements, and alphabets of 8 elements."""
-    follow(
-        walk("normal", 2, [8 + i % 5 for i in range(60)] + [70_000] + [9] * 40),
-        3,
-        "model",
-        "runlength",
-    )
-    follow(walk("normal", 2, [8 + i % 5 for i in range(40)]), 3, "tensor", "runlength")
-
-
 def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
     """What one step drops, the next sees again: five dropped values arrive with the second."""
     tracker = codec.Tracker({"w": np.zeros(10, np.float32)}, bits=2)
@@ -379,24 +357,6 @@ def test_the_track_is_a_copy() -> None:
     n += 1
     assert tracker.state["w"].tolist() == [0] * 8
     assert tracker.state["n"] == step.exact["n"] == 2
-
-
-@pytest.mark.parametrize(("scope", "value"), [("model", np.nan), ("tensor", -np.inf)])
-def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
-    good = np.linspace(0, 1, 16, dtype=np.float32)
-    bad = good.copy()
-    bad[3] = value
-    tracker = codec.Tracker({"a": good, "b": good}, bits=3, scope=scope)
-    step = tracker.step({"a": bad, "b": good * 2})
-    assert step.non_finite == ("a",)
-    assert step.tensors == {"a": "exact", "b": "lossy"}
-    assert tracker.state["a"].tobytes() == bad.tobytes()
-    step = tracker.step({"a": good, "b": good * 2})  # the distance to the track is not finite yet
-    assert step.non_finite == ("a",)
-    assert tracker.state["a"].tobytes() == good.tobytes()
-    step = tracker.step({"a": good + 1, "b": good * 2})
-    assert step.non_finite == ()
-    assert step.tensors["a"] == "lossy"
 
 
 EIGHT = np.zeros(8, np.float32)
