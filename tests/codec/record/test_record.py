@@ -821,24 +821,6 @@ def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Chan
         read(changed(arrays), base)
 
 
-@pytest.mark.parametrize(
-    ("stream", "error"),
-    [
-        ("0" * 9 + "1" * 15, TrackDigestError),  # decodes, but to something else
-        ("1" * 150, TrackDigestError),
-        ("0" * 9 + "1" * 14, MalformedRecordError),
-        ("1" * 149, MalformedRecordError),
-        ("0" * 9 + "1" * 14 + "0" * 2, MalformedRecordError),
-    ],
-)
-def test_words_of_15_bits(stream: str, error: type, base: bytes, changed: Changed) -> None:
-    packed = huffman.pack_lengths(np.array([*range(1, 16), 15], U8))
-    arrays = tokens(stream) | {"table": packed, "levels": np.ones(15, F32)}
-    arrays |= row(16, 1, packed.size)
-    with pytest.raises(error):
-        read(changed(arrays, keep="all"), base)
-
-
 def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
     nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
