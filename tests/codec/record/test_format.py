@@ -1202,49 +1202,42 @@ def test_independent_decoder_on_a_kept_chain(whole_run: Path) -> None:
     met_all(agreement_on_disk(whole_run), "columns, cached, escape, values, exact")
 
 
-coders, scopes = (
+TARGETS = [{"bits": b} for b in (None, 1, 2, 3, 8)]
+TARGETS += [{"budget": 0.2, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
+TARGETS += [{"tolerance": t} for t in (1e-3, 3e-5)]
+SETTINGS = st.builds(
+    lambda target, coder, scope: target | {"coder": coder, "scope": scope},
+    st.sampled_from(TARGETS),
     st.sampled_from(["runlength", "huffman", "arithmetic"]),
     st.sampled_from(["model", "tensor"]),
 )
-BITS = st.sampled_from(
-    [{"bits": b} for b in (None, 1, 2, 3, 8)]
-    + [{"budget": 0.2, "quantizer": quantizer} for quantizer in ("exponent", "uniform")]
-    + [{"tolerance": t} for t in (1e-3, 3e-5)]
-)
+SEEDS = st.integers(0, 10**6)
+States = Callable[..., list[Arrays]]
 
 
 @settings(max_examples=30)
-@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 0.002, 0.02, 0.3]))
+@given(SETTINGS, SEEDS, st.sampled_from([None, 0.002, 0.02, 0.3]))
 def test_independent_decoder_agrees(
-    random_states: Callable[..., list[Arrays]],
-    sparse_states: Callable[..., list[Arrays]],
-    coder: str,
-    bits: dict[str, Any],
-    scope: str,
-    seed: int,
-    jumps: float | None,
+    random_states: States, sparse_states: States, kinds: Any, seed: int, jumps: float | None
 ) -> None:
     """On whole chains of every numpy dtype, or of runs; with NaN in one step, bit by bit."""
     if jumps is None:
-        states = random_states(4, seed, rows=100 if "budget" in bits else 5)
+        states = random_states(4, seed, rows=100 if "budget" in kinds else 5)
         name = "wb"[seed % 2]
         states[2][name] = np.full_like(states[2][name], np.nan)
     else:
         states = sparse_states(3, seed, 1500, jumps)
-    agreement(states, coder=coder, scope=scope, **bits)
+    agreement(states, **kinds)
 
 
 @settings(max_examples=8)
-@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 2]), st.data())
+@given(SETTINGS, SEEDS, st.data())
 def test_independent_decoder_agrees_on_merged_chains(
     tmp_path_factory: pytest.TempPathFactory,
-    jumping_states: Callable[..., list[Arrays]],
-    random_states: Callable[..., list[Arrays]],
-    coder: str,
-    bits: dict[str, Any],
-    scope: str,
+    jumping_states: States,
+    random_states: States,
+    kinds: dict[str, Any],
     seed: int,
-    broken: int | None,
     data: st.DataObject,
 ) -> None:
     """Merged and compacted at any time. A record's header counts in a budget: half of these
@@ -1252,12 +1245,12 @@ def test_independent_decoder_agrees_on_merged_chains(
     path = tmp_path_factory.mktemp("merged") / "run.lcc"
     jumping = data.draw(st.booleans())
     states = jumping_states(5, seed, 500) if jumping else random_states(5, seed, rows=100)
-    coding = bits | {"budget": 0.5} if "budget" in bits else bits
-    if broken:
-        states[broken]["w"] = np.full_like(states[broken]["w"], np.nan)
+    kinds |= {"budget": 0.5} if "budget" in kinds else {}
+    if data.draw(st.booleans()):
+        states[2]["w"] = np.full_like(states[2]["w"], np.nan)
     whens = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=3))
     for step, state in enumerate(states):
-        with codec.Checkpointer(path, coder=coder, scope=scope, **coding, resume=True) as one:
+        with codec.Checkpointer(path, **kinds, resume=True) as one:
             one.save(step, state)
         for when, steps in whens:
             if when == step:
@@ -1285,9 +1278,7 @@ def test_independent_decoder_agrees_on_several_columns(
     codec.merge(path, 3)
     met = agreement_on_disk(path)
     layers = met["layers"]  # one, once for each step
-    assert (met["columns"], met["streams"], met["one symbol"]) == tuple(
-        n * layers for n in (2, 4, 3)
-    )
+    assert [met[x] / layers for x in ("columns", "streams", "one symbol")] == [2, 4, 3]
 
 
 def state_of(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
