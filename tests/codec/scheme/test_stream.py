@@ -198,28 +198,27 @@ def test_hostile_fields(encoded: codec.Encoded, field: str, value: Any, message:
         codec.decode(changed(encoded, **{field: value}))
 
 
+GOOD = lengths(1, 2, 3, 3)
+NO_TABLES: list[tuple[Any, Any, str]] = [
+    (np.array([1, 2, 3, 3]), 1, "not int64"),
+    ([1, 2, 3, 3], 1, "code lengths"),
+    *((lengths(*table), 1, "prefix code") for table in ((1, 2, 3, 4), (1, 1, 1, 1))),
+    (lengths(1, 16, 3, 3), 1, "16 bits; at most 15"),
+    (lengths(0, 0, 0, 0), 1, "cannot all lack"),
+    (lengths(0, 0), 1, "without code words"),
+    (lengths(), 1, "not 0"),
+    (lengths(1, 2, 2), 1, "3 code lengths for 4 levels"),
+    (lengths(1, 2, 3, 4, 4), 1, "5 code lengths for 4"),
+    *((GOOD, classes, "classes") for classes in (0, -1, 2, 3.0, None)),  # 1 + 2 m tokens
+    *((lengths(*[0] * (n - 1), 1, 1), n, "classes") for n in (85, 600)),
+]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (None, "a table that is not a CodeTable"),
-        (lengths(1, 2, 3, 3), "a table that is not a CodeTable"),
-        (CodeTable(np.array([1, 2, 3, 3]), 1), "not int64"),
-        (CodeTable([1, 2, 3, 3], 1), "code lengths"),  # type: ignore[arg-type]
-        (CodeTable(lengths(1, 2, 3, 4), 1), "prefix code"),
-        (CodeTable(lengths(1, 1, 1, 1), 1), "prefix code"),
-        (CodeTable(lengths(1, 16, 3, 3), 1), "16 bits; at most 15"),
-        (CodeTable(lengths(0, 0, 0, 0), 1), "cannot all lack"),
-        (CodeTable(lengths(0, 0), 1), "without code words"),
-        (CodeTable(lengths(), 1), "not 0"),
-        (CodeTable(lengths(1, 2, 2), 1), "3 code lengths for 4 levels"),
-        (CodeTable(lengths(1, 2, 3, 4, 4), 1), "5 code lengths for 4"),
-        (CodeTable(lengths(1, 2, 3, 3), 0), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), -1), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), 2), "classes"),  # 1 + 2 m tokens
-        (CodeTable(lengths(*[0] * 84, 1, 1), 85), "classes"),
-        (CodeTable(lengths(*[0] * 599, 1, 1), 600), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), 3.0), "classes"),  # type: ignore[arg-type]
-        (CodeTable(lengths(1, 2, 3, 3), None), "classes"),  # type: ignore[arg-type]
+        *((CodeTable(table, classes), message) for table, classes, message in NO_TABLES),
+        *((table, "a table that is not a CodeTable") for table in (None, GOOD)),
     ],
 )
 def test_hostile_tables(encoded: codec.Encoded, table: Any, message: str) -> None:
