@@ -231,18 +231,6 @@ def test_tensors_share_the_room(
 
 
 @QUANTIZERS
-def test_a_bias_is_not_forgotten(quantizer: str) -> None:
-    """A share of its own few bytes would never hold a level."""
-    rng = np.random.default_rng(0)
-    first = {"weight": np.zeros((500, 100), F32), "bias": np.zeros(10, F32)}
-    tracker = codec.Tracker(first, scope="tensor", budget=0.01, quantizer=quantizer)
-    step = tracker.step({k: rng.normal(size=a.shape).astype(F32) for k, a in first.items()})
-    assert all(n_levels(group) for group in step.groups)
-    assert step.nbytes <= 0.01 * 4 * 50_010
-    assert tracker.state["bias"].any()
-
-
-@QUANTIZERS
 def test_the_header_is_paid_for(quantizer: str) -> None:
     rng = np.random.default_rng(0)
     tracker = codec.Tracker({"w": np.zeros(5000, F32)}, budget=0.05, quantizer=quantizer)
