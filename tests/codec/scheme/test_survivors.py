@@ -187,8 +187,10 @@ TINY, LARGE = exponents([1, 2, 3], 400), exponents(range(130, 140), 400)
 FAR, FOLDED = exponents([1, 200], 300), exponents([10, 138, 11, 139], 100)
 ALL_BUT_ZERO = np.append(exponents(range(255)), np.zeros(50, F32))
 LOWS = (1, 60, 127)
+SUBNORMAL = from_bits([1, 2, 0x7FFFFF, 0x80000001, 0, 0x80000000, 0x800000] + [0] * 9)
 PASSES: list[Any] = [
     *((exponents(range(low, low + 127)), keep, [1]) for low in LOWS for keep in (None, 255)),
+    *((SUBNORMAL, keep, [1]) for keep in (None, 1)),  # one bucket a sign
     # The exponents met are too far apart, those that are promoted are not.
     (np.append(TINY, LARGE), 7, [1, 1]),
     (np.append(LARGE, TINY), 7, [1]),  # the large ones first: one pass skips the rest
@@ -235,6 +237,14 @@ def test_a_probe_that_sees_more_than_all_the_rest() -> None:
         changed[at : at + 50] *= np.float32(1e6)
         for keep in (1, 15):
             check([changed], [np.zeros_like(u)], keep)
+
+
+def test_non_finite_is_counted() -> None:
+    u = np.ones(3 * UNIT, F32)
+    u[[5, UNIT, 2 * UNIT + 70]] = np.nan, np.inf, -np.inf
+    for keep in (None, 1):
+        with collected(Segments([np.zeros_like(u)], [u]), keep) as counted:
+            assert counted.histogram.n_non_finite == 3
 
 
 # Codes that are given.
