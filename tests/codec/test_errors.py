@@ -17,10 +17,10 @@ def test_tree_is_as_drawn() -> None:
     drawn: dict[str, str] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        if found := re.match(r"([|`\- ]*)([A-Z]\w+Error)\b", line):
-            depth = len(found[1]) // 3
-            above[depth:] = [found[2]]
-            drawn[found[2]] = above[depth - 1] if depth else "Exception"
+        if got := re.match(r"([|`\- ]*)([A-Z]\w+Error)\b", line):
+            depth = len(got[1]) // 3
+            above[depth:] = [got[2]]
+            drawn[got[2]] = above[depth - 1] if depth else "Exception"
     real = {
         name: cls.__bases__[0].__name__
         for name, cls in inspect.getmembers(errors, inspect.isclass)

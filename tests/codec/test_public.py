@@ -39,8 +39,8 @@ def test_public_names_are_documented(module: ModuleType) -> None:
             continue
         assert inspect.getdoc(value), name
         if inspect.isclass(value):
-            own = [m for k, m in vars(value).items() if inspect.isfunction(m) and k[0] != "_"]
-            assert all(inspect.getdoc(member) for member in own), name
+            its = [m for k, m in vars(value).items() if inspect.isfunction(m) and k[0] != "_"]
+            assert all(inspect.getdoc(member) for member in its), name
 
 
 def test_each_name_of_the_facade_has_a_sentence() -> None:
@@ -63,13 +63,13 @@ def test_trainers_import_one_library_each() -> None:
     }
     for path in (ROOT / "codec").rglob("*.py"):
         top = [n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.FunctionDef)]
-        found = set()
+        got = set()
         for node in (n for t in top if not isinstance(t, ast.ClassDef) for n in ast.walk(t)):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                got |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                found.add((node.module or "").partition(".")[0])
+                got.add((node.module or "").partition(".")[0])
         expected = (
             {"torch"} if path.parent.name in ("dcp", "rerun") else allowed.get(path.stem, set())
         )
-        assert found & OPTIONAL <= expected, path
+        assert got & OPTIONAL <= expected, path

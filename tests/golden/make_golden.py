@@ -48,6 +48,14 @@ HELPERS = runpy.run_path(str(HERE.parent / "codec" / "conftest.py"))
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 
+# Name, field and its word.
+FAULTS = "version format 2, version-0 format 0, letters-kind kind x, letters-base kind b, "
+FAULTS += "letters-scope scope x, letters-coder coder x, letters-more coder h1, keep keep v0.01, "
+FAULTS += f"parent-letters parent {'/' * 22}, parent-bits parent {'B' * 22}, bits keep 9, "
+FAULTS += "tolerance keep t1e-40, budget-steps keep u1.5, budget keep 1.5, step step -1, "
+FAULTS += f"words scope model of mine, track track {'A' * 22}"
+
+
 def main() -> None:
     """Write everything anew."""
     bad = HERE / "bad"
@@ -68,22 +76,9 @@ def main() -> None:
     put("truncated", delta[:-1])
     put("truncated-header", delta[:100])
     put("longer", delta + b"\0")
-    put("version", forge(delta, {"format": 2}))
-    put("version-0", forge(delta, {"format": 0}))
-    put("letters-kind", forge(delta, {"kind": "x"}))
-    put("letters-base", forge(delta, {"kind": "b"}))
-    put("letters-scope", forge(delta, {"scope": "x"}))
-    put("letters-coder", forge(delta, {"coder": "x"}))
-    put("letters-more", forge(delta, {"coder": "h1"}))
-    put("parent-letters", forge(delta, {"parent": "/" * 22}))
-    put("parent-bits", forge(delta, {"parent": "B" * 22}))
-    put("keep", forge(delta, {"keep": "v0.01"}))
-    put("tolerance", forge(delta, {"keep": "t1e-40"}))
-    put("budget-steps", forge(delta, {"keep": "u1.5"}))
-    put("budget", forge(delta, {"keep": "1.5"}))
-    put("bits", forge(delta, {"keep": "9"}))
-    put("step", forge(delta, {"step": -1}))
-    put("words", forge(delta, {"scope": "model of mine"}))
+    for fault in FAULTS.split(", "):
+        name, field, value = fault.split(" ", 2)
+        put(name, forge(delta, {field: value}))
     steps = {"keep": "t0.01"}
     put("steps-levels", forge(delta, steps, steps_coded(0)))
     put("steps-none", forge(delta, steps, steps_coded(10, size=0.0)))
@@ -129,7 +124,6 @@ def main() -> None:
     put("token-late", forge(delta, arrays=escaped(10, 3)))
     put("token-class", forge(delta, arrays=escaped(84, 3)))
     put("token-symbol", forge(delta, arrays=escaped(9, 4)))
-    put("track", forge(delta, {"track": "A" * 22}))
     put("track-base", forge(base, {"track": "A" * 22}))
 
     orphan = bad / "parent.lcc"
@@ -151,41 +145,39 @@ def main() -> None:
     (bad / "damaged-member.lcc.zip").write_bytes(damaged)
 
 
+def save_all(path: Path, states: Any, n: int | None = None, **settings: Any) -> None:
+    """The next n of these steps and states, or all."""
+    with codec.Checkpointer(path, **settings, resume=True) as checkpoints:
+        for step, state in itertools.islice(states, n):
+            checkpoints.save(step, state)
+
+
 def write_run(path: Path) -> None:
     """The worked example of the paper, in the paper's code."""
-    with codec.Checkpointer(path, bits=2, coder="huffman") as checkpoints:
-        checkpoints.save(0, {"w": np.zeros(10, np.float32), "n": np.array(7)})
-        checkpoints.save(1, {"w": np.array(PAPER, np.float32), "n": np.array(8)})
+    states = [{"w": np.zeros(10, np.float32), "n": np.array(7)}]
+    states += [{"w": np.array(PAPER, np.float32), "n": np.array(8)}]
+    save_all(path, enumerate(states), bits=2, coder="huffman")
 
 
 def write_tokens(path: Path) -> None:
     """One alphabet a tensor, three times with one table; then one, in a budget, without runs."""
-    *first, last = states()
-    with codec.Checkpointer(path, bits=2, scope="tensor") as checkpoints:
-        for step, state in enumerate(first):
-            checkpoints.save(step, state)
-    exponent = {"budget": 0.95, "quantizer": "exponent"}
-    with codec.Checkpointer(path, coder="huffman", **exponent, resume=True) as checkpoints:
-        checkpoints.save(len(first), last)
+    following = enumerate(states())
+    save_all(path, following, 4, bits=2, scope="tensor")
+    save_all(path, following, coder="huffman", budget=0.95, quantizer="exponent")
 
 
 def write_edits(path: Path) -> None:
     """Lists that grow, or of which the oldest goes, and numpy's numbers."""
-    with codec.Checkpointer(path, bits=2) as checkpoints:
-        for step, state in enumerate(growing_states()):
-            checkpoints.save(step, state)
+    save_all(path, enumerate(growing_states()), bits=2)
 
 
 def write_steps(path: Path) -> None:
     """Each kind of target, with either coder; two merged records, and a base in between."""
     policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
-    told = iter(enumerate(moving_states()))
+    following = enumerate(moving_states())
 
     def save(n: int, scope: str = "tensor", **settings: Any) -> None:
-        kinds = {"scope": scope, "policy": policy, "resume": True}
-        with codec.Checkpointer(path, **settings, **kinds) as checkpoints:
-            for step, state in itertools.islice(told, n):
-                checkpoints.save(step, state)
+        save_all(path, following, n, scope=scope, policy=policy, **settings)
 
     save(3, bits=2)
     codec.merge(path, 2)
@@ -202,14 +194,11 @@ def write_steps(path: Path) -> None:
 
 def write_arithmetic(path: Path) -> None:
     """Either scope; the first two deltas are in one record."""
-    told = enumerate(blocks_that_move())
-    for n, settings in ((3, {"bits": 2}), (2, {"bits": 3, "scope": "tensor"})):
-        kinds = {"coder": "arithmetic", "policy": {"*": "lossy"}, "resume": True}
-        with codec.Checkpointer(path, **settings, **kinds) as checkpoints:
-            for step, state in itertools.islice(told, n):
-                checkpoints.save(step, state)
-        if n == 3:
-            codec.merge(path, 2)
+    following = enumerate(blocks_that_move())
+    settings: dict[str, Any] = {"coder": "arithmetic", "policy": {"*": "lossy"}}
+    save_all(path, following, 3, bits=2, **settings)
+    codec.merge(path, 2)
+    save_all(path, following, bits=3, scope="tensor", **settings)
 
 
 def blocks_that_move() -> list[dict[str, np.ndarray]]:
@@ -227,25 +216,19 @@ def blocks_that_move() -> list[dict[str, np.ndarray]]:
 
 def write_exact(path: Path) -> None:
     """Three deltas, two of them merged, and a base between them."""
-    told = enumerate(exact_states())
-    policy = {"model/*": "exact"}
-    for n in (3, 2, 1):
-        with codec.Checkpointer(path, 2, policy=policy, resume=True) as checkpoints:
-            for step, state in itertools.islice(told, n):
-                checkpoints.save(step, state)
-        if n == 3:
-            codec.merge(path, 2)
-        if n == 2:
-            codec.compact(path, base=True)
+    following, policy = enumerate(exact_states()), {"model/*": "exact"}
+    save_all(path, following, 3, bits=2, policy=policy)
+    codec.merge(path, 2)
+    save_all(path, following, 2, bits=2, policy=policy)
+    codec.compact(path, base=True)
+    save_all(path, following, bits=2, policy=policy)
 
 
 def write_moments(path: Path) -> None:
     """Either scope, the moments in batches; two deltas in one record."""
-    told = enumerate(adam_states())
-    for n, scope in ((3, "model"), (2, "tensor")):
-        with codec.Checkpointer(path, bits=2, scope=scope, resume=True) as checkpoints:
-            for step, state in itertools.islice(told, n):
-                checkpoints.save(step, state)
+    following = enumerate(adam_states())
+    save_all(path, following, 3, bits=2)
+    save_all(path, following, bits=2, scope="tensor")
     codec.merge(path, 4)
 
 
@@ -254,26 +237,24 @@ def adam_states() -> list[dict[str, Any]]:
     shapes = [(12, 10), (10,), (3, 10)]
     states = []
     for step in range(5):
-        model, kept = {}, {}
+        model, adam = {}, {}
         for i, shape in enumerate(shapes):
             at = np.arange(np.prod(shape)).reshape(shape)
             gradient = (at * (31 + i) % 17 - 8 + step * (at % 3 - 1)) / 64 / 4**i
             model[f"{i}.weight"] = (-step * gradient / 8).astype(np.float32)
-            kept[i] = {
+            adam[i] = {
                 "step": np.array(step, np.float32),
                 "exp_avg": (gradient * (1 - 0.5**step)).astype(np.float32),
                 "exp_avg_sq": (gradient**2 * (1 - 0.75**step)).astype(np.float32),
             }
-        states.append({"model": model, "optimizer": {"state": kept, "lr": 0.1 / (step + 1)}})
+        states.append({"model": model, "optimizer": {"state": adam, "lr": 0.1 / (step + 1)}})
     return states
 
 
 def write_layouts(path: Path) -> None:
     """A delta for each change."""
     policy = {"model/*": "lossy", "half": "lossy", "new": "lossy?"}
-    with codec.Checkpointer(path, bits=3, policy=policy) as checkpoints:
-        for step, state in enumerate(changing_states()):
-            checkpoints.save(step, state)
+    save_all(path, enumerate(changing_states()), bits=3, policy=policy)
 
 
 def changing_states() -> list[dict[str, Any]]:
@@ -297,7 +278,7 @@ def changing_states() -> list[dict[str, Any]]:
 def exact_states() -> list[dict[str, Any]]:
     """Every element moves seldom, or all do; small steps, large ones, other signs, both zeros."""
     i = np.arange(1200)
-    found = []
+    got = []
     for step in range(6):
         seldom = (i * 7919 + 13 * step) % 101 < 7
         up = np.cumsum(np.array([(i * 31 + s) % 11 - 4 for s in range(step + 1)]), axis=0)[-1]
@@ -306,7 +287,7 @@ def exact_states() -> list[dict[str, Any]]:
         moment[::150] = (
             np.array([0.0, -0.0, np.nan, np.inf, -1e-40, 1, 2, 3], np.float32) * (-1) ** step
         )
-        found.append(
+        got.append(
             {
                 "model": {"half": half.astype(np.float16), "moment": moment},
                 "mask": i[:1100] % 3 < (i[:1100] * 5 % 89 > 2 * step),
@@ -316,36 +297,36 @@ def exact_states() -> list[dict[str, Any]]:
                 "n": np.array(step),
             }
         )
-    return found
+    return got
 
 
 def moving_states() -> list[dict[str, Any]]:
     """w, far: values that move by magnitudes of many octaves; head: in eighths; one NaN."""
     i = np.arange(400)
     w, far, head = np.zeros(400, np.float32), np.zeros(40, np.float32), np.zeros(24, np.float32)
-    found = []
+    got = []
     for step in range(19):
-        found.append({"model": {"w": w, "far": far, "head": head}, "n": step})
+        got.append({"model": {"w": w, "far": far, "head": head}, "n": step})
         moved = (i * (37 + step) % 101 - 50) * (i * (11 + step) % 7 < 4) / 512
         moved = moved * (1 + (i * 13 % 31) / 32) if step < 15 else (i % 4 == 0) / 4
         w = w + moved.astype(np.float32)
         far = far + (moved[::10] * 3).astype(np.float32)
         head = head + (moved[:24] > 0).astype(np.float32) / 8
         far[0] = np.nan if step == 3 else far[1]
-    return found
+    return got
 
 
 def growing_states() -> list[dict[str, Any]]:
     """The last one is as the one before, but for a number."""
     losses = [8 / n for n in range(1, 20)]
-    found = []
+    got = []
     for step in range(4):
         log = {
             "loss": losses[: 8 + 2 * step],
             "newest": losses[step : 6 + step],
             "single": [np.float32(x) for x in losses[: 3 + step]],
         }
-        found.append(
+        got.append(
             {
                 "w": np.arange(10, dtype=np.float32) + np.float32(step / 4),
                 "log": log,
@@ -355,21 +336,21 @@ def growing_states() -> list[dict[str, Any]]:
                 "n": np.int64(step),
             }
         )
-    return [*found, found[-1] | {"step": 4}]
+    return [*got, got[-1] | {"step": 4}]
 
 
 def states() -> list[dict[str, Any]]:
     """w: 240 elements, most of which nearly rest; v: 16 that move alike, with one NaN."""
     i = np.arange(240)
     w, v = np.zeros(240, np.float32), np.zeros(16, np.float32)
-    found = []
+    got = []
     for step in range(5):
-        found.append({"w": w, "v": v, "n": np.array(step, np.int16)})
+        got.append({"w": w, "v": v, "n": np.array(step, np.int16)})
         jumps = i * (7 + step) % 19 < 2
         w = w + np.where(jumps, (i % 5 - 2) / 8, i % 3 / 4096).astype(np.float32)
         v = v + np.float32(0.5)
         v[0] = np.nan if step == 1 else v[1]
-    return found
+    return got
 
 
 def coded(
@@ -404,9 +385,9 @@ def residual(
     dtype: type[np.generic] = np.uint8,
 ) -> dict[str, np.ndarray]:
     """From n = 7 to 8: one symbol, 1, of the two words 0 and 1; or something like it."""
-    own = packed(*table).tobytes() if table else b""
+    its = packed(*table).tobytes() if table else b""
     data = struct.pack(f"<B{len(bounds)}H", contexts, *bounds)
-    head = struct.pack("<HBBH", k, classes, units, len(own)) + own
+    head = struct.pack("<HBBH", k, classes, units, len(its)) + its
     head += struct.pack("<I", bits) if classes else b""
     words = np.array(payload, np.uint32).tobytes() if classes else b""
     data += head * max(contexts, 1) + words * max(contexts, 1)

@@ -55,13 +55,13 @@ def test_as_the_library_writes_it() -> None:
         for name, a in arrays.items()
     }
     assert data == serialize(tensors, metadata={container.KEY: line})
-    found = container.unseal(data, "x").arrays
-    assert found.keys() == arrays.keys() == {name for name, _ in deserialize(data)}
+    got = container.unseal(data, "x").arrays
+    assert got.keys() == arrays.keys() == {name for name, _ in deserialize(data)}
     for name, array in arrays.items():
-        own = found[name]
-        assert (own.dtype, own.shape, own.tobytes()) == (array.dtype, array.shape, array.tobytes())
-        assert own.flags.aligned
-        assert not own.flags.writeable
+        its = got[name]
+        assert (its.dtype, its.shape, its.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        assert its.flags.aligned
+        assert not its.flags.writeable
 
 
 def test_parts_are_joined() -> None:

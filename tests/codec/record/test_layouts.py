@@ -70,10 +70,10 @@ def test_what_is_written(track_and_delta: tuple[Track, bytes], parts_of: Parts) 
     before = json.dumps(entries_of(track.layout), separators=(",", ":"))
     layout = json.loads(edits.applied(before, bytes(arrays["layout"]).decode(), MAX_JSON))
     assert [entry[0] for entry in layout] == ["model/w", "model/rows", "n", "new/t"]
-    found = records.load(data, "r")
-    assert found.has_transition
+    got = records.load(data, "r")
+    assert got.has_transition
     exact = sum(a.nbytes for name, a in arrays.items() if name != "c")
-    assert exact < found.exact_nbytes < found.nbytes - arrays["c"].nbytes
+    assert exact < got.exact_nbytes < got.nbytes - arrays["c"].nbytes
 
 
 def altered(layout: Layout, **changes: Any) -> list[list[Any]]:
@@ -183,19 +183,19 @@ HOSTILE: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "found"), HOSTILE)
+@pytest.mark.parametrize(("change", "got"), HOSTILE)
 def test_what_is_refused(
     track_and_delta: tuple[Track, bytes],
     forge: Forge,
     parts_of: Parts,
     change: Callable[..., Any],
-    found: str,
+    got: str,
 ) -> None:
     """Each with every digest to match; the track stays as it was."""
     track, data = track_and_delta
     before = track.digest
     record = forged(data, track, forge, parts_of, change)
-    with pytest.raises(MalformedRecordError, match=found):
+    with pytest.raises(MalformedRecordError, match=got):
         records.apply_checked(record, records.delta_of(record, track), track)
     assert track.digest == before
 
@@ -214,17 +214,11 @@ def test_the_layout_from_before_is_no_change(
         records.delta_of(forged(data, track, forge, parts_of, same), track)
 
 
-@pytest.mark.parametrize("names", [("n/n",), ("layout",), ("structure",), ("layout", "n/new/t")])
 def test_no_part_of_it_elsewhere(
-    track_and_delta: tuple[Track, bytes],
-    tmp_path: Path,
-    forge: Forge,
-    parts_of: Parts,
-    names: tuple[str, ...],
+    track_and_delta: tuple[Track, bytes], tmp_path: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """Neither in a base, nor in a merged record, nor new arrays in a delta of the same layout."""
     _, arrays = parts_of(track_and_delta[1])
-    more = {name: arrays[name] for name in names}
     path = tmp_path / "other.lcc"
     with codec.Checkpointer(path) as checkpoints:
         for step in range(4):
@@ -234,18 +228,20 @@ def test_no_part_of_it_elsewhere(
     codec.merge(path, 2)
     files = {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
     assert set(files) == {"00000000.base.safetensors", "00000001-00000002.merged.safetensors"}
-    for name, data in files.items():
-        metadata, own = parts_of(data)
-        if "base" in name and names == ("structure",):
-            continue  # a base has one
-        (path / name).write_bytes(forge(metadata, own | more))
+    for names in (("n/n",), ("layout",), ("structure",), ("layout", "n/new/t")):
+        more = {name: arrays[name] for name in names}
+        metadata, others = parts_of(delta)
+        record = records.load(forge(metadata, others | more), "r")
         with pytest.raises(MalformedRecordError):
-            codec.restore(path, 0 if "base" in name else 2)
-        (path / name).write_bytes(data)
-    metadata, own = parts_of(delta)
-    record = records.load(forge(metadata, own | more), "r")
-    with pytest.raises(MalformedRecordError):
-        records.delta_of(record, codec.Chain(path).at(2).track)
+            records.delta_of(record, codec.Chain(path).at(2).track)
+        for name, data in files.items():
+            metadata, others = parts_of(data)
+            if "base" in name and names == ("structure",):
+                continue  # a base has one
+            (path / name).write_bytes(forge(metadata, others | more))
+            with pytest.raises(MalformedRecordError):
+                codec.restore(path, 0 if "base" in name else 2)
+            (path / name).write_bytes(data)
 
 
 def test_long_keys_take_no_memory_for_each_value() -> None:

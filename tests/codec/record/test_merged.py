@@ -23,7 +23,6 @@ from codec.state.tensors import Layout
 Arrays = dict[str, np.ndarray]
 Parts = tuple[dict[str, Any], Arrays]
 Try = Callable[[dict[str, Any], Arrays], None]
-Recode = Callable[..., Arrays]
 
 NO_DIGEST = "A" * 22
 COLUMNS = (2, 1, 1, 1)  # of the layers below, each with one alphabet
@@ -67,31 +66,29 @@ def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
 
     def read(metadata: dict[str, Any], arrays: Arrays) -> None:
         data = forge(metadata, arrays)
-        for every in (False, True):
+        for all_steps in (False, True):
             record = records.load(data, "r")
             replay = Replay()
             list(replay.advance(base, first))
-            list(replay.advance(entry, record, all_steps=every))
+            list(replay.advance(entry, record, all_steps=all_steps))
             assert replay.step == 5
 
     return read
 
 
-def steps(*told: tuple[int, ...], names: dict[int, list[str]] | None = None) -> dict[str, Any]:
+def steps(*stated: tuple[int, ...], names: dict[int, list[str]] | None = None) -> dict[str, Any]:
     """Layers of these steps, tracks all alike."""
     return {
         "layers": [
             {"steps": [[s, NO_DIGEST] for s in layer]}
             | ({"non_finite": names[i]} if names and i in names else {})
-            for i, layer in enumerate(told)
+            for i, layer in enumerate(stated)
         ],
         "track": NO_DIGEST,
     }
 
 
-def test_what_it_holds(
-    path: Path, good: Parts, attempt: Try, apart: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_what_it_holds(path: Path, good: Parts, attempt: Try, alphabets: Any) -> None:
     metadata, arrays = good
     attempt(metadata, arrays)
     layers = metadata["layers"]
@@ -100,7 +97,7 @@ def test_what_it_holds(
     assert names == [None, ["model/v"], ["model/v"], None]
     assert layers[-1]["steps"][-1][1] == metadata["track"]
     assert (metadata["kind"], metadata["step"]) == ("m", "5")
-    by_steps = [a["row"][0] >= 2**15 for a in apart(arrays["c"], COLUMNS, heads=4)]
+    by_steps = [a["row"][0] >= 2**15 for a in alphabets]
     if metadata["keep"] == "t0.001":  # a layer of two steps has levels
         assert by_steps == [False, True, True, True]
     else:
@@ -109,9 +106,7 @@ def test_what_it_holds(
     values = {"values/1", "values/3"}
     assert set(arrays) == {"c", "sent", *exact, *values}
     if metadata["keep"] == "2":
-        columns = [
-            len(a["levels"]) // (a["row"][0] - 1) for a in apart(arrays["c"], COLUMNS, heads=4)
-        ]
+        columns = [len(a["levels"]) // (a["row"][0] - 1) for a in alphabets]
         assert columns == [2, 1, 1, 1]
     chain = codec.Chain(path)
     record = chain.read(chain.entries[1])
@@ -125,45 +120,18 @@ def test_what_it_holds(
     assert list(content.tables) == [name for name, *_ in metadata["sent"]] == [""]
 
 
+NO_LAYERS: list[Any] = [None, {}, [], 1, "x", [1], [[]], [{}], [None], ["ab"]]
+NO_STEPS: list[Any] = [[], [[5]], [[5, 1]], [5], ["5x"], {"5x": 1}, [[5, "A" * 32]]]
+NO_STEPS += [[[5, NO_DIGEST, 1]]]
+TOLD: list[Any] = [((first, 5),) for first in (True, 1.0, "1", -1, 2**63, 10**400)]
+TOLD += [((1, 1), (5,)), ((2, 1), (5,)), ((1, 2), (2,), (5,)), ((1, 2), (5,), (4,)), ((1, 5), (5,))]
+TOLD += [((1, 2), (3,), (4,), (6,)), ((1, 2), (3,), (4,)), (), ((1, 2), (), (5,))]
 LAYERS: list[Any] = [
-    {"layers": None},
-    {"layers": {}},
-    {"layers": []},
-    {"layers": 1},
-    {"layers": "x"},
-    {"layers": [1]},
-    {"layers": [[]]},
-    {"layers": [{}]},
-    {"layers": [None]},
-    {"layers": ["ab"]},
-    {"layers": [{"steps": []}]},
-    {"layers": [{"steps": [], "non_finite": []}]},
+    *({"layers": layers} for layers in NO_LAYERS),
+    *({"layers": [{"steps": its}]} for its in NO_STEPS),
+    *({"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": x}]} for x in (None, "w", [1])),
     {"layers": [{"non_finite": []}]},
-    {"layers": [{"steps": [[5]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, 1]], "non_finite": []}]},
-    {"layers": [{"steps": [5], "non_finite": []}]},
-    {"layers": [{"steps": ["5x"], "non_finite": []}]},
-    {"layers": [{"steps": {"5x": 1}, "non_finite": []}]},
-    {"layers": [{"steps": [[5, "A" * 32]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, NO_DIGEST, 1]], "non_finite": []}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": None}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": "w"}]},
-    {"layers": [{"steps": [[5, NO_DIGEST]], "non_finite": [1]}]},
-    steps((True, 5)),
-    steps((1.0, 5)),
-    steps(("1", 5)),
-    steps((-1, 5)),
-    steps((2**63, 5)),
-    steps((10**400, 5)),
-    steps((1, 1), (5,)),
-    steps((2, 1), (5,)),
-    steps((1, 2), (2,), (5,)),
-    steps((1, 2), (5,), (4,)),
-    steps((1, 2), (3,), (4,), (6,)),
-    steps((1, 2), (3,), (4,)),
-    steps((1, 5), (5,)),
-    steps(),
-    steps((1, 2), (), (5,)),
+    *(steps(*its) for its in TOLD),
     steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
 ]
 
@@ -208,11 +176,10 @@ def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) ->
     assert type(caught.value) is MalformedRecordError
 
 
-@pytest.mark.parametrize("field", ["layers", "sent"])
-def test_missing_metadata(field: str, good: Parts, attempt: Try) -> None:
-    metadata, arrays = good
+@pytest.mark.parametrize("name", ["layers", "c", "t/2/model/v", "t/3/model/v"])
+def test_what_is_missing(name: str, good: Parts, attempt: Try) -> None:
     with pytest.raises(MalformedRecordError):
-        attempt({k: v for k, v in metadata.items() if k != field}, arrays)
+        attempt(*({k: v for k, v in part.items() if k != name} for part in good))
 
 
 def test_without_replaces_its_own_digest_is_its_identity(good: Parts, forge: Any) -> None:
@@ -228,11 +195,11 @@ SENT += [["", 1, 2, nbytes] for nbytes in (-1, 0, 10**30, 1.5, None)]
 SENT += [["", n, 2, 1] for n in (None, 10**400)]
 
 
-@pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
-def test_tables_sent_last(told: list[Any], good: Parts, attempt: Try) -> None:
+@pytest.mark.parametrize("stated", SENT, ids=lambda t: json.dumps(t)[:30])
+def test_tables_sent_last(stated: list[Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
     with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes, byt"):
-        attempt(metadata | {"sent": [told]}, arrays)
+        attempt(metadata | {"sent": [stated]}, arrays)
 
 
 def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
@@ -241,7 +208,7 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
     assert arrays["sent"].size == one[3]
     twice = arrays | {"sent": np.tile(arrays["sent"], 2)}
     attempt(metadata | {"sent": [one, ["other", *one[1:]]]}, twice)
-    for entries, own in (
+    for entries, its in (
         ({"sent": [one, one]}, twice),
         ({}, twice),
         ({}, arrays | {"sent": arrays["sent"][:-1]}),
@@ -250,7 +217,7 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
         ({}, {k: a for k, a in arrays.items() if k != "sent"}),
     ):
         with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes"):
-            attempt(metadata | entries, own)
+            attempt(metadata | entries, its)
 
 
 U8 = np.zeros(0, np.uint8)
@@ -280,13 +247,6 @@ def test_hostile_arrays(more: Arrays, good: Parts, attempt: Try) -> None:
     assert type(caught.value) is MalformedRecordError
 
 
-@pytest.mark.parametrize("name", ["c", "t/2/model/v", "t/3/model/v"])
-def test_missing_arrays(name: str, good: Parts, attempt: Try) -> None:
-    metadata, arrays = good
-    with pytest.raises(MalformedRecordError):
-        attempt(metadata, {k: a for k, a in arrays.items() if k != name})
-
-
 def test_what_is_missing_has_not_changed(good: Parts, attempt: Try) -> None:
     """Nobody can tell by the arrays, but the digest of the track does."""
     metadata, arrays = good
@@ -299,72 +259,53 @@ def grown(array: np.ndarray) -> np.ndarray:
     return np.concatenate((array, array[-1:]))
 
 
-@pytest.mark.parametrize("at", range(4))
-@pytest.mark.parametrize("name", ["table", "levels", "streams", "payload"])
-@pytest.mark.parametrize("how", ["longer", "shorter"])
-def test_pieces_that_lie(
-    name: str,
-    how: str,
-    at: int,
-    good: Parts,
-    attempt: Try,
-    recoded: Recode,
-    apart: Callable[..., list[dict[str, Any]]],
-) -> None:
-    """A column more or less than the steps, a level more or less than the row says."""
+@pytest.fixture(scope="module")
+def alphabets(good: Parts, apart: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Those of the four layers, in pieces."""
+    return apart(good[1]["c"], COLUMNS, heads=4)
+
+
+@pytest.fixture(scope="module")
+def put(good: Parts, attempt: Try, recoded: Callable[..., Arrays]) -> Callable[..., None]:
+    """Read the chain with other pieces in the alphabet of this layer."""
     metadata, arrays = good
-    old = apart(arrays["c"], COLUMNS, heads=4)[at][name]
+    return lambda at, **pieces: attempt(metadata, recoded(arrays, pieces, at, COLUMNS, heads=4))
+
+
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("name", ["table", "levels", "streams", "payload"])
+def test_pieces_that_lie(name: str, at: int, alphabets: Any, put: Callable[..., None]) -> None:
+    """A column more or less than the steps, a level more or less than the row says."""
+    old = alphabets[at][name]
     if name == "table" and not old.size:
         old = np.ones(5, np.uint8)  # where the row has none, and there are zeros
-    new = grown(grown(grown(old))) if how == "longer" else old[: -3 if name == "table" else -1]
-    with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
-        attempt(metadata, recoded(arrays, {name: new}, at, COLUMNS, heads=4))
+    for new in (grown(grown(grown(old))), old[: -3 if name == "table" else -1]):
+        with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
+            put(at, **{name: new})
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a: a[:-1],
-        lambda a: a[:0],
-        lambda a: np.concatenate((a, a)),
-        lambda a: grown(a),
-        lambda a: a[1:],
-        lambda a: a.astype(np.uint32),
-        lambda a: a.view(np.int8),
-        lambda a: a[None],
-    ],
-)
-def test_bytes_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try) -> None:
+def test_bytes_that_lie(good: Parts, attempt: Try) -> None:
     """An alphabet more or less than those of the layers, or another kind of array."""
     metadata, arrays = good
-    with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
-        attempt(metadata, arrays | {"c": change(arrays["c"])})
+    c = arrays["c"]
+    for other in (c[:-1], c[:0], np.tile(c, 2), grown(c), c[1:], c.astype(np.uint32), c[None]):
+        with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
+            attempt(metadata, arrays | {"c": other})
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", [0, 2])
 @pytest.mark.parametrize("column", range(4))
-@pytest.mark.parametrize("value", [0, 1, 3, 33, 85, 255, 512, 32_769, 32_770, 65_535])
+@pytest.mark.parametrize("value", [0, 33, 85, 512, 32_770, 65_535])
 def test_numbers_that_lie(
-    column: int,
-    value: int,
-    at: int,
-    good: Parts,
-    attempt: Try,
-    recoded: Recode,
-    apart: Callable[..., list[dict[str, Any]]],
+    column: int, value: int, at: int, alphabets: Any, put: Callable[..., None]
 ) -> None:
-    metadata, arrays = good
-    row = list(apart(arrays["c"], COLUMNS, heads=4)[at]["row"])
-    if row[column] == value:
-        value += 1
+    row = list(alphabets[at]["row"])
+    value += row[column] == value
     row[column] = min(value, 255) if column in (1, 2) else value
-    told = recoded(arrays, {"row": tuple(row)}, at, COLUMNS, heads=4)
-    if column == 2 and 1 <= value <= 32:  # nothing is longer than a unit here
-        return attempt(metadata, told)
+    # Nothing is longer than a unit here; other classes may decode, to something else.
     error = codec.RecordError if column == 1 else MalformedRecordError
-    with pytest.raises(error):  # other classes may decode, to something else
-        attempt(metadata, told)
-    return None
+    with pytest.raises(error) if column != 2 or not 1 <= value <= 32 else contextlib.nullcontext():
+        put(at, row=tuple(row))
 
 
 @pytest.mark.parametrize(("old", "new"), [((1, 2), (1, 3)), ((1, 2), (2,))])
@@ -381,30 +322,16 @@ def test_columns_that_lie(
         attempt(metadata | {"layers": layers}, arrays)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_levels_that_are_not_finite(
-    value: float,
-    good: Parts,
-    attempt: Try,
-    recoded: Recode,
-    apart: Callable[..., list[dict[str, Any]]],
-) -> None:
-    metadata, arrays = good
-    levels = apart(arrays["c"], COLUMNS, heads=4)[0]["levels"]
-    levels[1] = value
-    with pytest.raises(MalformedRecordError, match="levels that are not zero, then finite"):
-        attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS, heads=4))
-
-
-def test_other_levels(
-    good: Parts, attempt: Try, recoded: Recode, apart: Callable[..., list[dict[str, Any]]]
-) -> None:
-    """Each step's own digest tells, also where the next one makes up for it."""
-    metadata, arrays = good
-    levels = apart(arrays["c"], COLUMNS, heads=4)[0]["levels"]
-    levels[0], levels[1] = levels[1] + 1, levels[0] - 1
+def test_other_levels(alphabets: Any, put: Callable[..., None]) -> None:
+    """They are finite. Each step's own digest tells, also where the next one makes up for it."""
+    levels = alphabets[0]["levels"].copy()
+    swapped = levels[[1, 0, *range(2, levels.size)]]
+    swapped[:2] += (1, -1)
     with pytest.raises(TrackDigestError, match=r"^r: expected a track of digest"):
-        attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS, heads=4))
+        put(0, levels=swapped)
+    for levels[1] in (np.nan, -np.inf):
+        with pytest.raises(MalformedRecordError, match="levels that are not zero, then finite"):
+            put(0, levels=levels)
 
 
 def test_few_bytes_do_not_stand_for_any_number_of_tables(
@@ -416,31 +343,27 @@ def test_few_bytes_do_not_stand_for_any_number_of_tables(
     monkeypatch.setattr(records, "MAX_LENGTHS", most)
     for n in (3, 4):
         many = [[f"{i}", *one[1:]] for i in range(n)]
-        told = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
+        stated = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
         if n == 3:
-            attempt(*told)
+            attempt(*stated)
         else:
             with pytest.raises(MalformedRecordError, match=f"found more than {most} code lengths"):
-                attempt(*told)
+                attempt(*stated)
 
 
-def test_a_table_sent_before_the_record_is_none(
-    good: Parts, attempt: Try, recoded: Recode, apart: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_table_sent_before_the_record_is_none(alphabets: Any, put: Callable[..., None]) -> None:
     """Within a record the tables of its own layers are used again, no others."""
-    metadata, arrays = good
-    k, classes, units, nbytes = apart(arrays["c"], COLUMNS, heads=4)[0]["row"]
+    k, classes, units, nbytes = alphabets[0]["row"]
     assert min(classes, nbytes) > 0
-    cached = {"row": (k, classes, units, 0), "table": np.zeros(0, np.uint8)}
     with pytest.raises(MalformedRecordError, match="sent last for '', but none was"):
-        attempt(metadata, recoded(arrays, cached, 0, COLUMNS, heads=4))
+        put(0, row=(k, classes, units, 0), table=np.zeros(0, np.uint8))
 
 
 @pytest.mark.parametrize("n", [4096, 4097])
 def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
     metadata, arrays = good
-    told = steps(tuple(range(1, n)), (n,)) | {"step": n}
-    record = records.load(forge(metadata | told, arrays), "r")
+    stated = steps(tuple(range(1, n)), (n,)) | {"step": n}
+    record = records.load(forge(metadata | stated, arrays), "r")
     if n == merged.MAX_STEPS:
         assert merged.steps_of(record) == tuple(range(1, n + 1))
     else:
@@ -450,62 +373,23 @@ def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
 
 def test_names_that_are_not_finite(good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    for names in (
-        ["model/x"],
-        ["n"],
-        ["model/v", "model/v"],
-        ["model/w"],
-        [],
-        ["model/w", "model/v"],
-    ):
+    v, w = "model/v", "model/w"
+    for names in (["model/x"], ["n"], [v, v], [w], [], [w, v]):
         layers = [dict(layer) for layer in metadata["layers"]]
         layers[1]["non_finite"] = names
         with pytest.raises(MalformedRecordError):
             attempt(metadata | {"layers": layers}, arrays)
 
 
-def anything(depth: int = 2) -> st.SearchStrategy[Any]:
-    plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3))
-    return st.recursive(
-        plain,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4),
-            st.dictionaries(st.sampled_from(["steps", "non_finite", "x"]), inner, max_size=3),
-        ),
-        max_leaves=8,
-    )
-
-
-@settings(max_examples=150)
-@given(data=st.data())
-def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
-    """Whatever stands anywhere in metadata or arrays: read to the same track, or refused."""
+@settings(max_examples=60)
+@given(st.data())
+def test_any_changed_byte(good: Parts, attempt: Try, data: st.DataObject) -> None:
+    """Whatever stands anywhere in an array: read to the same track, or refused."""
     metadata, arrays = good
-    metadata, arrays = json.loads(json.dumps(metadata)), dict(arrays)
-    fields = ["layers", "sent", "keep", "scope", "coder", "replaces", "parent", "step"]
-    if data.draw(st.booleans()):
-        field = data.draw(st.sampled_from(fields))
-        place, key = metadata, field
-        while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
-            place = place[key]
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = data.draw(st.sampled_from(keys))
-        place[key] = data.draw(anything())
-    else:
-        name = data.draw(st.sampled_from(sorted(arrays)))
-        raw = bytearray(arrays[name].tobytes())
-        at = data.draw(st.integers(0, len(raw) - 1))
-        raw[at] = data.draw(st.integers(0, 255))
-        arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    raw = bytearray(arrays[name].tobytes())
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] = data.draw(st.integers(0, 255))
+    changed = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
     with contextlib.suppress(codec.RecordError, ParentError):
-        attempt(metadata, arrays)
-
-
-def test_any_flipped_bit(path: Path) -> None:
-    data = bytearray((path / "00000001-00000005.merged.safetensors").read_bytes())
-    for position in range(0, 8 * len(data), 101):
-        data[position // 8] ^= 1 << position % 8
-        with pytest.raises(codec.RecordError):
-            records.load(bytes(data), "r")
-        data[position // 8] ^= 1 << position % 8
-    assert records.load(bytes(data), "r").kind == "merged"
+        attempt(metadata, arrays | {name: changed})

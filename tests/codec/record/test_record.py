@@ -102,31 +102,21 @@ def codes_of(step: codec.Delta) -> list[int]:
     return codec.decode(step.groups[0].encoded).codes.tolist()
 
 
-def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
-    state = {"w": np.zeros(10, np.float32), "n": np.array(7)}
-    tracker = Tracker(state, bits=2, coder="huffman")
-    assert records.dump_base(Place(0), tracker.track) == base
-    step = tracker.step({"w": paper, "n": np.array(8)})
-    first = records.load(base, "b").digest
-    place = Place(1, first[:16], first)
-    assert records.dump_delta(place, tracker.track.digest, step) == delta
-
-
-@pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps"])
+@pytest.mark.parametrize(
+    "name", ["run", "tokens", "edits", "steps", "exact", "moments", "layouts", "arithmetic"]
+)
 def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path) -> None:
     """All of their bytes, from the states in make_golden.py."""
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 13}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
     first, second = records.load(base, "b"), records.load(delta, "d")
     assert (first.where, first.step, first.kind, first.parent) == ("b", 0, "base", None)
-    assert (second.where, second.step, second.kind) == ("d", 1, "delta")
-    assert second.parent == first.digest
+    assert (second.step, second.kind, second.parent) == (1, "delta", first.digest)
     assert (first.run, second.run) == (first.digest[:16], None)
     assert second.in_run(first.run).run == first.run
     assert (first.nbytes, second.nbytes) == (len(base), len(delta))
@@ -142,25 +132,15 @@ def test_load(base: bytes, delta: bytes) -> None:
     assert codes_of(step) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     (group,) = step.groups
     assert (group.n, group.buckets, group.encoded.cached) == (10, None, False)
-    assert group.encoded.code_lengths.tolist() == [1, 2, 3, 3]
     assert group.encoded.nbytes == 4 + 4 + 2 + 12  # word, bits of the stream, table, levels
-    records.apply_checked(second, step, track)
-    assert track.sums == digest_sums(track.layout, track.arrays)
-    assert track.values == ()
-    records.check_track("d", second.track, track)
-    assert track.arrays["n"] == 8
-
-
-def test_a_preview_changes_nothing(base: bytes, delta: bytes) -> None:
-    track = records.base_of(records.load(base, "b"))
-    record = records.load(delta, "d")
-    step = records.delta_of(record, track)
     before, digest, after = dict(track.sums), track.digest, track.preview(step)
-    assert (track.arrays["w"].any(), track.arrays["n"]) == (False, 7)
+    assert (track.arrays["w"].any(), track.arrays["n"]) == (False, 7)  # a preview changes nothing
     assert (track.sums, track.digest) == (before, digest)
     assert after.sums != before
-    records.apply_checked(record, step, track)
-    assert (track.sums, track.digest) == (after.sums, after.digest)
+    records.apply_checked(second, step, track)
+    assert track.sums == after.sums == digest_sums(track.layout, track.arrays)
+    assert (track.digest, track.values) == (after.digest, ())
+    records.check_track("d", second.track, track)
     assert (track.arrays["w"].any(), track.arrays["n"]) == (True, 8)
 
 
@@ -170,30 +150,15 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
     assert not records.base_of(record).arrays["w"].any()
 
 
-GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
-GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
-GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
-GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
-GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
-merged_at = (1, 3, 6, 9, 11, 13, 15, 17)
-GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in merged_at]
-GOLDEN += [f"exact.lcc/0000000{i}.base" for i in (0, 4)]
-GOLDEN += [f"exact.lcc/0000000{i}.delta" for i in (3, 4, 5)]
-GOLDEN += ["exact.lcc/00000001-00000002.merged"]
-GOLDEN += ["moments.lcc/00000000.base", "moments.lcc/00000001-00000002.merged"]
-GOLDEN += [f"moments.lcc/0000000{i}.delta" for i in (3, 4)]
-GOLDEN += ["layouts.lcc/00000000.base"] + [f"layouts.lcc/0000000{i}.delta" for i in range(1, 6)]
-GOLDEN += ["arithmetic.lcc/00000000.base", "arithmetic.lcc/00000001-00000002.merged"]
-GOLDEN += [f"arithmetic.lcc/0000000{i}.delta" for i in (3, 4)]
-GOLDEN += ["gradients.lcc/00000000.base"]
-GOLDEN += [f"gradients.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
+# The smallest record of each kind: the digest covers all bytes of the others alike.
+SMALLEST = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
+SMALLEST += ["arithmetic.lcc/00000001-00000002.merged"]
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", SMALLEST)
 def test_every_flipped_bit_is_refused(name: str, golden: Path) -> None:
-    path = golden / f"{name}.safetensors"
-    data = bytearray(path.read_bytes())
-    unnoticed = []
+    stored = (golden / f"{name}.safetensors").read_bytes()
+    data, unnoticed = bytearray(stored), []
     for position in range(8 * len(data)):
         data[position // 8] ^= 1 << position % 8
         with contextlib.suppress(codec.RecordError):
@@ -201,16 +166,10 @@ def test_every_flipped_bit_is_refused(name: str, golden: Path) -> None:
             unnoticed.append(position)
         data[position // 8] ^= 1 << position % 8
     assert unnoticed == []
-    assert data == path.read_bytes()
     assert records.load(bytes(data), "r").kind == name.rpartition(".")[2]
 
 
-def test_every_golden_record_is_flipped(golden: Path) -> None:
-    stored = {str(p.relative_to(golden)) for p in golden.glob("*.lcc/*")}
-    assert stored == {f"{name}.safetensors" for name in GOLDEN}
-
-
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", SMALLEST)
 def test_every_truncation_is_refused(name: str, golden: Path) -> None:
     data = (golden / f"{name}.safetensors").read_bytes()
     for length in range(len(data)):
@@ -313,37 +272,20 @@ BAD = {
     "track-base": (TRACK, r"a track of digest 0{32}", r"149113daf7503a5d293c0ac054eca0e5"),
 }
 
-# What stands behind a stream that does not decode.
-CAUSES = {
-    **dict.fromkeys(
-        ("residual-table", "table", "steps-table"),
-        CodeTableError,
-    ),
-    **dict.fromkeys(
-        (
-            *("residual-whole", "residual-contexts", "residual-no-contexts", "residual-dtype"),
-            *("residual-classes", "table-classes"),
-            *("residual-no-table", "residual-no-classes", "residual-no-units", "residual-units"),
-            *(
-                "residual-left",
-                "table-none-sent",
-                "stream-sizes",
-                "stream-units",
-                "coded-empty",
-                "coded-words",
-            ),
-            *("coded-left", "steps-levels", "edit-number", "edit-early", "arithmetic-beyond"),
-        ),
-        PayloadError,
-    ),
-}
+# What stands behind a stream that does not decode, unless it is a StreamError.
+CAUSES = dict.fromkeys(("residual-table", "table", "steps-table"), CodeTableError)
+PAYLOAD = "residual-whole residual-contexts residual-no-contexts residual-dtype residual-classes "
+PAYLOAD += "residual-no-table residual-no-classes residual-no-units residual-units residual-left "
+PAYLOAD += "table-classes table-none-sent stream-sizes stream-units coded-empty coded-words "
+PAYLOAD += "coded-left steps-levels edit-number edit-early arithmetic-beyond"
+CAUSES |= dict.fromkeys(PAYLOAD.split(), PayloadError)
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_stored_bad_records(name: str, golden: Path, base: bytes) -> None:
-    error, expected, found = BAD[name]
+    error, expected, actual = BAD[name]
     data = (golden / "bad" / f"{name}.safetensors").read_bytes()
-    with pytest.raises(error, match=rf"^r: expected {expected}, found {found}$") as caught:
+    with pytest.raises(error, match=rf"^r: expected {expected}, found {actual}$") as caught:
         read(data, base)
     assert type(caught.value) is error
     if expected == DECODE:
@@ -361,54 +303,29 @@ HUGE = "9" * 4300  # the longest integer that Python parses
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"",
-        b"[]",
-        b"1",
-        b"null",
-        b'{"a": 1}',
-        b'{"a": null}',
-        b'{"a": []}',
-        b'{"a": {}}',
-        b'{"a": {"data_offsets": 1}}',
-        b'{"a": {"data_offsets": [0]}}',
-        b'{"a": {"data_offsets": [0, 1.5]}}',
-        b'{"a": {"data_offsets": [0, NaN]}}',
-        b'{"a": {"data_offsets": [0, true]}}',
-        b'{"a": {"data_offsets": {"1": 0}}}',
-        b'{"a": {"data_offsets": "01"}}',
-        b'{"a": 1, "a": 1}',
-        b'{"__metadata__": {"lcc": 1}}',
-        b'{"__metadata__": {"lcc": "1 b"}}',
-        b'{"a": 1, "__metadata__": {"lcc": "1 base"}}',
-        b'{"__metadata__": [], "__metadata__": []}',
-        b"\xff\xfe",
-        b'{"\\ud800": {}}',
-        DEEP.encode(),
-        b'{"a": ' + HUGE.encode() + b"0}",
-        "{}".encode("utf-16"),
-        '{"a": {"data_offsets": [0, 0]}}'.encode("utf-32"),
-    ],
-    ids=lambda header: repr(header[:40]),
-)
+OFFSETS = ["1", "[0]", "[0,1.5]", "[0,NaN]", "[0,true]", '{"1":0}', '"01"']
+HEADERS = b'[] 1 null {"a":1} {"a":null} {"a":[]} {"a":{}} {"a":1,"a":1} {"\\ud800":{}}'.split()
+HEADERS += b'{"__metadata__":{"lcc":1}} {"__metadata__":[],"__metadata__":[]} \xff\xfe'.split()
+HEADERS += [b'{"__metadata__":{"lcc":"1 b"}}', b'{"a":1,"__metadata__":{"lcc":"1 base"}}', b""]
+HEADERS += [f'{{"a":{{"data_offsets":{offsets}}}}}'.encode() for offsets in OFFSETS]
+HEADERS += [DEEP.encode(), b'{"a": ' + HUGE.encode() + b"0}", "{}".encode("utf-16")]
+HEADERS += ['{"a": {"data_offsets": [0, 0]}}'.encode("utf-32")]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: repr(header[:40]))
 def test_hostile_headers(header: bytes) -> None:
     with pytest.raises(ForeignRecordError, match=r"^r: expected .{,500}$"):
         records.load(len(header).to_bytes(8, "little") + header, "r")
 
 
-@pytest.mark.parametrize("end", [HUGE, "-1", "10000000000", str(2**64)])
-def test_offsets_that_lie(end: str) -> None:
-    header = f'{{"a": {{"data_offsets": [0, {end}]}}}}'.encode()
-    with pytest.raises(TruncatedRecordError, match=r"^r: expected .{,100} bytes, found"):
-        records.load(len(header).to_bytes(8, "little") + header, "r")
-
-
-@pytest.mark.parametrize("length", [2**64 - 1, 2**63, 16 * 2**20 + 1])
-def test_header_length_that_lies(length: int) -> None:
-    with pytest.raises(ForeignRecordError, match=f"found {length}"):
-        records.load(length.to_bytes(8, "little") + b"{}", "r")
+def test_lengths_that_lie() -> None:
+    for end in (HUGE, "-1", "10000000000", str(2**64)):
+        header = f'{{"a": {{"data_offsets": [0, {end}]}}}}'.encode()
+        with pytest.raises(TruncatedRecordError, match=r"^r: expected .{,100} bytes, found"):
+            records.load(len(header).to_bytes(8, "little") + header, "r")
+    for length in (2**64 - 1, 16 * 2**20 + 1):
+        with pytest.raises(ForeignRecordError, match=f"found {length}"):
+            records.load(length.to_bytes(8, "little") + b"{}", "r")
 
 
 @pytest.mark.parametrize(
@@ -501,52 +418,32 @@ def test_missing_metadata(base: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(base)
     assert read(forge(metadata, arrays), base).kind == "base"
     for less in ({"layout"}, {"layout", "replaces"}):
-        told = {k: v for k, v in metadata.items() if k not in less}
+        stated = {k: v for k, v in metadata.items() if k not in less}
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(told | {"others": 1}, arrays), base)
+            read(forge(stated | {"others": 1}, arrays), base)
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(told, arrays), base)
+            read(forge(stated, arrays), base)
 
 
 LINE = f"1 dmh 1 {'B' * 21}A {'C' * 21}A 2 {WORD}"
 BASE_LINE = f"1 b 0 - - {'C' * 21}A {WORD}"
 FOREIGN_LINE = "an LC-Checkpoint digest in the header, found none"
+NO_FORMAT = "metadata that begins with a format, found"
+NO_LINES = ["", WORD, "x", LINE + " ", LINE + " x", LINE[:-1], LINE + "A", LINE[:-1] + "/"]
+NO_LINES += [LINE.replace("dmh", x) for x in ('m"l', "m\\l", "m\nl", "mödel", "m" * 1000)]
+NO_LINES += [json.dumps({"format": 1, "digest": "0" * 64})]
+NO_FORMATS = ["", "x", "01", "1.0", "-1", "+1", "1_0", "True", "[]", "9" * 21, "delta"]
+LATER = (0, 2, 10, 99999999999999999999)
 LINES = [
-    ("", FOREIGN, FOREIGN_LINE),
-    (WORD, FOREIGN, FOREIGN_LINE),
-    ("x", FOREIGN, FOREIGN_LINE),
-    (LINE + " ", FOREIGN, FOREIGN_LINE),
-    (LINE + " x", FOREIGN, FOREIGN_LINE),
-    (LINE[:-1], FOREIGN, FOREIGN_LINE),
-    (LINE + "A", FOREIGN, FOREIGN_LINE),
-    (LINE[:-1] + "/", FOREIGN, FOREIGN_LINE),
-    (LINE.replace("dmh", 'm"l'), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("dmh", "m\\l"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("dmh", "m\nl"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("dmh", "mödel"), FOREIGN, FOREIGN_LINE),
-    (LINE.replace("dmh", "m" * 1000), FOREIGN, FOREIGN_LINE),
-    (json.dumps({"format": 1, "digest": "0" * 64}), FOREIGN, FOREIGN_LINE),
-    *(
-        (f"{first} {LINE[2:]}", FOREIGN, "metadata that begins with a format, found")
-        for first in ("", "x", "01", "1.0", "-1", "+1", "1_0", "True", "[]", "9" * 21, "delta")
-    ),
-    (f" {LINE}", FOREIGN, "metadata that begins with a format, found ''"),
-    *(
-        (
-            f"{version} {LINE[2:]}",
-            VersionError,
-            f"format 1, found format {version}; update this package$",
-        )
-        for version in (0, 2, 10, 99999999999999999999)
-    ),
+    *((line, FOREIGN, FOREIGN_LINE) for line in NO_LINES),
+    *((f"{first} {LINE[2:]}", FOREIGN, NO_FORMAT) for first in NO_FORMATS),
+    *((f"{n} {LINE[2:]}", VersionError, f"format 1, found format {n}; update") for n in LATER),
     (f"6 {WORD}", VersionError, "format 1, found format 6;"),
     (f"1 {WORD}", MALFORMED, "7 words, format letters step parent track keep .*, found 2$"),
-    (LINE.replace(" 2 ", "   2 "), MALFORMED, "7 words, .*, found 9$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "7 words, .*, found 6$"),
     (LINE.replace(" 2 ", " 2 x y "), MALFORMED, "7 words, .*, found 9$"),
     (LINE.replace(" 2 ", " 2 x "), MALFORMED, "two numbers of thousandths, .*"),
     (LINE.replace("dmh", "b"), MALFORMED, "track as 128 bits in base64, found '2'"),
-    (BASE_LINE.replace(" b ", " base "), MALFORMED, "track as 128 bits|parent as 128 bits"),
     (BASE_LINE.replace(" b ", " B "), MALFORMED, "track as 128 bits|parent as 128 bits"),
 ]
 
@@ -560,37 +457,20 @@ def test_lines(line: str, error: type[Exception], message: str, forge: Forge) ->
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("all", (None, None, None)),
-        ("1", (1, None, None)),
-        ("8", (8, None, None)),
-        ("1.0", (None, 1.0, None)),
-        ("0.05", (None, 0.05, None)),
-        ("1e-05", (None, 1e-5, None)),
-        ("2.5e-300", (None, 2.5e-300, None)),
-        ("0.30000000000000004", (None, 0.1 + 0.2, None)),
-        ("2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
-        ("u1.0", (None, 1.0, None)),
-        ("u0.05", (None, 0.05, None)),
-        ("u2.2250738585072014e-308", (None, 2.2250738585072014e-308, None)),
-        ("t0.0001", (None, None, 1e-4)),
-        ("t1e-05", (None, None, 1e-5)),
-        ("t2.0", (None, None, 2.0)),
-        ("t1.1754943508222875e-38", (None, None, 2.0**-126)),
-        ("t8.507058665729121e+37", (None, None, 8.507058665729121e37)),
-    ],
-)
-def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) -> None:
-    bits, budget, tolerance = expected
+KEEPS = "all 1 8 1.0 0.05 1e-05 2.5e-300 0.30000000000000004 2.2250738585072014e-308 u1.0 u0.05 "
+KEEPS += "t0.0001 t1e-05 t2.0 t1.1754943508222875e-38 t8.507058665729121e+37"
+
+
+@pytest.mark.parametrize("word", KEEPS.split())
+def test_how_much_is_kept_is_one_word(word: str, forge: Forge) -> None:
     coding = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").coding
     assert coding is not None
-    targets = (coding.bits, coding.budget, coding.tolerance)
-    assert targets == expected
-    assert [type(x) for x in targets] == [type(x) for x in expected]
+    number = None if word in ("all", "1", "8") else float(word.lstrip("ut"))
+    bits = int(word) if word in ("1", "8") else None
+    budget, tolerance = (None, number) if word[0] == "t" else (number, None)
     quantizer = "uniform" if word[0] in "ut" else "exponent"
     assert coding == Coding(bits, "model", "huffman", budget, tolerance, quantizer)
+    assert type(coding.bits) is type(bits)
     by_tensor = replace(coding, scope="tensor")
     place = Place(1, None, "b" * 32)
     data = records.dump_delta(place, "c" * 32, Delta((), {}, (), by_tensor))
@@ -601,8 +481,8 @@ def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) ->
 def test_digest_in_the_wrong_place(delta: bytes) -> None:
     """Words that could be digests are none: the last one is."""
     words = delta[8:].partition(b'"}')[0].partition(b'"lcc":"')[2].split()
-    own, track = words[-1], words[4]
-    swapped = delta.replace(track, b"\n").replace(own, track).replace(b"\n", own)
+    its, track = words[-1], words[4]
+    swapped = delta.replace(track, b"\n").replace(its, track).replace(b"\n", its)
     assert len(swapped) == len(delta)
     with pytest.raises(DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
         records.load(swapped, "r")
@@ -612,8 +492,8 @@ def test_the_digest_is_blake3_of_128_bits(delta: bytes, base64_word: Callable[[s
     digest = records.load(delta, "r").digest
     word = base64_word(digest).encode()
     assert delta.count(word) == 1
-    found = blake3(delta.replace(word, b"A" * 22)).hexdigest()
-    assert (found[:32], len(word)) == (digest, 22)
+    got = blake3(delta.replace(word, b"A" * 22)).hexdigest()
+    assert (got[:32], len(word)) == (digest, 22)
 
 
 def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
@@ -655,29 +535,23 @@ MORE = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["base", "delta"])
 @pytest.mark.parametrize(("text", "message"), MORE, ids=lambda x: str(x)[:40])
 def test_more_that_is_none(
-    text: bytes, message: str, kind: str, base: bytes, delta: bytes, forge: Forge, parts_of: Parts
+    text: bytes, message: str, base: bytes, forge: Forge, parts_of: Parts
 ) -> None:
-    metadata, arrays = parts_of(base if kind == "base" else delta)
+    metadata, arrays = parts_of(base)
     more = {"more": np.frombuffer(text, U8)}
     with pytest.raises(MalformedRecordError, match=rf"^r: expected .*{message}") as caught:
         read(forge(metadata, arrays | more), base)
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "bool"])
-@pytest.mark.parametrize("shape", [(-1,), (1, -1)])
-def test_more_of_another_kind(
-    dtype: str, shape: tuple[int, ...], base: bytes, forge: Forge, parts_of: Parts
-) -> None:
+def test_more_of_another_kind(base: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(base)
     text = json.dumps({"layout": metadata["layout"]}).encode().ljust(200)
-    assert read(forge(metadata, arrays | {"more": np.frombuffer(text, U8)}), base)
     array = np.frombuffer(text, U8)
-    array = array.astype(dtype) if dtype == "bool" else array.view(dtype)
-    for other in (array.reshape(shape), np.frombuffer(text, U8).reshape(1, -1)):
+    assert read(forge(metadata, arrays | {"more": array}), base)
+    for other in (array.view(np.int8), array.view(np.uint16), array.astype(bool), array[None]):
         with pytest.raises(MalformedRecordError, match="'more' as uint8 of 1 dimension"):
             read(forge(metadata, arrays | {"more": other}), base)
 
@@ -714,9 +588,7 @@ def test_unknown_fields_are_ignored(
 
 def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
     """A delta has no array "more" while there is nothing to say, nor "c" without alphabets."""
-    assert b'"more"' in base
-    assert b'"more"' not in delta
-    assert b'"c"' in delta
+    assert (b'"more"' in base, b'"more"' in delta, b'"c"' in delta) == (True, False, True)
     place = Place(1, "a" * 16, "b" * 32)
     for delta_step, arrays in (
         (Delta((), {"n": np.array(1)}, (), Coding()), {"t/n"}),
@@ -736,42 +608,30 @@ def row(levels: int, classes: int, table: int, units: int = 1) -> dict[str, Any]
 NO_LENGTHS = np.array([0x0E, 0x16, 0x36, 0x26], U8)
 NONE, NO_LEVELS = {"table": np.zeros(0, U8)}, {"levels": np.zeros(0, F32)}
 
+LAST = "the code table sent last for '', but none was"
 WRONG_ROWS = [
     (row(0, 1, 2), "0 levels, at most 4 are allowed"),
     (row(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
-    (row(2**15 - 1, 1, 2), "32767 levels, at most 4 are allowed"),
     (row(1, 1, 1) | {"table": NO_LENGTHS[:1]} | NO_LEVELS, "without code"),
     (row(2, 1, 1) | {"table": NO_LENGTHS[1:2], "levels": np.ones(1, F32)}, "without code"),
     (row(2, 2, 1) | {"table": NO_LENGTHS[2:3], "levels": np.ones(1, F32)}, "cannot all lack"),
-    (row(1, 1, 2) | {"table": np.zeros(2, U8)} | NO_LEVELS, "at most 1 code"),
     (row(1, 1, 2), "2 bytes are not a list of at most 1 code lengths"),
-    (row(2, 1, 2), "2 bytes are not a list of at most 2 code lengths"),
     (row(3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
     (row(3, 2, 2), "unused bits"),  # lengths of tokens, and a level where the payload should be
     (row(1, 0, 0) | NONE, "20 unread bytes of 'c' at the end"),  # nothing is used
-    (row(2, 0, 0) | NONE, "16 unread bytes of 'c' at the end"),
     (row(3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
     (row(4, 0, 2), "a code table for an alphabet that needs none"),
     (row(1, 2, 2), "2 classes of runs with 0 symbols"),
-    (row(4, 85, 2), "a payload of 85 classes"),
     (row(4, 254, 2), "a payload of 254 classes"),
     (row(4, 255, 2), "513 more bytes of 'c', only 10 left"),  # an arithmetic code of 513 bytes
-    (row(4, 1, 0) | NONE, "the code table sent last for '', but none was"),
-    (row(4, 84, 0) | NONE, "the code table sent last for '', but none was"),
+    (row(4, 84, 0) | NONE, LAST),
     (row(4, 254, 0) | NONE, "a payload of 254 classes"),
-    (row(4, 1, 0), "the code table sent last for '', but none was"),
-    (
-        row(4, 1, 1),
-        "not a list of at most|not a complete prefix|unread bytes|unused bits|more bytes",
-    ),
+    (row(4, 1, 0), LAST),
     (row(4, 1, 1) | {"table": np.array([0x10], U8)}, r"\[1, 0, 0, 0\] are not a complete prefix"),
-    (row(4, 1, 3), "3 bytes are not a list of at most 4 code lengths"),  # one is of the streams
     (row(4, 1, 22), "22 bytes are not a list of at most 4 code lengths"),  # all there is
     (row(4, 1, 23), "23 more bytes of 'c', only 22 left"),
     (row(4, 1, 2**16 - 1), "65535 more bytes of 'c', only 22 left"),
-    (row(4, 1, 2, 0), "streams of 0 units"),
     (row(4, 1, 2, 33), "streams of 33 units"),
-    (row(4, 1, 2, 255), "streams of 255 units"),
     (row(1, 0, 0, 0) | NONE, "streams of 0 units"),
     (row(1, 0, 0, 33) | NONE, "streams of 33 units"),
 ]
@@ -783,10 +643,8 @@ PAPERS = np.frombuffer(
 WRONG_PARTS = [
     ({"table": np.array([0x10, 0x52, 0], U8)}, "unused bits|unread bytes|more bytes"),
     (row(4, 1, 1) | {"table": NO_LENGTHS[3:]}, "4 levels cannot all lack a code word"),
-    ({"table": np.array([0x10, 0x07], U8)}, "not a complete prefix code"),  # 1 1 1 1
     ({"table": np.array([0x10, 0x2A], U8)}, "not a complete prefix code"),  # 1 2 2 3
     ({"table": np.zeros(2, U8)}, "2 bytes are not a list of at most 4 code lengths"),  # 0
-    ({"table": np.array([0x10, 0x92], U8)}, "not a list of at most 4 code lengths"),  # 1 2 3 and 01
     ({"levels": np.zeros(4, F32)}, "4 unread bytes of 'c' at the end"),
     ({"levels": np.zeros(2, F32)}, "4 more bytes of 'c', only 0 left"),
     ({"levels": np.zeros(0, F32)}, "12 more bytes of 'c', only 4 left"),
@@ -797,25 +655,11 @@ WRONG_PARTS = [
     ({"streams": np.array([18, 0], U32)}, "unused bits"),
     ({"streams": np.array([0], U32)}, "4 unread bytes of 'c' at the end"),
     ({"streams": np.array([0], U32), "payload": np.zeros(0, U32)}, "end before 10 elements"),
-    ({"streams": np.array([1], U32)}, "unused bits"),
-    ({"streams": np.array([16], U32)}, "end before 10 elements"),  # 0 0 are missing
-    ({"streams": np.array([17], U32)}, "end before 10 elements"),  # the last 0 is missing
-    ({"streams": np.array([19], U32)}, "go on after 10 elements"),
-    ({"streams": np.array([32], U32)}, "go on after 10 elements"),
-    ({"streams": np.array([33], U32)}, "8 more bytes of 'c', only 4 left"),
     ({"streams": np.array([2**32 - 1], U32)}, "536870912 more bytes of 'c', only 4 left"),
     ({"payload": np.zeros(0, U32)}, "4 more bytes of 'c', only 0 left"),
-    ({"payload": np.array([0xF70D, 0], U32)}, "4 unread bytes of 'c' at the end"),
-    ({"payload": np.array([0], U32)}, "go on after 10 elements"),
-    ({"payload": np.array([0xF70D | 1 << 17], U32)}, "end before 10 elements"),  # a word halved
     ({"payload": np.array([0xF70D | 1 << 18], U32)}, "unused bits"),
-    ({"payload": np.array([0xF70D | 1 << 31], U32)}, "unused bits"),
-    ({"c": PAPERS.astype(np.int32)}, "c are int32 of 1 dimensions"),
-    ({"c": PAPERS.view(F32)}, "c are float32 of 1 dimensions"),
-    ({"c": PAPERS.view(U32)}, "c are uint32 of 1 dimensions"),
     ({"c": PAPERS[None]}, "c are uint8 of 2 dimensions"),
     ({"c": PAPERS[0]}, "c are uint8 of 0 dimensions"),
-    ({"c": PAPERS[:0]}, "an empty array 'c'"),
     ({"c": PAPERS[:1]}, "6 more bytes of 'c', only 1 left"),
     ({"c": PAPERS[:7]}, "2 more bytes of 'c', only 1 left"),
     ({"c": PAPERS[:8]}, "4 more bytes of 'c', only 0 left"),
@@ -836,19 +680,12 @@ def test_hostile_arrays(arrays: Arrays, message: str, base: bytes, changed: Chan
 
 
 SIZE = {"levels": np.array([0.25], F32)}  # the step size of as many levels as a row says
-NO_SIZES = [(x, "of a step size above 0") for x in (0.0, -0.0, -0.25)]
-NO_SIZES += [(x, "zero, then finite") for x in (np.nan, np.inf, -np.inf, 3e38)]
+NO_SIZES = [(x, "of a step size above 0") for x in (-0.0,)]
+NO_SIZES += [(x, "zero, then finite") for x in (np.inf, -np.inf)]
 WRONG_STEPS = [
     *((SIZE | row(2**15 + 4, 1, 2) | {"levels": np.array([x], F32)}, m) for x, m in NO_SIZES),
-    (SIZE | row(2**15, 1, 2), "0 levels, at most 32767 are allowed"),
     (SIZE | row(2**15 + 3, 1, 2), "2 bytes are not a list of at most 3 code lengths"),
-    (SIZE | row(2**15 + 4097, 1, 2), "1 classes of runs with 4096 symbols"),
-    (SIZE | row(2**15 + 4, 85, 2), "a payload of 85 classes"),
-    (SIZE | row(2**15 + 4097, 84, 2), "unused bits|end before|go on|not a list|beyond|ends within"),
     (SIZE | row(2**15 + 2**15 - 1, 1, 2), "1 classes of runs with 32766 symbols"),
-    (SIZE | row(2**15 + 3, 0, 0) | NONE, "3 levels cannot all lack a code word"),
-    (row(2**15 + 1, 0, 0) | NONE | SIZE, "12 unread bytes of 'c' at the end"),
-    (row(2**15 + 1, 1, 2) | NO_LEVELS, "2 bytes are not a list of at most 1 code lengths"),
     (row(2**15 + 4, 1, 2) | NO_LEVELS, "4 more bytes of 'c', only 0 left"),
     (row(2**15 + 4, 1, 2) | {"levels": np.array([0.25, 0.5], F32)}, "unused bits"),
     (SIZE | row(4, 1, 2), "more bytes of 'c', only"),  # not in steps, so there are 3 levels
@@ -867,7 +704,7 @@ def test_hostile_steps(arrays: Arrays, message: str, base: bytes, changed: Chang
         assert str(caught.value).startswith("r: expected ")
 
 
-@pytest.mark.parametrize("k", [2, 4, 2047, 2048, 2049, 5000, 32_767])
+@pytest.mark.parametrize("k", [2, 4, 2048, 2049, 32_767])
 def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
     """By the paper's codes, or by an escape for the last symbol of all."""
     bits = 2 + 7 + (k - 2).bit_length()  # a token, the escape, class 1, the symbol
@@ -894,11 +731,14 @@ def test_the_bytes_of_the_paper(delta: bytes, parts_of: Parts) -> None:
     assert arrays["c"][12:24].view(F32) == pytest.approx(PAPERS[12:24].view(F32))
 
 
-def test_missing_alphabets(base: bytes, delta: bytes, forge: Forge, parts_of: Parts) -> None:
+def test_missing_arrays(base: bytes, delta: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(delta)
-    del arrays["c"]
-    with pytest.raises(MalformedRecordError, match="6 more bytes of 'c', only 0 left"):
-        read(forge(metadata, arrays), base)
+    for name, error, message in (
+        ("c", MalformedRecordError, "6 more bytes of 'c', only 0 left"),
+        ("t/n", TrackDigestError, "track"),  # what is missing has not changed
+    ):
+        with pytest.raises(error, match=message):
+            read(forge(metadata, {k: a for k, a in arrays.items() if k != name}), base)
 
 
 def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Parts) -> None:
@@ -917,16 +757,6 @@ def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Par
     ):
         with pytest.raises(MalformedRecordError, match=message):
             read(forge(metadata, arrays | {"c": np.array(words, U8)}), data)
-
-
-def test_an_exact_tensor_that_is_missing_has_not_changed(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    """Which the digest of the track contradicts here."""
-    metadata, arrays = parts_of(delta)
-    del arrays["t/n"]
-    with pytest.raises(TrackDigestError):
-        read(forge(metadata, arrays), base)
 
 
 # A table for three symbols and two classes of runs, of which four tokens have words: the escape,
@@ -974,27 +804,16 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
     ("arrays", "message"),
     [
         (tokens("A A A A A A A A A A A"), "go on after 10 elements"),
-        (tokens("A A A A A A A A A 0A"), "go on after 10 elements"),
-        (tokens(f"escape {class_of(10)} 00"), "go on after 10 elements"),
-        (tokens(f"A A escape {class_of(8)} 00"), "go on after 10 elements"),
         (tokens(f"escape {class_of(83)} 00 {'1' * 18}"), "go on after 10 elements"),
-        (tokens(f"escape {class_of(84)} 00"), "go on after 10 elements"),
-        (tokens(f"escape {class_of(127)} 00"), "go on after 10 elements"),
         (tokens(" ".join([f"escape {class_of(127)} 00"] * 100)), "go on after 10 elements"),
-        (tokens(f"escape {class_of(0)} 11"), "a symbol beyond the last of 4 levels"),
-        (tokens(f"A escape {class_of(0)} 11 A"), "a symbol beyond the last of 4 levels"),
         (tokens("A B 11"), "end before 10 elements"),  # within a word
         (tokens("A B escape"), "end before 10 elements"),  # before the class
         (tokens(f"A escape {class_of(3)}"), "end before 10 elements"),  # before the symbol
-        (tokens(f"A escape {class_of(3)} 1"), "end before 10 elements"),
         (tokens(f"escape {class_of(20)} 00 00"), "end before 10 elements"),  # 3 extra bits
-        (tokens("A", table=[2, 1, 3, 0]), "not a complete prefix code"),
         (tokens("A", table=[1, 0, 0, 0]), "not a complete prefix code"),
         (tokens("A", table=[0, 1, 2, 2]), "the escape has no code word"),
-        (tokens("A", table=[0, 1, 0, 1]), "the escape has no code word"),
         (tokens("A", table=[2, 1, 3, 0, 0, 0, 0, 3]), "are not a list of at most 7 code lengths"),
         (tokens("A") | row(4, 1, 3), "end before 10 elements"),  # the same words, plain
-        (tokens("A") | row(4, 85, 3), "a payload of 85 classes"),
     ],
 )
 def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
@@ -1002,34 +821,15 @@ def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Chan
         read(changed(arrays), base)
 
 
-@pytest.mark.parametrize(
-    ("stream", "error"),
-    [
-        ("0" * 9 + "1" * 15, TrackDigestError),  # decodes, but to something else
-        ("1" * 150, TrackDigestError),
-        ("0" * 9 + "1" * 14, MalformedRecordError),
-        ("1" * 149, MalformedRecordError),
-        ("1" * 165, MalformedRecordError),
-        ("0" * 9 + "1" * 14 + "0" * 2, MalformedRecordError),
-    ],
-)
-def test_words_of_15_bits(stream: str, error: type, base: bytes, changed: Changed) -> None:
-    packed = huffman.pack_lengths(np.array([*range(1, 16), 15], U8))
-    arrays = tokens(stream) | {"table": packed, "levels": np.ones(15, F32)}
-    arrays |= row(16, 1, packed.size)
-    with pytest.raises(error):
-        read(changed(arrays, keep="all"), base)
-
-
 def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
     nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
     for k in (1, 2):
-        own = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
-        record = records.load(changed(own), "r")
+        its = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
+        record = records.load(changed(its), "r")
         assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
-            left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
+            left = its | {name: np.concatenate((its[name], np.zeros(1, its[name].dtype)))}
             with pytest.raises(MalformedRecordError, match=r"[48] unread bytes of 'c'"):
                 read(changed(left), base)
 
@@ -1108,12 +908,10 @@ def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> N
     ("k", "stream", "codes"),
     [
         (4, "10 110", [3, 1]),
-        (3, "111 110", [2, 1]),
         (3, f"0 {class_of(1)} 1 111", [0, 2, 2]),
         (2, f"110 0 {class_of(2)} 110", [1, 0, 0, 1, 1]),
         (6, f"10 0 {class_of(0)} 001", [3, 5]),
         (3, "10", "beyond the last of 3 levels"),
-        (2, "110 111", "beyond the last of 2 levels"),
         (6, f"0 {class_of(0)} 101", "beyond the last of 6 levels"),
     ],
 )
@@ -1150,22 +948,12 @@ def test_levels_without_words(track: Track, changed: Changed) -> None:
     assert codes_of(records.delta_of(record, track)) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
+VIEWS = [[0, 2**63], [0, 2**62, 2**62], [0] + [1] * 64, [0, -1], [0, 1.5], "", [0, 2**64], [1]]
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
-    [
-        ([0, 2**63], "F32"),
-        ([0, 2**62, 2**62], "F32"),
-        ([0] + [1] * 64, "F32"),
-        ([0, -1], "F32"),
-        ([0, 1.5], "F32"),
-        ([0], "F4"),
-        ([0], "f32"),
-        ([0], 1),
-        ("", "F32"),
-        ([0, 2**64], "F32"),
-        ([1], "F32"),
-        ([0], "F8_E8M0"),
-    ],
+    [*((shape, "F32") for shape in VIEWS), *(([0], x) for x in ("F4", "f32", 1, "F8_E8M0"))],
 )
 def test_hostile_views(
     shape: Any, dtype: Any, delta: bytes, resign: Callable[[bytes], bytes]
@@ -1180,35 +968,7 @@ def test_hostile_views(
         records.load(data, "r")
 
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["w", "n", "F32", "base", "delta", 2**64, -1, 1, 10]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=200)
-@given(kind=st.sampled_from(["base", "delta"]), index=st.integers(0, 8), value=json_values)
-def test_any_metadata(
-    kind: str, index: int, value: Any, base: bytes, delta: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    """Whatever JSON stands in a field: read, or refused by a RecordError."""
-    metadata, arrays = parts_of(base if kind == "base" else delta)
-    key = list(metadata)[index % len(metadata)]
-    message = ""
-    try:
-        read(forge(metadata | {key: value}, arrays), base)
-    except codec.RecordError as exc:
-        message = str(exc)
-    assert len(message) < 1000
-
-
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(["base", "delta", "steps"]),
     edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
@@ -1287,13 +1047,6 @@ def test_track_digest_by_hand() -> None:
     assert track.digest == xxhash.xxh3_128_hexdigest(text)
 
 
-def test_sums_are_those_of_splitmix() -> None:
-    """The first numbers of SplitMix64 with seed 0, which everybody knows."""
-    golden_gamma = 0x9E3779B97F4A7C15
-    found = [mixed(i * golden_gamma % 2**64) for i in (1, 2, 3)]
-    assert found == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-
-
 def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) -> None:
     """By difference or from all values: the same, and every element and place counts."""
     first, *others = random_states(5)
@@ -1319,15 +1072,16 @@ def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) ->
     records.check_whole("r", track)
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("settings", [{"bits": b} for b in (None, 1, 8)] + [{"budget": 0.5}])
+@pytest.mark.parametrize(
+    "settings", [{"bits": None, "coder": "huffman"}, {"budget": 0.5, "coder": "runlength"}], ids=str
+)
 def test_more_bits_than_one_alphabet(
-    random_states: Callable[..., list[Arrays]], coder: str, settings: dict[str, Any]
+    random_states: Callable[..., list[Arrays]], settings: dict[str, Any]
 ) -> None:
     """Scope tensor, with a tensor stored whole: the joined streams come apart again."""
     first, second = random_states(2)
     second["h"] = np.full_like(second["h"], np.nan)
-    tracker = Tracker(first, scope="tensor", coder=coder, **settings)
+    tracker = Tracker(first, scope="tensor", **settings)
     step = tracker.prepare(second)
     data = records.dump_delta(Place(5, "0" * 16, "0" * 32), "0" * 32, step)
     again = records.delta_of(records.load(data, "r"), tracker.track)
@@ -1337,8 +1091,6 @@ def test_more_bits_than_one_alphabet(
         assert one.codes.tobytes() == two.codes.tobytes()
         assert one.levels.tobytes() == two.levels.tobytes()
         assert a.encoded.nbytes == b.encoded.nbytes
-    assert again.non_finite == ("h",)
-    assert again.exact.keys() == step.exact.keys()
-    assert again.coding == step.coding
-    assert again.coding == Coding(**{"bits": None, "scope": "tensor", "coder": coder} | settings)
+    assert (again.non_finite, again.exact.keys()) == (("h",), step.exact.keys())
+    assert again.coding == step.coding == Coding(**{"bits": None, "scope": "tensor"} | settings)
     assert again.nbytes == step.nbytes

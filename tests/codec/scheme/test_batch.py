@@ -29,7 +29,7 @@ ODD = np.array([0, -0.0, 1e-45, -1e-45, 1.1754942e-38, 1e30, -1e30, 1, -1, 0.5, 
 
 def tensors(rng: np.random.Generator, n: int) -> list[np.ndarray]:
     """Values of one tensor each: of any magnitude, or all equal, zeros, subnormals."""
-    found = []
+    got = []
     for i in range(n):
         size = int(rng.integers(8, 90))
         kind = rng.integers(6)
@@ -44,8 +44,8 @@ def tensors(rng: np.random.Generator, n: int) -> list[np.ndarray]:
             values = np.ldexp(values / np.abs(values).max(), -140)
         elif kind == 4 and i % 2:
             values[:] = 0
-        found.append(values.astype(F32))
-    return found
+        got.append(values.astype(F32))
+    return got
 
 
 @settings(deadline=None)
@@ -58,9 +58,9 @@ def test_each_tensor_keeps_what_it_would_keep_alone(seed: int, n: int, bits: int
     u, tracks = tensors(rng, n), tensors(rng, n)
     tracks = [np.resize(t, a.size) for t, a in zip(tracks, u)]
     segments = Segments(tracks, u)
-    found = batch.quantized(segments, n_promoted(bits))
-    assert found.levels.shape[1:] == (1, n)
-    assert found.counts.tolist() == np.bincount(found.codes, minlength=len(found.levels)).tolist()
+    got = batch.quantized(segments, n_promoted(bits))
+    assert got.levels.shape[1:] == (1, n)
+    assert got.counts.tolist() == np.bincount(got.codes, minlength=len(got.levels)).tolist()
     begins = segments.starts.tolist()
     for i, (a, t) in enumerate(zip(u, tracks)):
         with np.errstate(all="ignore"):
@@ -68,10 +68,10 @@ def test_each_tensor_keeps_what_it_would_keep_alone(seed: int, n: int, bits: int
         alone = quantize(delta, bits)
         assert alone.buckets is not None
         levels = alone.buckets.cautious_levels if a.min() >= 0 else alone.levels
-        here = found.levels[:, 0, i]
+        here = got.levels[:, 0, i]
         assert here[: levels.size].tobytes() == levels.tobytes()
         assert not here[levels.size :].any()
-        assert (found.codes[begins[i] : begins[i + 1]] == alone.codes).all()
+        assert (got.codes[begins[i] : begins[i + 1]] == alone.codes).all()
 
 
 def layout_of(arrays: Arrays, *, shared: bool) -> Layout:
@@ -106,9 +106,9 @@ def walk(seed: int, steps: int, n: int = 9) -> list[Arrays]:
     return states
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("scope", "coder", "seed"), [("model", "runlength", 0), ("tensor", "huffman", 1)]
+)
 def test_the_track_is_that_of_an_alphabet_each(scope: str, coder: str, seed: int) -> None:
     states = walk(seed, 7)
     coding = Coding(2, scope, coder)
@@ -150,12 +150,12 @@ def test_threads_do_not_change_it(threads: int) -> None:
     before = codec.threads()
     codec.set_threads(threads)
     try:
-        found = batch.quantized(Segments([np.zeros_like(a) for a in u], u), 7)
+        got = batch.quantized(Segments([np.zeros_like(a) for a in u], u), 7)
     finally:
         codec.set_threads(before)
     levels = [quantize(a, 3).levels for a in u]
-    assert found.levels[:, 0].T.tobytes() == np.array(levels).tobytes()
-    assert found.counts.sum() == sum(a.size for a in u)
+    assert got.levels[:, 0].T.tobytes() == np.array(levels).tobytes()
+    assert got.counts.sum() == sum(a.size for a in u)
 
 
 def encoded(u: list[np.ndarray]) -> tuple[codec.Encoded, Segments]:

@@ -45,7 +45,7 @@ def sizes_of(
             yield keep, coded(stage.message(survivors, counts, buckets.levels))[0].nbytes
 
 
-def kept(group: Group) -> int:
+def n_levels(group: Group) -> int:
     return group.encoded.levels.size - 1
 
 
@@ -71,7 +71,7 @@ QUANTIZERS = pytest.mark.parametrize("quantizer", ["exponent", "uniform"])
 cases = (st.integers(0, 4), st.integers(8, 4000), st.floats(-3, 0), st.sampled_from(list(CODERS)))
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(*cases, st.integers(0, 2**32 - 1))
 @example(1, 300, -1.0, "runlength", 0)
 @example(0, 3000, -2.3, "huffman", 1)
@@ -118,9 +118,9 @@ def check_largest_values(delta: np.ndarray, codes: np.ndarray, group: Group) -> 
     least = np.abs(delta[codes > 0]).min()
     assert ((codes > 0) == (np.abs(delta) >= least)).all()
     for code, level in enumerate(group.encoded.levels[1:], 1):
-        own = delta[codes == code].astype(np.float64)
-        assert level == F32((own.min() + own.max()) / 2)
-        assert len({*np.frexp(own)[1], *np.sign(own).astype(int) * 1000}) == 2
+        its = delta[codes == code].astype(np.float64)
+        assert level == F32((its.min() + its.max()) / 2)
+        assert len({*np.frexp(its)[1], *np.sign(its).astype(int) * 1000}) == 2
 
 
 def test_a_bucket_too_large_for_the_budget_is_kept_in_part() -> None:
@@ -140,7 +140,7 @@ def test_a_bucket_too_large_for_the_budget_is_kept_in_part() -> None:
 def test_of_equal_values_the_first_are_kept(quantizer: str) -> None:
     """As with updates by sign: none is larger than another. In the end all have moved."""
     rng = np.random.default_rng(0)
-    n = 3 * 65_536 + 77
+    n = 2 * 65_536 + 77
     sign = rng.choice([-1, 1], n)
     w, first = np.zeros(n, F32), {"w": np.zeros(n, F32)}
     tracker = codec.Tracker(first, budget=0.01, quantizer=quantizer)
@@ -171,44 +171,14 @@ def test_no_weight_stays_behind_for_ever(quantizer: str) -> None:
     assert tracker.state["w"].all()
 
 
-def test_any_number_of_buckets() -> None:
-    """Not only 1, 3, 7, 15 ... as with bits."""
-    rng = np.random.default_rng(0)
-    delta = rng.normal(size=20_000).astype(F32)
-    seen, sent = [], []
-    for share in np.geomspace(0.0005, 0.3, 60):
-        first, share = {"w": np.zeros_like(delta)}, float(share)
-        tracker = codec.Tracker(first, budget=share, quantizer="exponent")
-        (group,) = tracker.step({"w": delta}).groups
-        assert group.buckets is not None
-        assert len(group.buckets) == kept(group)
-        seen.append(kept(group))
-        sent.append(np.count_nonzero(codec.decode(group.encoded).codes))
-    assert sent == sorted(sent)
-    assert {4, 5, 6, 8, 10} < set(seen)
-
-
-@pytest.mark.parametrize("coder", CODERS)
-def test_all_of_it_is_the_exponent_stage(coder: str) -> None:
-    rng = np.random.default_rng(0)
-    for kind in (0, 4):  # the second has more than 256 levels
-        u = {"w": deltas(kind, 3000, rng)}
-        zero = {"w": np.zeros(3000, F32)}
-        whole, every = (
-            codec.Tracker(zero, bits, "model", coder, budget, quantizer="exponent").step(u)
-            for bits, budget in ((None, 1.0), (None, None))
-        )
-        assert (
-            whole.groups[0].encoded.payload.data.tobytes()
-            == every.groups[0].encoded.payload.data.tobytes()
-        )
-        assert whole.nbytes == every.nbytes
-        assert (every.groups[0].encoded.levels.size > 256) == (kind == 4)
-
-
-@QUANTIZERS
-@pytest.mark.parametrize("coder", CODERS)
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(
+    ("scope", "coder", "quantizer"),
+    [
+        ("model", "runlength", "uniform"),
+        ("tensor", "huffman", "exponent"),
+        ("tensor", "arithmetic", "uniform"),
+    ],
+)
 def test_too_small_for_anything(scope: str, coder: str, quantizer: str) -> None:
     """Then nothing would move, save after save: an error says so, and the track stays."""
     rng = np.random.default_rng(0)
@@ -227,6 +197,7 @@ def test_too_small_for_anything(scope: str, coder: str, quantizer: str) -> None:
     assert tracker.step(second).groups[0].encoded.levels.size > 1
 
 
+@settings(max_examples=20)
 @given(*cases[1:], st.sampled_from(["exponent", "uniform"]), st.integers(0, 2**32 - 1))
 def test_tensors_share_the_room(
     n: int, exponent: float, coder: str, quantizer: str, seed: int
@@ -255,30 +226,8 @@ def test_tensors_share_the_room(
         assert [g.tensors[0].name for g in step.groups] == ["a", "b", "c"]
         before = {k: state[k] - tracker.state[k] for k in "abc"}
         for group in step.groups:
-            assert kept(group) or not before[group.tensors[0].name].any()
+            assert n_levels(group) or not before[group.tensors[0].name].any()
         assert step.nbytes <= total + 16
-
-
-def test_a_small_tensor_takes_what_its_smallest_change_needs(tmp_path: Path) -> None:
-    """Adam's first step: every value of the biases changes by the same."""
-    net, path = mlp(), tmp_path / "run.lcc"
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
-    for saved in trained(path, net, optimizer, (16, 96), nested=False, budget=0.1, scope="tensor"):
-        assert saved.kind == "base" or saved.nbytes - saved.exact_nbytes <= 0.1 * saved.lossy_nbytes
-        if saved.delta:
-            assert all(kept(group) for group in saved.delta.groups)
-
-
-@QUANTIZERS
-def test_a_bias_is_not_forgotten(quantizer: str) -> None:
-    """A share of its own few bytes would never hold a level."""
-    rng = np.random.default_rng(0)
-    first = {"weight": np.zeros((500, 100), F32), "bias": np.zeros(10, F32)}
-    tracker = codec.Tracker(first, scope="tensor", budget=0.01, quantizer=quantizer)
-    step = tracker.step({k: rng.normal(size=a.shape).astype(F32) for k, a in first.items()})
-    assert all(kept(group) for group in step.groups)
-    assert step.nbytes <= 0.01 * 4 * 50_010
-    assert tracker.state["bias"].any()
 
 
 @QUANTIZERS
@@ -298,8 +247,7 @@ def test_the_header_is_paid_for(quantizer: str) -> None:
             tracker.prepare_arrays(u, lambda _, n=header: n)  # type: ignore[misc]
 
 
-@QUANTIZERS
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("scope", "quantizer"), [("model", "uniform"), ("tensor", "exponent")])
 def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
     rng = np.random.default_rng(0)
     state = {"a": np.zeros(70_000, F32), "b": np.zeros(9, F32), "c": np.zeros(3000, F32)}
@@ -326,25 +274,25 @@ def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
         assert stepping.track.sums == careful.track.sums == step.sums
 
 
-@QUANTIZERS
 @pytest.mark.parametrize("coder", CODERS)
+@QUANTIZERS
 def test_size_is_known_before_anything_is_coded(
     coder: str, quantizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never less than what is written, and more by the padding of streams at most."""
-    known: list[int] = []
+    sizes: list[int] = []
     name = "fit_steps" if quantizer == "uniform" else "fit_buckets"
     fit = getattr(tracker_of, name)
 
     def spy(*args: Any) -> budgets.Fitted:
         fitted: budgets.Fitted = fit(*args)
-        known.append(fitted.nbytes)
+        sizes.append(fitted.nbytes)
         return fitted
 
     monkeypatch.setattr(tracker_of, name, spy)
     rng = np.random.default_rng(0)
-    for n in (8, 100, 9000, 65_536, 400_000):
-        for share in (0.004, 0.03, 0.1):
+    for n in (100, 9000, 200_000):
+        for share in (0.004, 0.1):
             first = {"w": np.zeros(n, F32)}
             tracker = codec.Tracker(first, None, "model", coder, share, quantizer=quantizer)
             for _ in range(2):
@@ -356,15 +304,14 @@ def test_size_is_known_before_anything_is_coded(
                     continue
                 e = group.encoded
                 streams = getattr(e.payload, "streams", np.zeros(1)).size
-                assert e.nbytes <= known[-1] <= e.nbytes + 4 * (streams - 1)
+                assert e.nbytes <= sizes[-1] <= e.nbytes + 4 * (streams - 1)
 
 
-@QUANTIZERS
-def test_most_of_a_budget_is_used(quantizer: str) -> None:
+def test_most_of_a_budget_is_used() -> None:
     """Where every bucket is small beside it."""
     rng = np.random.default_rng(0)
     n = 300_000
-    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05, quantizer=quantizer)
+    tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.05, quantizer="exponent")
     delta = np.ldexp(rng.uniform(1, 2, n), rng.integers(-60, 60, n)) * rng.choice([-1, 1], n)
     for _ in range(3):
         step = tracker.step({"w": tracker.state["w"] + delta.astype(F32)})
@@ -412,72 +359,39 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     # From about 40 % on, 32,767 levels are too few to fill a budget.
-    ("optimizer", "budget", "scope"),
-    [("adam", 0.1, "tensor"), ("momentum", 0.3, "model")],
+    ("kind", "budget", "scope", "policy"),
+    [
+        (torch.optim.Adam, 0.1, "tensor", {"optimizer/*": "exact"}),
+        (torch.optim.Adam, 0.1, "tensor", None),
+        (partial(torch.optim.SGD, momentum=0.9), 0.3, "model", {"optimizer/*": "bits=all"}),
+    ],
 )
-@pytest.mark.parametrize("policy", [{"optimizer/*": "exact"}, {"optimizer/*": "bits=all"}, None])
 def test_moments_take_nothing_of_a_budget(
-    tmp_path: Path, optimizer: str, budget: float, scope: str, policy: dict[str, str] | None
+    tmp_path: Path, kind: Any, budget: float, scope: str, policy: dict[str, str] | None
 ) -> None:
     """Exact or with bits of their own: the model moves in every record, and fills its budget."""
     net, path = mlp(), tmp_path / "run.lcc"
-    kind = torch.optim.Adam if optimizer == "adam" else partial(torch.optim.SGD, momentum=0.9)
-    saves = trained(
-        *(path, net, kind(net.parameters(), lr=1e-3), (16, 96)),
-        budget=budget,
-        scope=scope,
-        policy=policy,
-    )
+    optimizer, kinds = kind(net.parameters(), lr=1e-3), {"scope": scope, "policy": policy}
+    saves = trained(path, net, optimizer, (16, 96), budget=budget, **kinds)
     exact = policy == {"optimizer/*": "exact"}
     lossy = 4 * sum(p.numel() for p in net.parameters())
     for saved in saves[2:]:  # the first step adds the optimizer's tensors, and is a base
         assert saved.kind == "delta"
         assert saved.lossy_nbytes == lossy
-        own = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
-        assert 0.8 * budget * lossy < own <= budget * lossy
+        its = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
+        assert 0.8 * budget * lossy < its <= budget * lossy
         assert (saved.exact_nbytes >= 0.6 * lossy) == exact  # of every weight a residual
         assert (saved.moment_nbytes == 0) == exact
         before, after = model_of(path, saved.step - 1), model_of(path, saved.step)
         assert all((before[name] != after[name]).any() for name in after)
 
 
-def test_running_statistics_take_nothing_of_a_budget(tmp_path: Path) -> None:
-    torch.manual_seed(1)
-    net = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 16, 3),
-        torch.nn.BatchNorm2d(16),
-        torch.nn.ReLU(),
-        torch.nn.Conv2d(16, 32, 3),
-        torch.nn.BatchNorm2d(32),
-        torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1),
-        torch.nn.Flatten(),
-        torch.nn.Linear(32, 10),
-    )
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    path = tmp_path / "run.lcc"
-    for saved in trained(path, net, optimizer, (8, 1, 12, 12), nested=False, budget=0.04)[1:]:
-        assert saved.exact_nbytes > 4 * 96  # means and variances
-        assert saved.nbytes - saved.exact_nbytes <= 0.04 * saved.lossy_nbytes
-        assert any(group.encoded.levels.size > 1 for group in saved.delta.groups)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_budget_that_lossy_moments_use_up_is_refused(
-    tmp_path: Path, asynchronous: bool, forks: None
-) -> None:
+def test_a_budget_that_lossy_moments_use_up_is_refused(tmp_path: Path) -> None:
     """It says what takes how much, and what to do; the chain stays as it was."""
     net, path = mlp(), tmp_path / "run.lcc"
+    optimizer, policy = torch.optim.Adam(net.parameters()), {"optimizer/*": "lossy"}
     with pytest.raises(codec.SettingsError, match=r"exp_avg.*takes? [0-9,]+.*budget="):
-        trained(
-            path,
-            net,
-            torch.optim.Adam(net.parameters()),
-            (16, 96),
-            budget=0.05,
-            policy={"optimizer/*": "lossy"},
-            asynchronous=asynchronous,
-        )
+        trained(path, net, optimizer, (16, 96), budget=0.05, policy=policy)
     assert codec.verify(path).ok
     assert codec.Chain(path).steps == (0, 1)  # bases: the second has the moments
     w = {"model": {"w": np.zeros(500, F32)}}
@@ -497,12 +411,11 @@ def test_a_model_smaller_than_its_header_is_refused(tmp_path: Path) -> None:
             checkpoints.save(step, net.state_dict())
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_exact_bytes_are_those_of_the_file(tmp_path: Path, asynchronous: bool, forks: None) -> None:
+def test_exact_bytes_are_those_of_the_file(tmp_path: Path, forks: None) -> None:
     """Counted from the file's own header: everything but the coded array and the line."""
     net, path = mlp(), tmp_path / "run.lcc"
     optimizer = torch.optim.Adam(net.parameters())
-    saves = trained(path, net, optimizer, (16, 96), budget=0.2, asynchronous=asynchronous)
+    saves = trained(path, net, optimizer, (16, 96), budget=0.2, asynchronous=True)
     for saved, entry in zip(saves, codec.Chain(path).entries, strict=True):
         data = (path / entry.name).read_bytes()
         if saved.kind == "base":
@@ -533,19 +446,11 @@ def test_out_of_range(value: Any) -> None:
         codec.Tracker({}, budget=value)
 
 
-@pytest.mark.parametrize(
-    "value", [1, 1.0, 0.5, 1e-300, np.float32(0.25), np.float64(0.25), np.int8(1)]
-)
+@pytest.mark.parametrize("value", [1, 1.0, 1e-300, np.float32(0.25), np.int8(1)])
 def test_in_range(value: Any) -> None:
     assert type(check_budget(value)) is float
-    assert check_budget(value) == value
-    tracker = codec.Tracker({}, budget=value)
-    assert (tracker.coding.bits, tracker.coding.budget) == (None, float(value))
-
-
-def test_without_a_budget() -> None:
-    assert codec.Tracker({}, bits=7).coding.budget is None
-    assert codec.Tracker({}, bits=7).step({}).coding.budget is None
+    coding = codec.Tracker({}, budget=value).step({}).coding
+    assert (coding.bits, coding.budget) == (None, float(value))
 
 
 def test_states_without_lossy_tensors() -> None:

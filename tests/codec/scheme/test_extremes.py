@@ -50,7 +50,7 @@ def restored(
 
 @pytest.mark.parametrize("dtype", LARGEST, ids=str)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(STATES, st.sampled_from(["model", "tensor"]), st.sampled_from(list(CODERS)))
 @example(NEAR, "model", "runlength")
 @example(NEAR, "tensor", "huffman")
@@ -70,7 +70,7 @@ def test_what_is_finite_stays_finite(
         assert torch.isfinite(state).all()
 
 
-@pytest.mark.parametrize("target", TARGETS[:8], ids=str)
+@pytest.mark.parametrize("target", TARGETS[1:8:2], ids=str)
 def test_many_large_half_precision_weights(target: dict[str, Any]) -> None:
     """Weights of up to 60,000 that move: some tracks are beyond 65,504, none restores infinite."""
     rng = np.random.default_rng(0)

@@ -17,10 +17,10 @@ def test_content(nbytes: int) -> None:
     pages = Pages(nbytes)
     assert (pages.content.dtype, pages.content.shape) == (np.uint8, (nbytes,))
     assert not pages.content.any()
-    kept = pages.content[:]
+    content = pages.content[:]
     del pages
-    kept[...] = 7
-    assert (kept == 7).all()
+    content[...] = 7
+    assert (content == 7).all()
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="of Linux")
@@ -28,8 +28,8 @@ def test_what_is_given_back_reads_as_zeros() -> None:
     pages = Pages(4 * PAGE)
     pages.content[...] = 7
     pages.give_back(PAGE, 3 * PAGE)
-    found = pages.content.reshape(4, PAGE)
-    assert [set(page.tolist()) for page in found] == [{7}, {0}, {0}, {7}]
+    got = pages.content.reshape(4, PAGE)
+    assert [set(page.tolist()) for page in got] == [{7}, {0}, {0}, {7}]
 
 
 def test_elsewhere_it_is_memory_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,12 +58,12 @@ def reference(delta: np.ndarray, bits: int | None) -> tuple[list[int], list[floa
             members.setdefault(key, []).append(v)
     middle = {k: (min(m) + max(m)) / 2 for k, m in members.items()}
     order = sorted(members, key=lambda k: (-k[0], -abs(middle[k]), k[1]))
-    kept = order if bits is None else order[: 2**bits - 1]
-    code = {None: 0} | dict.fromkeys(order, 0) | {k: i for i, k in enumerate(kept, 1)}
+    chosen = order if bits is None else order[: 2**bits - 1]
+    code = {None: 0} | dict.fromkeys(order, 0) | {k: i for i, k in enumerate(chosen, 1)}
     buckets = [
         Bucket(*k, min(members[k]), max(members[k]), len(members[k]), code[k]) for k in order
     ]
-    levels = [0.0] + [float32(middle[k]) for k in kept]
+    levels = [0.0] + [float32(middle[k]) for k in chosen]
     return [code[k] for k in keys], levels, buckets
 
 
@@ -101,12 +101,12 @@ def test_any_number_of_buckets(delta: np.ndarray, n: int) -> None:
     """The n largest keep their order and get the levels 1, 2, 3 ..."""
     everything = codec.quantize(delta).buckets
     assert everything is not None
-    kept = everything.keeping(n)
-    assert kept.level.tolist() == [i if i <= n else 0 for i in range(1, len(everything) + 1)]
-    assert kept.levels.tobytes() == everything.levels[: n + 1].tobytes()
-    assert list(kept.first(n)) == list(everything)[:n]
+    chosen = everything.keeping(n)
+    assert chosen.level.tolist() == [i if i <= n else 0 for i in range(1, len(everything) + 1)]
+    assert chosen.levels.tobytes() == everything.levels[: n + 1].tobytes()
+    assert list(chosen.first(n)) == list(everything)[:n]
     counts = [b.count for b in list(everything)[:n]]
-    assert kept.counts(delta.size).tolist() == [delta.size - sum(counts), *counts]
+    assert chosen.counts(delta.size).tolist() == [delta.size - sum(counts), *counts]
     assert everything.keeping(None).level.tolist() == list(range(1, len(everything) + 1))
     top = [b.sign << 8 | (b.exponent + 127) for b in everything]
     assert everything.bins.tolist() == top
@@ -129,7 +129,7 @@ def test_energies(delta: np.ndarray) -> None:
         assert residual[i] == pytest.approx((off**2).sum(), rel=1e-12, abs=0)
 
 
-@pytest.mark.parametrize("n", [2**16 - 1, 2**16, 2**16 + 1, 5 * 2**16 + 3])
+@pytest.mark.parametrize("n", [2**16, 3 * 2**16 + 3])
 def test_pieces_of_large_deltas(n: int) -> None:
     """Counted and coded in pieces, and each element belongs to one of them."""
     rng = np.random.default_rng(n)
@@ -148,52 +148,20 @@ def test_pieces_of_large_deltas(n: int) -> None:
     assert q.codes[[0, -1]].tolist() == [1, len(q.buckets)]
 
 
-@given(deltas)
-def test_error_of_exponent_stage(delta: np.ndarray) -> None:
-    """At most half a bucket off; never another sign or exponent."""
-    q = codec.quantize(delta)
-    with np.errstate(over="ignore"):
-        flat = delta.astype(np.float32).reshape(-1).astype(np.float64)
-    restored = codec.dequantize(q).reshape(-1).astype(np.float64)
-    assert (np.signbit(flat)[flat != 0] == np.signbit(restored)[flat != 0]).all()
-    assert (np.abs(flat - restored) <= np.maximum(np.abs(flat), 2.0**-126) / 2).all()
-
-
 def test_worked_example(paper: np.ndarray) -> None:
     """PAPER.md: five buckets, of which two bits keep 0.79, -0.48 and 0.44."""
     e = codec.quantize(paper)
     assert e.buckets is not None
-    assert [(b.exponent, b.sign) for b in e.buckets] == [
-        (-1, 0),
-        (-2, 1),
-        (-2, 0),
-        (-3, 0),
-        (-4, 0),
-    ]
-    expected = [(a + b) / 2 for a, b in [(0.76, 0.82), (-0.48, -0.48), (0.39, 0.49)]]
-    ends = np.array(
-        [[0.76, 0.82], [-0.48, -0.48], [0.39, 0.49], [0.14, 0.2], [0.07, 0.09]], np.float32
-    )
-    exact = (ends[:, 0].astype(np.float64) + ends[:, 1]) / 2
+    buckets = [(b.exponent, b.sign) for b in e.buckets]
+    assert buckets == [(-1, 0), (-2, 1), (-2, 0), (-3, 0), (-4, 0)]
+    ends = [[0.76, 0.82], [-0.48, -0.48], [0.39, 0.49], [0.14, 0.2], [0.07, 0.09]]
+    exact = np.array(ends, np.float32).astype(np.float64).mean(axis=1)
     assert e.levels[1:].tobytes() == exact.astype(np.float32).tobytes()
-    np.testing.assert_allclose(e.levels, [0, *expected, 0.17, 0.08], rtol=1e-6)
-    shown = [round(float(v), 2) for v in codec.dequantize(e)]
-    assert shown == [0.79, -0.48, 0.17, 0.08, 0.17, 0.44, 0.17, 0.44, 0.79, 0.08]
+    printed = [round(float(v), 2) for v in codec.dequantize(e)]
+    assert printed == [0.79, -0.48, 0.17, 0.08, 0.17, 0.44, 0.17, 0.44, 0.79, 0.08]
     p = codec.quantize(paper, bits=2)
     assert p.codes.tolist() == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
-    assert [round(float(v), 2) for v in p.levels] == [0.0, 0.79, -0.48, 0.44]
     assert p.levels.tobytes() == e.levels[:4].tobytes()
-
-
-def test_worked_example_fixed_sizes(paper: np.ndarray) -> None:
-    """PAPER.md: 320 bits as float32, 30 with fixed indices after E, 20 after P."""
-
-    def fixed(n_symbols: int) -> int:
-        return paper.size * math.ceil(math.log2(n_symbols))
-
-    assert paper.nbytes * 8 == 320
-    assert fixed(np.unique(codec.quantize(paper).codes).size) == 30
-    assert fixed(np.unique(codec.quantize(paper, 2).codes).size) == 20
 
 
 def test_more_than_256_levels() -> None:

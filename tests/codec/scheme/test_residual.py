@@ -59,7 +59,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80)
 @given(
     st.sampled_from(DTYPES),
     st.sampled_from([1024, 1040, 4096, 9008, 70_016]),
@@ -100,7 +100,9 @@ def test_special_values(dtype: str) -> None:
     old, new = array_of(old, dtype), array_of(new, dtype)
     r = residual_of(old, new, spec_of(old, dtype))
     assert r is not None
+    before, old.flags.writeable = old.copy(), False
     assert same(r.applied(old), new)
+    assert same(old, before)
 
 
 def test_bits_of_updated_weights() -> None:
@@ -124,16 +126,6 @@ def bf16(values: np.ndarray) -> np.ndarray:
     """The nearest bfloat16, as uint16."""
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def test_moments_that_all_change() -> None:
-    rng = np.random.default_rng(0)
-    old = rng.standard_normal(50_000).astype(np.float32)
-    new = (0.9 * old + 0.1 * rng.standard_normal(50_000)).astype(np.float32)
-    r = residual_of(old, new, TensorSpec("m", "F32", old.shape, False))
-    assert r is not None
-    assert r.nbytes < 0.9 * new.nbytes
-    assert same(r.applied(old), new)
 
 
 def test_contexts_that_some_streams_have_no_element_of() -> None:
@@ -216,16 +208,6 @@ def test_large_tensor(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.nbytes < 0.3 * n / 8
 
 
-def test_the_old_array_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    old, new = moved("F32", 4096, 1, 0.1, 0)
-    kept = old.copy()
-    r = residual_of(old, new, spec_of(old, "F32"))
-    assert r is not None
-    old.flags.writeable = False
-    assert same(r.applied(old), new)
-    assert same(old, kept)
-
-
 def good() -> tuple[Residual, np.ndarray]:
     old, new = moved("F32", 40_000, 3, 0.2, 0.1)
     r = residual_of(old, new, spec_of(old, "F32"))
@@ -281,7 +263,7 @@ def test_what_cannot_be_a_residual(message: str) -> None:
         DAMAGE[message](r).applied(old)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
     """Never out of bounds, and never another exception."""
@@ -301,8 +283,8 @@ def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
         *r.contexts[i + 1 :],
     )
     try:
-        found = replace(r, contexts=contexts).applied(old)
+        got = replace(r, contexts=contexts).applied(old)
     except (StreamError, CodeTableError):
         return
-    assert found.shape == expected.shape
-    assert payload.tobytes() == c.code.words.tobytes() or not same(found, expected)
+    assert got.shape == expected.shape
+    assert payload.tobytes() == c.code.words.tobytes() or not same(got, expected)

@@ -1,4 +1,4 @@
-"""Run-length tokens: bit by bit as a slow coder writes them, and how small they are."""
+"""Prefix codes: bit by bit as a slow coder writes them; and how small run-length tokens are."""
 
 from __future__ import annotations
 
@@ -79,14 +79,21 @@ def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
     return payload, streams
 
 
-def check_slowly(q: codec.Quantized, table: CodeTable | None = None) -> codec.Encoded:
+def check_slowly(
+    q: codec.Quantized, table: CodeTable | None = None, coder: str = "runlength"
+) -> codec.Encoded:
     """Encode, with the table given or chosen, compare, and decode."""
     with pytest.MonkeyPatch.context() as patch:
         if table is not None:
             patch.setattr(tables, "choose", lambda counts, *_: given_table(table, counts))
-        e = codec.encode(q, "runlength")
+        e = codec.encode(q, coder)
+    assert (e.coder, e.cached, e.saved_bits) == (coder, False, 0)
+    assert (e.shape, e.bits, e.levels.tobytes()) == (q.shape, q.bits, q.levels.tobytes())
     assert e.table is not None
     assert table is None or e.table is table
+    if coder == "huffman":
+        assert (e.table.classes, e.payload.stream_elements) == (1, UNIT)
+        assert e.table.lengths.tolist() == huffman.code_lengths(q.counts).tolist()
     payload, streams = slowly(q.codes.reshape(-1), e)
     assert (e.payload.words.dtype, e.payload.streams.dtype) == (U32, U32)
     assert e.payload.streams.tolist() == streams
@@ -108,16 +115,6 @@ def given_table(table: CodeTable, counts: tables.Counts) -> tables.Choice:
 
 def test_classes_are_those_of_the_docstring() -> None:
     """16-19 20-23 24-27 28-31 | 32-39 ... | 64-79 ..., up to the longest stream."""
-    assert len(CLASSES) == 84
-    assert [CLASSES[i] for i in (15, 16, 17, 19, 20, 24, 83)] == [
-        (15, 0),
-        (16, 2),
-        (20, 2),
-        (28, 2),
-        (32, 3),
-        (64, 4),
-        (7 << 18, 18),
-    ]
     assert CLASSES[-1][0] + (1 << 18) == MAX_STREAM
     assert runlength.FIRST_RUN.tolist() == [first for first, _ in CLASSES]
     assert runlength.EXTRA_BITS.tolist() == [bits for _, bits in CLASSES]
@@ -162,12 +159,16 @@ def test_tokens_of_any_kind(tokens: list[tuple[int, int]], zeros: int) -> None:
         check_slowly(quantized(codes))
 
 
-@given(st.integers(2, 900), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1))
-def test_codes_of_any_density(n: int, k: int, density: float, seed: int) -> None:
+CODERS = st.sampled_from(["runlength", "huffman"])
+
+
+@given(st.integers(2, 900), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1), CODERS)
+def test_codes_of_any_density(n: int, k: int, density: float, seed: int, coder: str) -> None:
     rng = np.random.default_rng(seed)
-    codes = np.where(rng.random(n) < density, rng.integers(1, k, n), 0)
+    symbols = np.minimum(rng.geometric(0.3, n), k - 1) if seed % 2 else rng.integers(1, k, n)
+    codes = np.where(rng.random(n) < density, symbols, 0)
     codes[:2] = 0, 1
-    check_slowly(quantized(codes))
+    check_slowly(quantized(codes), coder=coder)
 
 
 def random_table(rng: np.random.Generator, n_symbols: int, classes: int) -> CodeTable:
@@ -178,7 +179,7 @@ def random_table(rng: np.random.Generator, n_symbols: int, classes: int) -> Code
     return CodeTable(huffman.code_lengths(counts), classes)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(lists_of_tokens, st.integers(1, 9), st.integers(2, 84), st.integers(0, 2**32 - 1))
 def test_tokens_with_any_table(
     tokens: list[tuple[int, int]], n_symbols: int, classes: int, seed: int
@@ -190,15 +191,28 @@ def test_tokens_with_any_table(
         check_slowly(quantized(codes), table)
 
 
-@pytest.mark.parametrize("k", [2, 50, 51, 256, 257, 511])
+@pytest.mark.parametrize("k", [2, 51, 256, 257, 511])
 def test_many_symbols(k: int) -> None:
-    """With many symbols the long runs have no class of their own, with 510 not even 8 zeros."""
+    """With many symbols the long runs have no class of their own, with 510 not even 8 zeros. Codes
+    are uint8 up to 256 levels, uint16 beyond."""
     rng = np.random.default_rng(k)
     runs = rng.choice([0, 0, 0, 1, 2, 7, 8, 15, 16, 100], 3 * k)
     codes = np.zeros(int(runs.sum()) + runs.size + 5, np.uint16)
     codes[np.cumsum(runs + 1) - 1] = np.arange(runs.size) % (k - 1) + 1
-    e = check_slowly(quantized(codes))
-    assert e.levels.size == k
+    for coder in ("runlength", "huffman"):
+        assert check_slowly(quantized(codes), coder=coder).levels.size == k
+
+
+def test_longest_code_words() -> None:
+    """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
+    counts = [1, 1]
+    while len(counts) < 22:
+        counts.append(counts[-1] + counts[-2])
+    for order in (counts, counts[::-1]):
+        codes = np.random.default_rng(0).permutation(np.repeat(np.arange(22), order))
+        e = check_slowly(quantized(codes), coder="huffman")
+        assert e.table is not None
+        assert e.table.lengths.max() == 15
 
 
 def test_escapes_where_classes_run_out() -> None:
@@ -214,25 +228,30 @@ def test_escapes_where_classes_run_out() -> None:
     assert e.table.lengths.size == 1 + 510 * 8
 
 
-@pytest.mark.parametrize("n", [63, 64, 65, 255, 256, 257, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 77])
-@pytest.mark.parametrize("density", [0.0005, 0.05, 0.6, 1])
-def test_edges_of_units(n: int, density: float) -> None:
-    rng = np.random.default_rng(n)
-    codes = np.where(rng.random(n) < density, np.minimum(rng.geometric(0.5, n), 7), 0)
-    codes[[0, -1]] = 1, 7
-    check_slowly(quantized(codes))
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("n", [63, 64, 65, 256, 257, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 77])
+def test_edges_of_units(n: int, coder: str) -> None:
+    """With 0.97 the word of code 0 is long and not all zeros: no skipping over runs then."""
+    for density in (0.0005, 0.05, 0.6, 0.97, 1) if n < 300 else (0.002, 0.97):
+        rng = np.random.default_rng(n)
+        codes = np.where(rng.random(n) < density, np.minimum(rng.geometric(0.5, n), 7), 0)
+        codes[[0, -1]] = 1, 7
+        e = check_slowly(quantized(codes), coder=coder)
+        if density == 0.97 and n > 1000 and coder == "huffman":
+            assert e.table is not None
+            assert huffman.code_words(e.table.lengths)[0].strip("0")
 
 
-@pytest.mark.parametrize(
-    "at",
-    [[0], [63], [64], [UNIT - 1], [UNIT], [2 * UNIT - 1], [2 * UNIT], [0, UNIT], [2 * UNIT + 8]],
-)
+@pytest.mark.parametrize("at", [[0], [64], [UNIT - 1], [UNIT], [0, UNIT], [2 * UNIT + 8]], ids=str)
 def test_single_survivors(at: list[int]) -> None:
     """Streams of one unit each: some are empty, and no run crosses from one into the next."""
-    e = check_slowly(quantized(sparse(2 * UNIT + 9, dict.fromkeys(at, 1))))
-    assert e.payload.streams.size == 3
-    used = {i // UNIT for i in at}
-    assert [bits > 0 for bits in e.payload.streams.tolist()] == [i in used for i in range(3)]
+    codes = sparse(2 * UNIT + 9, dict.fromkeys(at, 1))
+    e = check_slowly(quantized(codes))
+    assert [n > 0 for n in e.payload.streams.tolist()] == [
+        i in [a // UNIT for a in at] for i in range(3)
+    ]
+    e = check_slowly(quantized(1 - codes), coder="huffman")  # single zeros among survivors
+    assert e.payload.streams.tolist() == [UNIT, UNIT, 9]
 
 
 @pytest.mark.parametrize(
@@ -248,36 +267,23 @@ def test_more_streams_than_lanes() -> None:
     """Four streams are read in turn, others one by one; one of them ends early, one is empty,
     and their lists of 2048 symbols fill up at different times."""
     rng = np.random.default_rng(1)
-    n = 11 * UNIT + 3
+    n = 7 * UNIT + 3
     codes = np.where(rng.random(n) < 0.1, rng.integers(1, 4, n), 0)
     codes[UNIT : 2 * UNIT] = 0
     codes[2 * UNIT + 50 : 3 * UNIT] = 0
     codes[5 * UNIT : 6 * UNIT : 3] = 2
-    e = check_slowly(quantized(codes))
-    assert e.payload.streams.size == 12
+    for coder in ("runlength", "huffman"):
+        assert check_slowly(quantized(codes), coder=coder).payload.streams.size == 8
     # the same with escapes in the midst of all lanes
-    assert e.table is not None
     few = tables.CodeTable(huffman.code_lengths(2 ** np.arange(13)[::-1]), 12)
     check_slowly(quantized(codes), few)
 
 
-def test_streams_of_several_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few symbols among 16M elements: streams of 2**21 elements, and runs over many units."""
-    n = 2**24 + 5
-    at = [5, UNIT - 1, UNIT, 7 * UNIT + 9, MAX_STREAM - 1, MAX_STREAM + 1, 2 * MAX_STREAM - 1]
-    at += [4 * MAX_STREAM - 1, 5 * MAX_STREAM, n - 1]
-    codes = sparse(n, {a: 1 + i % 2 for i, a in enumerate(at)})
-    e = check_slowly(quantized(codes))
-    assert e.payload.stream_elements == MAX_STREAM
-    assert e.payload.streams.size == 9
-    assert [bits > 0 for bits in e.payload.streams.tolist()] == [1, 1, 0, 1, 0, 1, 0, 0, 1]
-
-
-@pytest.mark.parametrize("units", [1, 2, 4, 32])
+@pytest.mark.parametrize("units", [2, 4, 32])
 def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: units)
     rng = np.random.default_rng(units)
-    for density in (2e-5, 0.01, 0.7):
+    for density in (2e-5, 0.05):
         n = 9 * UNIT + 1
         codes = np.where(rng.random(n) < density, rng.integers(1, 4, n), 0)
         codes[[2 * UNIT - 1, 4 * UNIT, n - 1]] = 1, 2, 3
@@ -289,7 +295,7 @@ def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last run of all 84 classes, each in its own word and after an escape."""
     monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
-    own = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
+    its = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
     escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
     for first, extra_bits in CLASSES:
         last = first + (1 << extra_bits) - 1
@@ -303,7 +309,7 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
                 None,
             )
             e = codec.encode(q, "runlength")
-            for table in (own, escaped) if n < 5000 or run == last else ():
+            for table in (its, escaped) if n < 5000 or run == last else ():
                 e = check_slowly(q, table)
                 assert e.payload.streams.size == -(-n // MAX_STREAM)
             assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
@@ -319,7 +325,7 @@ def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     table = CodeTable(huffman.checked_lengths(lengths), 84)
     longest = (1 << 18) - 1 + CLASSES[82][0]
     q = quantized([0, 1])
-    for n_ones in range(33):
+    for n_ones in (0, *range(13, 33)):
         codes = np.zeros(longest + n_ones + 2, np.uint8)
         codes[:n_ones] = 1
         codes[n_ones + longest] = 1
@@ -356,27 +362,6 @@ def test_classes_that_do_not_exist() -> None:
 # How small.
 
 
-@settings(max_examples=400)
-@given(
-    st.integers(1, 3000),
-    st.integers(2, 40),
-    st.floats(0, 1),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_never_larger_than_the_paper(
-    n: int, k: int, density: float, clustered: bool, seed: int
-) -> None:
-    """Not by a single byte, padding and table included."""
-    rng = np.random.default_rng(seed)
-    survives = rng.random(n) < density**3
-    if clustered:
-        survives &= np.repeat(rng.random(n // 50 + 1) < 0.3, 50)[:n]
-    q = quantized(np.where(survives, np.minimum(rng.geometric(0.4, n), k - 1), 0))
-    ours, paper = codec.encode(q, "runlength"), codec.encode(q, "huffman")
-    assert ours.nbytes <= paper.nbytes
-
-
 def test_never_larger_where_padding_decides() -> None:
     """One bit less, but in one word more; one byte less of bits, but more of table."""
     for n in range(2, 80):
@@ -389,12 +374,10 @@ def test_never_larger_where_padding_decides() -> None:
         assert codec.encode(q, "runlength").nbytes <= codec.encode(q, "huffman").nbytes
 
 
-@pytest.mark.parametrize(
-    ("zeros", "k"), [(0.999, 8), (0.99, 8), (0.94, 8), (0.78, 16), (0.62, 8), (0.9, 2)]
-)
+@pytest.mark.parametrize(("zeros", "k"), [(0.999, 8), (0.94, 8), (0.62, 8), (0.9, 2)])
 def test_near_the_entropy_where_symbols_are_shuffled(zeros: float, k: int) -> None:
     rng = np.random.default_rng(k)
-    n = 2**20
+    n = 2**19
     symbols = np.minimum(rng.geometric(0.45, n), k - 1)
     q = quantized(rng.permutation(np.where(np.arange(n) < zeros * n, 0, symbols)))
     e = codec.encode(q, "runlength")
@@ -403,14 +386,6 @@ def test_near_the_entropy_where_symbols_are_shuffled(zeros: float, k: int) -> No
     if zeros < 0.99:  # with fewer symbols, levels and table are not yet lost in the payload
         assert 8 * e.nbytes <= 1.015 * bound
     assert e.nbytes < codec.encode(q, "huffman").nbytes
-
-
-@pytest.mark.parametrize("bits", [3, 4])
-def test_near_the_entropy_of_a_normal_distribution(bits: int) -> None:
-    """53 % zeros with 3 bits, 4 % with 4."""
-    q = codec.quantize(np.random.default_rng(0).normal(size=2**20), bits)
-    bound = huffman.entropy(q.counts)
-    assert bound < 8 * codec.encode(q, "runlength").nbytes <= 1.015 * bound
 
 
 def test_below_the_entropy_where_zeros_cluster() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -64,119 +64,11 @@ def encoded(paper: np.ndarray) -> codec.Encoded:
     return codec.encode(codec.quantize(paper, 2))
 
 
-# The paper's coder, against strings of '0' and '1'.
-
-
-def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
-    """Payload words and bits of each stream: one code word an element, looked up by hand."""
-    assert e.table is not None
-    words, following = [""] * e.levels.size, 0
-    for length in range(1, 16):
-        for symbol in np.flatnonzero(e.table.lengths == length):
-            words[symbol] = format(following, f"0{length}b")
-            following += 1
-        following *= 2
-    payload, streams = [], []
-    for i in range(0, codes.size, e.payload.stream_elements):
-        bits = "".join([words[c] for c in codes[i : i + e.payload.stream_elements].tolist()])
-        streams.append(len(bits))
-        for j in range(0, len(bits), 32):
-            payload.append(int(bits[j : j + 32][::-1], 2))  # the first bit is the lowest
-    return payload, streams
-
-
 def changed(e: codec.Encoded, **changes: Any) -> codec.Encoded:
     """An encoding of which some fields, or some of its payload, are others."""
     names = {f.name for f in fields(e.payload)}
     payload = {name: changes.pop(name) for name in names & changes.keys()}
     return replace(e, **({"payload": replace(e.payload, **payload)} | changes))
-
-
-def check_slowly(q: codec.Quantized) -> codec.Encoded:
-    e = codec.encode(q, "huffman")
-    assert (e.coder, e.cached, e.saved_bits) == ("huffman", False, 0)
-    assert (e.shape, e.bits) == (q.shape, q.bits)
-    assert e.levels.tobytes() == q.levels.tobytes()
-    if e.table is None:
-        assert e.payload == Constant()
-        assert (q.codes == q.levels.size - 1).all()
-    else:
-        assert e.payload.stream_elements == UNIT
-        assert e.table.classes == 1
-        assert e.table.lengths.tolist() == huffman.code_lengths(q.counts).tolist()
-        payload, streams = slowly(q.codes, e)
-        assert (e.payload.words.dtype, e.payload.streams.dtype) == (U32, U32)
-        assert e.payload.words.tolist() == payload
-        assert e.payload.streams.tolist() == streams
-    back = codec.decode(e)
-    assert back.codes.dtype == q.codes.dtype
-    assert back.codes.tobytes() == q.codes.tobytes()
-    return e
-
-
-@given(st.integers(1, 700), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1))
-def test_paper_coder_of_any_density(n: int, k: int, density: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    symbols = np.minimum(rng.geometric(0.3, n), k - 1) if seed % 2 else rng.integers(1, k, n)
-    check_slowly(quantized(np.where(rng.random(n) < density, symbols, 0)))
-
-
-@pytest.mark.parametrize("n", [63, 64, 65, 255, 256, 257, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 77])
-@pytest.mark.parametrize("density", [0.002, 0.4, 0.97, 1])
-def test_paper_coder_at_the_edges_of_units(n: int, density: float) -> None:
-    """With 0.97 the word of code 0 is long and not all zeros: no skipping over runs then."""
-    rng = np.random.default_rng(n)
-    codes = np.where(rng.random(n) < density, np.minimum(rng.geometric(0.5, n), 7), 0)
-    codes[[0, -1]] = 1, 7
-    e = check_slowly(quantized(codes))
-    if density == 0.97 and n > 1000:
-        assert e.table is not None
-        assert huffman.code_words(e.table.lengths)[0].strip("0")
-
-
-@pytest.mark.parametrize(
-    "at",
-    [[0], [63], [64], [UNIT - 1], [UNIT], [2 * UNIT - 1], [2 * UNIT], [0, UNIT], [2 * UNIT + 8]],
-)
-def test_paper_coder_of_single_survivors(at: list[int]) -> None:
-    """Units without any, survivors first and last in a unit, and runs that cross the border."""
-    codes = np.zeros(2 * UNIT + 9, U8)
-    codes[at] = 1
-    e = check_slowly(quantized(codes))
-    assert e.payload.streams.tolist() == [UNIT, UNIT, 9]
-    codes = 1 - codes  # and the other way round: single zeros among survivors
-    assert check_slowly(quantized(codes)).payload.streams.tolist() == [UNIT, UNIT, 9]
-
-
-def test_more_streams_than_lanes() -> None:
-    """Four streams are read in turn, the rest one by one, and each in lists of 2048 symbols."""
-    rng = np.random.default_rng(0)
-    for density in (0.0001, 0.1, 1):
-        n = 9 * UNIT + 5
-        codes = np.where(rng.random(n) < density, rng.integers(1, 256, n), 0)
-        codes[3 * UNIT : 4 * UNIT] = 0  # one of the lanes ends early
-        codes[5 * UNIT :: 2] = 3
-        assert check_slowly(quantized(codes)).payload.streams.size == 10
-
-
-@pytest.mark.parametrize("k", [2, 3, 255, 256, 257, 258, 511])
-def test_every_number_of_levels(k: int) -> None:
-    """uint8 codes up to 256 levels, uint16 beyond."""
-    rng = np.random.default_rng(k)
-    codes = np.concatenate((np.arange(k), np.zeros(k, int), rng.integers(0, k, 500)))
-    assert check_slowly(quantized(codes)).levels.size == k
-
-
-def test_longest_code_words() -> None:
-    """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
-    counts = [1, 1]
-    while len(counts) < 22:
-        counts.append(counts[-1] + counts[-2])
-    for order in (counts, counts[::-1]):
-        codes = np.repeat(np.arange(22), order)
-        e = check_slowly(quantized(np.random.default_rng(0).permutation(codes)))
-        assert e.table is not None
-        assert e.table.lengths.max() == 15
 
 
 # Both coders.
@@ -207,19 +99,8 @@ def test_round_trip(
     assert again.nbytes == e.nbytes
 
 
-def test_worked_example(encoded: codec.Encoded) -> None:
-    """PAPER.md: 18 bits. 10 110 0 0 0 111 0 111 10 0, the first bit lowest."""
-    assert encoded.payload_bits == 18
-    assert encoded.code_lengths.tolist() == [1, 2, 3, 3]
-    assert encoded.payload.words.tolist() == [int("101100001110111100"[::-1], 2)] == [0xF70D]
-    assert encoded.payload.data.tobytes().hex() == "0df70000"
-    assert encoded.payload.streams.tolist() == [18]
-    assert encoded.table_nbytes == 2
-    assert encoded.nbytes == 4 + 4 + 2 + 12
-
-
 @coders
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, UNIT, UNIT + 1])
+@pytest.mark.parametrize("n", [0, 1, 8, UNIT + 1])
 def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
     """All zeros, or all of one level that is not zero."""
     for code in (0, 1) if n else (0,):
@@ -236,14 +117,13 @@ def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
-def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) -> None:
-    with pytest.raises(
-        codec.SettingsError, match="coder must be one of runlength, huffman, arithmetic; got"
-    ):
+def test_unknown_coder(encoded: codec.Encoded, coder: Any) -> None:
+    names = "coder must be one of runlength, huffman, arithmetic; got"
+    with pytest.raises(codec.SettingsError, match=names):
         coder_of(coder)
-    with pytest.raises(codec.SettingsError, match="coder must be one of"):
-        codec.encode(codec.quantize(paper), coder)
-    with pytest.raises(codec.SettingsError, match="coder must be one of"):
+    with pytest.raises(codec.SettingsError, match=names):
+        codec.encode(codec.decode(encoded), coder)
+    with pytest.raises(codec.SettingsError, match=names):
         codec.decode(replace(encoded, coder=coder))
 
 
@@ -265,22 +145,9 @@ def test_units_of_a_stream(n: int, n_symbols: int, units: int) -> None:
     assert coders_of.stream_units(n, n_symbols) == units
 
 
-def test_digest_of_small_arrays() -> None:
-    """The sum of SplitMix64's finalizer on index << 32 | bits, modulo 2**64."""
-
-    def mixed(i: int, bits: int) -> int:
-        z = i << 32 | bits
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
-        return z ^ z >> 31
-
-    words = np.array([0, 0x80000000, 0x7F800001, 1, 0x3F800000, 0, 0, 5, 0xFFFFFFFF], U32)
-    for n in range(words.size + 1):
-        expected = sum(mixed(i, int(w)) for i, w in enumerate(words[:n])) % 2**64
-        assert digest(words[:n].view(F32)) == expected
-    grid = words[:8].view(F32).reshape(2, 4)
-    assert digest(grid) == digest(grid.reshape(-1).copy())
-    assert digest(grid.T) == digest(grid.T.reshape(-1).copy())
+def test_digest_of_any_layout() -> None:
+    grid = np.arange(8, dtype=F32).reshape(2, 4)
+    assert digest(grid.T) == digest(grid.T.reshape(-1).copy()) != digest(grid)
 
 
 # Fields that contradict each other.
@@ -331,28 +198,27 @@ def test_hostile_fields(encoded: codec.Encoded, field: str, value: Any, message:
         codec.decode(changed(encoded, **{field: value}))
 
 
+GOOD = lengths(1, 2, 3, 3)
+NO_TABLES: list[tuple[Any, Any, str]] = [
+    (np.array([1, 2, 3, 3]), 1, "not int64"),
+    ([1, 2, 3, 3], 1, "code lengths"),
+    *((lengths(*table), 1, "prefix code") for table in ((1, 2, 3, 4), (1, 1, 1, 1))),
+    (lengths(1, 16, 3, 3), 1, "16 bits; at most 15"),
+    (lengths(0, 0, 0, 0), 1, "cannot all lack"),
+    (lengths(0, 0), 1, "without code words"),
+    (lengths(), 1, "not 0"),
+    (lengths(1, 2, 2), 1, "3 code lengths for 4 levels"),
+    (lengths(1, 2, 3, 4, 4), 1, "5 code lengths for 4"),
+    *((GOOD, classes, "classes") for classes in (0, -1, 2, 3.0, None)),  # 1 + 2 m tokens
+    *((lengths(*[0] * (n - 1), 1, 1), n, "classes") for n in (85, 600)),
+]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (None, "a table that is not a CodeTable"),
-        (lengths(1, 2, 3, 3), "a table that is not a CodeTable"),
-        (CodeTable(np.array([1, 2, 3, 3]), 1), "not int64"),
-        (CodeTable([1, 2, 3, 3], 1), "code lengths"),  # type: ignore[arg-type]
-        (CodeTable(lengths(1, 2, 3, 4), 1), "prefix code"),
-        (CodeTable(lengths(1, 1, 1, 1), 1), "prefix code"),
-        (CodeTable(lengths(1, 16, 3, 3), 1), "16 bits; at most 15"),
-        (CodeTable(lengths(0, 0, 0, 0), 1), "cannot all lack"),
-        (CodeTable(lengths(0, 0), 1), "without code words"),
-        (CodeTable(lengths(), 1), "not 0"),
-        (CodeTable(lengths(1, 2, 2), 1), "3 code lengths for 4 levels"),
-        (CodeTable(lengths(1, 2, 3, 4, 4), 1), "5 code lengths for 4"),
-        (CodeTable(lengths(1, 2, 3, 3), 0), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), -1), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), 2), "classes"),  # 1 + 2 m tokens
-        (CodeTable(lengths(*[0] * 84, 1, 1), 85), "classes"),
-        (CodeTable(lengths(*[0] * 599, 1, 1), 600), "classes"),
-        (CodeTable(lengths(1, 2, 3, 3), 3.0), "classes"),  # type: ignore[arg-type]
-        (CodeTable(lengths(1, 2, 3, 3), None), "classes"),  # type: ignore[arg-type]
+        *((CodeTable(table, classes), message) for table, classes, message in NO_TABLES),
+        *((table, "a table that is not a CodeTable") for table in (None, GOOD)),
     ],
 )
 def test_hostile_tables(encoded: codec.Encoded, table: Any, message: str) -> None:
@@ -392,38 +258,6 @@ def test_a_symbol_beyond_the_last_level() -> None:
             assert codec.decode(other).codes.tolist() == [0, 1, 3]
 
 
-@settings(max_examples=300)
-@given(
-    st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 9), max_size=3),
-    st.lists(st.integers(0, 70) | st.sampled_from([2**31, 2**32 - 1]), max_size=2),
-    st.sampled_from([1, UNIT, UNIT + 1, 2**21, 2**63]),
-    st.lists(st.integers(0, 17), max_size=6)
-    | st.sampled_from([[1, 2, 3, 3], [1, 1], [0], [0, 0], [1, 1, 0], [2, 2, 2, 2, 0]]),
-    st.integers(1, 4),
-    st.lists(st.integers(-1, 20), max_size=3).map(tuple),
-    st.integers(0, 6),
-)
-def test_any_fields(
-    payload: list[int],
-    streams: list[int],
-    elements: int,
-    table: list[int],
-    classes: int,
-    shape: tuple[int, ...],
-    k: int,
-) -> None:
-    """Decodes to codes below k in that shape, or is refused by a PayloadError."""
-    made = CodeTable(np.array(table, U8), classes) if table else None
-    prefix = PrefixCode(np.array(payload, U32), np.array(streams, U32), elements, made)  # type: ignore[arg-type]
-    e = codec.Encoded(prefix, np.arange(k, dtype=F32), shape, 2, "huffman")
-    try:
-        q = codec.decode(e)
-    except PayloadError:
-        return
-    assert codec.dequantize(q).shape == shape
-    assert q.codes.max(initial=0) < k
-
-
 def test_contradictory_quantized(paper: np.ndarray) -> None:
     """A Quantized changed by hand is refused rather than written out of bounds."""
     q = codec.quantize(paper, 2)
@@ -451,8 +285,9 @@ def test_one_symbol_of_several_levels(paper: np.ndarray, coder: str, codes: list
         codec.encode(q, coder)
 
 
-@coders
-@pytest.mark.parametrize("n_streams", [4, 5, 6, 13])
+@pytest.mark.parametrize(
+    ("coder", "n_streams"), [("runlength", 4), ("huffman", 5), ("runlength", 13)]
+)
 def test_streams_of_uneven_length(
     coder: str, n_streams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,9 +310,10 @@ def test_streams_of_uneven_length(
     assert np.concatenate(tracks).tobytes() == expected.tobytes()
 
 
-@coders
-@pytest.mark.parametrize("n_streams", [1, 3, 4, 9])
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("coder", "n_streams", "zeros"),
+    [("huffman", 1, 0.0), ("runlength", 3, 0.9), ("huffman", 4, 0.5), ("runlength", 9, 0.5)],
+)
 def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: float) -> None:
     """Rare symbols, alone and next to each other, among words that are found at once."""
     rng = np.random.default_rng(n_streams)
@@ -648,23 +484,16 @@ def check_damaged(e: codec.Encoded, shape: tuple[int, ...]) -> bool:
 
 
 @kinds
-def test_damage_none(kind: str, scratch: list[Guarded]) -> None:
-    e = victim(kind)
-    assert e.table is not None
-    assert (e.table.classes == 1) == (kind in ("plain", "dense", "wide"))
-    assert check_damaged(e, e.shape)
-
-
-@kinds
 def test_damage_of_every_payload_bit(kind: str, scratch: list[Guarded]) -> None:
+    """Of long payloads every 7th."""
     e = victim(kind)
+    positions = range(0, 32 * e.payload.words.size, 7 if e.payload.words.size > 20 else 1)
     decoded = 0
-    for i in range(e.payload.words.size):
-        for bit in range(32):
-            payload = e.payload.words.copy()
-            payload[i] ^= U32(1 << bit)
-            decoded += check_damaged(changed(e, words=payload), e.shape)
-    assert decoded < 32 * e.payload.words.size  # padding at least is noticed
+    for position in positions:
+        payload = e.payload.words.copy()
+        payload[position // 32] ^= U32(1 << position % 32)
+        decoded += check_damaged(changed(e, words=payload), e.shape)
+    assert decoded < len(positions)  # padding at least is noticed
 
 
 @kinds
@@ -672,9 +501,10 @@ def test_damage_of_stream_sizes(kind: str, scratch: list[Guarded]) -> None:
     """Of the first and the last one."""
     e = victim(kind)
     for i in {0, e.payload.streams.size - 1}:
-        values = [int(e.payload.streams[i]) ^ 1 << bit for bit in range(32)]
-        values += [max(int(e.payload.streams[i]) + d, 0) for d in range(-40, 41)]
-        for value in {*values, 0, 2**32 - 1} - {int(e.payload.streams[i])}:
+        size = int(e.payload.streams[i])
+        values = {size ^ 1 << bit for bit in range(32)} | {0, 2**32 - 1}
+        values |= {max(size + sign * d, 0) for d in (1, 2, 31, 32, 33, 40) for sign in (1, -1)}
+        for value in values - {size}:
             streams = e.payload.streams.copy()
             streams[i] = value
             check_damaged(changed(e, streams=streams), e.shape)
@@ -700,7 +530,7 @@ def test_damage_of_the_table(kind: str, scratch: list[Guarded]) -> None:
             new = old.copy()
             new[i] ^= 1 << bit
             assert not check_damaged(changed(e, table=CodeTable(new, classes)), e.shape)
-        for j in range(i):
+        for j in {0, i // 2, i - 1}:
             new = old.copy()
             new[[i, j]] = new[[j, i]]
             check_damaged(changed(e, table=CodeTable(new, classes)), e.shape)
@@ -712,6 +542,9 @@ def test_damage_of_the_table(kind: str, scratch: list[Guarded]) -> None:
 @kinds
 def test_damage_of_levels_and_shape(kind: str, scratch: list[Guarded]) -> None:
     e = victim(kind)
+    assert e.table is not None
+    assert (e.table.classes == 1) == (kind in ("plain", "dense", "wide"))
+    assert check_damaged(e, e.shape)
     for k in {1, 2, 3, 4, 5, 19, 21, 256, 257, 511} - {e.levels.size}:
         check_damaged(replace(e, levels=np.arange(k, dtype=F32)), e.shape)
     n = e.shape[0]
@@ -723,9 +556,10 @@ def test_damage_of_levels_and_shape(kind: str, scratch: list[Guarded]) -> None:
 
 @kinds
 def test_damage_by_random_words(kind: str, scratch: list[Guarded]) -> None:
+    """And by cutting, or more of them."""
     e = victim(kind)
     rng = np.random.default_rng(5)
-    for i in range(60):
+    for i in range(40):
         streams = rng.integers(0, (40, 400, 4000)[i % 3], e.payload.streams.size).astype(U32)
         words = (streams.astype(np.int64) + 31) // 32
         payload = rng.integers(0, 2**32, int(words.sum()), dtype=U32)
@@ -736,16 +570,10 @@ def test_damage_by_random_words(kind: str, scratch: list[Guarded]) -> None:
         ends = np.cumsum(words)[partial] - 1
         payload[ends] &= (U32(1) << (streams[partial] % 32)) - U32(1)
         check_damaged(changed(e, streams=streams, words=payload), e.shape)
-
-
-def test_damage_by_cutting(scratch: list[Guarded]) -> None:
-    for kind in KINDS:
-        e = victim(kind)
-        for size in range(e.payload.words.size):
-            assert not check_damaged(changed(e, words=e.payload.words[:size]), e.shape)
-        for more in (np.zeros(1, U32), e.payload.words):
-            longer = np.concatenate((e.payload.words, more))
-            assert not check_damaged(changed(e, words=longer), e.shape)
+    words = e.payload.words
+    others = [words[:size] for size in range(words.size) if size < 9 or size == words.size - 1]
+    for other in (*others, np.append(words, U32(0)), np.tile(words, 2)):
+        assert not check_damaged(changed(e, words=other), e.shape)
 
 
 def test_payload_of_any_layout(encoded: codec.Encoded) -> None:
@@ -792,13 +620,13 @@ def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
     """A decoder looks at up to 16 bytes behind a stream: they must be there."""
     words = [(size + 31) // 32 for size in sizes]
     payload = np.arange(sum(words), dtype=U32)
-    begins, kept = prefix.begins_of(payload, np.array(sizes))
+    begins, buffers = prefix.begins_of(payload, np.array(sizes))
     rest = payload.tolist()
     for begin, n in zip((begins // 8).tolist(), words):
-        (own,) = (a for a in kept if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)
-        at = (begin - own.ctypes.data) // 4
-        assert own[at : at + n].tolist() == rest[:n]
-        assert at + n + 4 <= own.size
+        (its,) = (a for a in buffers if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)
+        at = (begin - its.ctypes.data) // 4
+        assert its[at : at + n].tolist() == rest[:n]
+        assert at + n + 4 <= its.size
         rest = rest[n:]
     assert rest == []
 
@@ -806,7 +634,7 @@ def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
 def test_escapes_of_symbols_of_many_bits() -> None:
     """Word, class and symbol have up to 37 bits, behind up to 31 in a buffer of 64."""
     rng, n, k = np.random.default_rng(0), 3 * 2**16, 2 * MAX_STEPS + 1
-    for _ in range(16):
+    for _ in range(8):
         codes = np.minimum(rng.geometric(0.5, n) - 1, 30).astype(np.uint16)
         codes[rng.choice(n, 2, replace=False)] = k - 1
         steps = codec.Quantized(codes, levels_of(0.001, k), (n,), None, None, uniform=True)

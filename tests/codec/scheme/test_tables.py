@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import CodeTableError
-from codec.inspect import Group
 from codec.scheme import huffman, runlength, tables
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS
@@ -93,11 +92,11 @@ def test_tokens_are_counted(message: tuple[int, list[int]]) -> None:
     expected = counted(codes, k).tokens
     with packed(np.array(codes, U8)) as survivors:
         n_zeros = np.bincount(codes, minlength=k).astype(np.int64)
-        units, found = CODERS["runlength"].settle(survivors, None, n_zeros)
+        units, got = CODERS["runlength"].settle(survivors, None, n_zeros)
     assert units == 1
-    assert found is not None
+    assert got is not None
     assert expected is not None
-    assert found.tolist() == expected.tolist()
+    assert got.tolist() == expected.tolist()
 
 
 # Cost.
@@ -114,8 +113,8 @@ def by_hand(codes: list[int], k: int, table: CodeTable) -> int:
         else:
             kind = bisect.bisect_right(FIRST, run) - 1
             token = 1 + (code - 1) * table.classes + kind
-            known = kind < table.classes and token < len(words) and words[token]
-            bits += words[token] if known else words[0] + 7 + (k - 2).bit_length()
+            has_word = kind < table.classes and token < len(words) and words[token]
+            bits += words[token] if has_word else words[0] + 7 + (k - 2).bit_length()
             bits += int(runlength.EXTRA_BITS[kind])
             run = 0
     return bits
@@ -164,27 +163,6 @@ def test_cost_of_what_has_no_word() -> None:
     assert tokens.cost(counted([1, 2, 3, 4, 5], 6)) == 1 + 4 * (2 + 7 + 3)
 
 
-@pytest.mark.parametrize(("few", "many"), [(3, 9), (3, 300), (100, 511)])
-def test_tables_of_another_number_of_levels(few: int, many: int) -> None:
-    """Tokens serve for fewer symbols and for more; the plain code for neither."""
-    rng = np.random.default_rng(many)
-    short = rng.choice(few, 400).tolist()
-    long = [*rng.choice(few, 9000).tolist(), *range(many)]
-    small, large = tokens_for(short, few), tokens_for(long, many)
-    e = encoded(short, few, previous=large)
-    assert large.n_symbols == many - 1
-    assert e.payload_bits == by_hand(short, few, e.table or small)
-    for codes, k, previous in ((short, few, large), (long, many, small)):
-        with pytest.MonkeyPatch.context() as patch:  # whether or not it pays
-            reused = tables.Choice(previous, by_hand(codes, k, previous), True, 0)
-            patch.setattr(tables, "choose", lambda *_, reused=reused: reused)
-            assert encoded(codes, k).payload_bits == previous.cost(counted(codes, k))
-    for codes, k, other in ((short, few, many), (long, many, few)):
-        plain = CodeTable(huffman.code_lengths(np.ones(other, np.int64)), 1)
-        for coder in CODERS:
-            assert not encoded(codes, k, coder, plain).cached
-
-
 # Choosing.
 
 
@@ -198,26 +176,6 @@ def test_the_cheaper_one_of_plain_code_and_tokens(message: tuple[int, list[int]]
     choice = tables.choose(counts, None)
     assert choice.bits == by_hand(codes, k, choice.table)
     assert min(costs) <= choice.bits + 8 * choice.table.packed.size < min(costs) + 32
-
-
-@given(messages, messages, st.sampled_from(["runlength", "huffman"]))
-def test_reused_exactly_when_it_costs_no_more(
-    message: tuple[int, list[int]], other: tuple[int, list[int]], coder: str
-) -> None:
-    k, codes = message[0], spread_out(message[1], message[0])
-    counts = counted(codes, k, coder == "runlength")
-    fresh = tables.choose(counts, None)
-    new = fresh.bits + 8 * fresh.table.packed.size
-    assert (fresh.cached, fresh.saved_bits) == (False, 0)
-    previous = made_for(spread_out(other[1], other[0]), other[0], coder)
-    again = previous.cost(counts)
-    choice = tables.choose(counts, previous)
-    if again is not None and again <= new:
-        assert choice.table is previous
-        assert (choice.cached, choice.bits, choice.saved_bits) == (True, again, new - again)
-    else:
-        assert choice.table.lengths.tolist() == fresh.table.lengths.tolist()
-        assert (choice.cached, choice.bits, choice.saved_bits) == (False, fresh.bits, 0)
 
 
 def test_where_reuse_just_pays() -> None:
@@ -295,16 +253,6 @@ def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     assert huffman.checked_lengths(used.lengths).any()
 
 
-def test_all_runs_beyond_the_classes() -> None:
-    """Many symbols, and no run with a class of its own: everything escapes, and comes back."""
-    codes = np.zeros(255 * 40, U8)
-    codes[39::40] = np.arange(255, 0, -1)
-    e = encoded(codes.tolist(), 256)
-    assert e.table is not None
-    assert e.table.classes == 16
-    assert codec.decode(e).codes.tolist() == codes.tolist()
-
-
 def test_fewer_symbols_and_more_classes() -> None:
     """In uniform steps far levels are rare: they escape, and long runs keep their tokens. In
     exponent buckets every symbol has tokens, whatever the runs."""
@@ -335,16 +283,6 @@ def test_one_value_for_all_has_a_word() -> None:
 # On disk.
 
 
-@given(messages)
-def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
-    k, codes = message[0], spread_out(message[1], message[0])
-    for table in (made_for(codes, k), tokens_for(codes, k)):
-        back = CodeTable.unpacked(table.packed, k - 1, table.classes)
-        assert back.lengths.tolist() == table.lengths.tolist()
-        assert (back.classes, back.n_symbols) == (table.classes, k - 1)
-        assert back.words.tolist() == table.words.tolist()
-
-
 @pytest.mark.parametrize(
     ("table", "n_symbols", "classes", "message"),
     [
@@ -364,72 +302,7 @@ def test_what_is_no_table(table: np.ndarray, n_symbols: int, classes: int, messa
         CodeTable.unpacked(huffman.pack_lengths(table), n_symbols, classes)
 
 
-@given(st.binary(max_size=20), st.integers(-1, 600), st.integers(-1, 100))
-def test_any_bytes_of_a_table(packed_lengths: bytes, n_symbols: int, classes: int) -> None:
-    """A complete code of the size announced, or a CodeTableError."""
-    try:
-        table = CodeTable.unpacked(np.frombuffer(packed_lengths, U8), n_symbols, classes)
-    except CodeTableError:
-        return
-    assert table.lengths.size == 1 + n_symbols * classes
-    words = huffman.code_words(table.lengths)
-    assert sum(2.0 ** -len(w) for w in words if w) in (0, 1)
-
-
 # A chain of steps.
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-def test_a_decoder_that_keeps_the_last_table(scope: str, coder: str) -> None:
-    """It sends itself only what is not cached, and never needs a table it has not got."""
-    rng = np.random.default_rng(0)
-    sizes = {"a": 9000, "b": 4000, "c": 40, "d": 2500}
-    tracker = codec.Tracker({k: np.zeros(n, np.float32) for k, n in sizes.items()}, 3, scope, coder)
-    rebuilt = {k: a.copy() for k, a in tracker.state.items()}
-    last: dict[str, CodeTable] = {}
-    hits, misses, kinds = 0, 0, set()
-    for i in range(30):
-        scale = [1, 1, 1, 0.01][i // 3 % 4]
-        density = [0.002, 0.3, 1, 0][i // 4 % 4]
-        state = {
-            k: (a + (rng.random(a.size) < density) * rng.normal(size=a.size) * scale).astype("f4")
-            for k, a in tracker.state.items()
-        }
-        if i == 13:
-            state["b"][0] = np.nan
-        step = tracker.step(state)
-        groups = []
-        for group in step.groups:
-            e, name = group.encoded, group.tensors[0].name if scope == "tensor" else ""
-            table = last.get(name)
-            if e.table is None:
-                assert not e.cached
-                table = None
-            elif not e.cached:
-                table = CodeTable.unpacked(e.table.packed, e.table.n_symbols, e.table.classes)
-                last[name] = table
-                misses += 1
-            else:
-                assert table is not None
-                assert table.lengths.tolist() == e.table.lengths.tolist()
-                assert table.classes == e.table.classes
-                hits += 1
-            kinds.add(None if table is None else table.classes == 1)
-            payload = e.payload if table is None else replace(e.payload, table=table)
-            sent = replace(e, payload=payload)
-            groups.append(Group(group.tensors, sent, None))
-        received = replace(step, groups=tuple(groups), sums=None)
-        codec.apply(received, rebuilt)
-        for k, array in rebuilt.items():
-            assert array.tobytes() == tracker.state[k].tobytes()
-        assert {k: t.lengths.tolist() for k, t in last.items()} == {
-            k: t.lengths.tolist() for k, t in tracker.track.tables.items()
-        }
-    assert hits > 5
-    assert misses > 5
-    assert None in kinds
-    assert (False in kinds) == (coder == "runlength")
 
 
 def test_prepared_but_not_committed_steps_leave_the_cache() -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +50,7 @@ tolerances = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.lists(values, min_size=2, max_size=4), tolerances, CODER, SCOPE)
 @example([[0.0] * 9, [MAX] * 9, [-MAX] * 9], MAX / 4, "runlength", "model")
 @example([[0.0] * 9, [MAX] * 5 + [1.0] * 4], 1e34, "runlength", "tensor")
@@ -79,11 +75,11 @@ def test_no_value_is_further_than_the_tolerance(
         step = tracker.step(state)
         assert prepared.sums == step.sums
         for name, array in state.items():
-            found = tracker.state[name]
+            got = tracker.state[name]
             if name in step.non_finite:
-                assert found.tobytes() == array.tobytes() == step.exact[name].tobytes()
-            assert (error_of(found, array) <= tolerance).all(), (name, before)
-            assert np.isfinite(found).tolist() == np.isfinite(array).tolist()
+                assert got.tobytes() == array.tobytes() == step.exact[name].tobytes()
+            assert (error_of(got, array) <= tolerance).all(), (name, before)
+            assert np.isfinite(got).tolist() == np.isfinite(array).tolist()
         applied = {k: a.copy() for k, a in track.items()}
         codec.apply(step, applied)
         assert all(a.tobytes() == tracker.state[k].tobytes() for k, a in applied.items())
@@ -91,7 +87,7 @@ def test_no_value_is_further_than_the_tolerance(
         assert not new.any() or "w" in step.non_finite
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.sampled_from([torch.float16, torch.bfloat16, torch.float32]),
     st.integers(-30, 12),
@@ -178,58 +174,54 @@ def test_what_stays_infinite_is_no_change() -> None:
 def test_a_large_change_that_a_sample_misses() -> None:
     """Of a large delta not every magnitude is looked at before it is quantized."""
     n = 6 * uniform.SAMPLE
-    seen = []
-    for at in range(0, n, n // 13 + 1):
-        for jump in (0.5, 1e3, np.inf):
-            tracker = codec.Tracker({"w": np.zeros(n, F32)}, tolerance=1e-3)
-            w = np.full(n, 0.01, F32)
-            w[at] = jump
-            step = tracker.step({"w": w})
-            assert error_of(tracker.state["w"], w).max() <= 1e-3
-            seen.append(step.non_finite == ("w",))
-            tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.01)
-            step = tracker.step({"w": w})
-            assert step.nbytes <= 0.01 * 4 * n or step.non_finite
-            assert (step.non_finite == ("w",)) == (jump == np.inf)
-            assert np.isfinite(tracker.state["w"]).sum() == n - (jump == np.inf)
-    assert seen == [False, True, True] * (len(seen) // 3)
+    for at, jump in ((0, 0.5), (n // 13, 1e3), (n // 2 + 99, 1e3), (n - 1, np.inf)):
+        w = np.full(n, 0.01, F32)
+        w[at] = jump
+        tracker = codec.Tracker({"w": np.zeros(n, F32)}, tolerance=1e-3)
+        step = tracker.step({"w": w})
+        assert error_of(tracker.state["w"], w).max() <= 1e-3
+        assert (step.non_finite == ("w",)) == (jump > 1)
+        tracker = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.01)
+        step = tracker.step({"w": w})
+        assert step.nbytes <= 0.01 * 4 * n or step.non_finite
+        assert (step.non_finite == ("w",)) == (jump == np.inf)
+        assert np.isfinite(tracker.state["w"]).sum() == n - (jump == np.inf)
 
 
 def test_policy_targets(tmp_path: Path) -> None:
     """Each its own tolerance, whatever the others have; bits too."""
-    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    rng = np.random.default_rng(0)
     policy = {"*.emb": "tolerance=1e-5", "head.*": "tolerance=0.01", "b": "bits=all", "x": "exact"}
     names = ("a.emb", "b.emb", "head.w", "b", "x", "rest")
-    for number, settings_ in enumerate(
-        ({"bits": 2}, {"budget": 0.4}, {"tolerance": 1e-3, "scope": "tensor"})
-    ):
+    targets = ({"bits": 2}, {"budget": 0.4}, {"tolerance": 1e-3, "scope": "tensor"})
+    for number, target in enumerate(targets):
         state = {name: rng.normal(size=2000).astype(F32) for name in names}
-        with codec.Checkpointer(path / f"{number}", policy=policy, **settings_) as checkpoints:
+        worst = {"a.emb": 1e-5, "b.emb": 1e-5, "head.w": 0.01, "x": 0.0}
+        worst |= {"rest": 1e-3} if "tolerance" in target else {}
+        path = tmp_path / f"{number}"
+        with codec.Checkpointer(path, policy=policy, **target) as checkpoints:
             for step in range(3):
-                saved = checkpoints.save(step, state)
+                delta = checkpoints.save(step, state).delta
                 assert checkpoints.tracker is not None
-                errors = {
-                    k: error_of(checkpoints.tracker.state[k], a).max() for k, a in state.items()
-                }
-                worst = {"a.emb": 1e-5, "b.emb": 1e-5, "head.w": 0.01, "x": 0.0}
-                worst |= {"rest": 1e-3} if "tolerance" in settings_ else {}
-                assert all(errors[name] <= most for name, most in worst.items())
-                if step:
-                    assert errors["head.w"] > 0.009
-                    assert saved.delta is not None
-                    uniform_ = {
-                        t.name for g in saved.delta.groups for t in g.tensors if g.encoded.uniform
+                track = checkpoints.tracker.state
+                assert all(error_of(track[k], state[k]).max() <= most for k, most in worst.items())
+                if delta is not None:
+                    assert error_of(track["head.w"], state["head.w"]).max() > 0.009
+                    in_steps = {
+                        t.name for g in delta.groups for t in g.tensors if g.encoded.uniform
                     }
-                    assert uniform_ == {"a.emb", "b.emb", "head.w"} | (
-                        set() if "bits" in settings_ else {"rest"}
-                    )
-                    assert "x" in saved.delta.residuals
+                    expected = {
+                        "a.emb",
+                        "b.emb",
+                        "head.w",
+                        *(["rest"] if "bits" not in target else []),
+                    }
+                    assert in_steps == expected
+                    assert "x" in delta.residuals
                 state = {
                     k: a + F32(0.01) * rng.normal(size=2000).astype(F32) for k, a in state.items()
                 }
-        assert codec.verify(path / f"{number}").ok
-        for step in range(3):
-            codec.restore(path / f"{number}", step)
+        assert codec.verify(path).ok
 
 
 def test_a_tolerance_of_an_optimizer_is_refused(tmp_path: Path) -> None:
@@ -247,69 +239,39 @@ def test_a_tolerance_of_an_optimizer_is_refused(tmp_path: Path) -> None:
 # A budget.
 
 
-def training(kind: int, seed: int, n_steps: int) -> list[Arrays]:
-    """Short trainings in numpy: a net, factors of which few rows move, weights by their signs."""
+def training(kind: str, seed: int, n_steps: int) -> list[Arrays]:
+    """A matrix of which few rows move, as in an embedding, or all, with heavy tails and at many
+    scales; and its bias."""
     rng = np.random.default_rng(seed)
-    if kind == 0:  # least squares through one hidden layer, with momentum
-        x, y = rng.normal(size=(256, 40)), rng.normal(size=(256, 5))
-        w = {
-            "first": rng.normal(size=(40, 300)) / 6,
-            "bias": np.zeros(300),
-            "last": rng.normal(size=(300, 5)) / 17,
-        }
-        v = {k: np.zeros_like(a) for k, a in w.items()}
-        states = []
-        for _ in range(n_steps):
-            states.append({k: a.astype(F32) for k, a in w.items()})
-            at = rng.integers(0, 256, 32)
-            h = np.tanh(x[at] @ w["first"] + w["bias"])
-            off = (h @ w["last"] - y[at]) / 32
-            back = off @ w["last"].T * (1 - h * h)
-            grads = {"first": x[at].T @ back, "bias": back.sum(0), "last": h.T @ off}
-            v = {k: 0.9 * v[k] - 0.05 * grads[k] for k in w}
-            w = {k: w[k] + v[k] for k in w}
-        return states
-    if kind == 1:  # Adam on ratings: 30 % of the rows a step
-        w = {"users": rng.normal(size=(900, 16)) / 4, "items": rng.normal(size=(500, 16)) / 4}
-        m, s = ({k: np.zeros_like(a) for k, a in w.items()} for _ in range(2))
-        states = []
-        for t in range(1, n_steps + 1):
-            states.append({k: a.astype(F32) for k, a in w.items()})
-            u, i = rng.integers(0, 900, 400), rng.integers(0, 500, 400)
-            off = ((w["users"][u] * w["items"][i]).sum(1) - rng.normal(size=400))[:, None]
-            grads = {k: np.zeros_like(a) for k, a in w.items()}
-            np.add.at(grads["users"], u, off * w["items"][i])
-            np.add.at(grads["items"], i, off * w["users"][u])
-            for k, g in grads.items():
-                m[k], s[k] = 0.9 * m[k] + 0.1 * g, 0.99 * s[k] + 0.01 * g * g
-                w[k] = w[k] - 0.01 * m[k] / (1 - 0.9**t) / (np.sqrt(s[k] / (1 - 0.99**t)) + 1e-8)
-        return states
-    w = {"w": rng.standard_t(3, size=(150, 120)), "b": np.zeros(150)}  # heavy tails, many scales
+    w = {"w": rng.standard_t(3, size=(300, 60)), "b": np.zeros(150)}
     states = []
     for _ in range(n_steps):
         states.append({k: a.astype(F32) for k, a in w.items()})
-        w = {
-            k: a
-            + 0.01
-            * rng.standard_t(2.5, size=a.shape)
-            * np.exp(rng.normal(size=a.shape[:1] + (1,) * (a.ndim - 1)))
-            for k, a in w.items()
-        }
+        for k, a in w.items():
+            scales = np.exp(rng.normal(size=(len(a), *[1] * (a.ndim - 1))))
+            if kind == "rows":
+                scales *= rng.random(scales.shape) < 0.3
+            w[k] = a + 0.01 * rng.standard_t(2.5, size=a.shape) * scales
     return states
 
 
-@pytest.mark.parametrize("kind", range(3))
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", CODERS)
-def test_a_budget_is_met(kind: int, scope: str, coder: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "scope", "coder"),
+    [
+        ("rows", "model", "runlength"),
+        ("all", "tensor", "runlength"),
+        ("rows", "tensor", "arithmetic"),
+        ("all", "model", "arithmetic"),
+        ("all", "tensor", "huffman"),
+    ],
+)
+def test_a_budget_is_met(kind: str, scope: str, coder: str) -> None:
     """Never above, and 97 % of it on average. Plain Huffman takes a bit a value: 3.2 %.
 
     Adam's first step, say, has one magnitude for all: those are not counted.
     """
     shares = []
-    for budget in (0.01, 0.02, 0.05, 0.1):
-        if coder == "huffman" and budget < 0.04:
-            continue
+    for budget in (0.05, 0.1) if coder == "huffman" else (0.01, 0.05):
         for seed in range(2):
             states = training(kind, seed, 6)
             lossy = sum(4 * a.size for a in states[0].values())
@@ -343,7 +305,7 @@ def test_a_budget_of_more_than_there_is_to_say() -> None:
     assert tracker.state["w"].tobytes() == w.tobytes()
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(values, min_size=2, max_size=4), st.floats(-2.5, 0), CODER, SCOPE)
 @example([[0.0] * 9, [MAX] * 9], 0.0, "runlength", "model")
 @example([[0.0] * 9, [1e-45] * 9, [-1e-45] * 9], 0.0, "huffman", "model")
@@ -381,10 +343,8 @@ def test_defaults_and_contradictions() -> None:
     assert Coding(budget=0.1, quantizer="exponent").uniform is False
     assert (Coding(tolerance=0.1).bits, Coding(tolerance=np.float32(0.5)).tolerance) == (None, 0.5)
     for wrong, message in (
-        ({"budget": 0.1, "tolerance": 0.1}, "; got budget and tolerance"),
         ({"quantizer": "uniform"}, "need a budget, a tolerance or a distance, not bits"),
         ({"tolerance": 0.1, "quantizer": "exponent"}, "a tolerance needs uniform steps"),
-        ({"tolerance": 0.1, "bits": 9}, "; got bits and tolerance"),
         *(({"tolerance": t}, "tolerance is the largest error") for t in (0, -1, True, "1", 1e39)),
         *(({"tolerance": t}, "the largest error") for t in (math.nan, math.inf, 10**400, [1], 1j)),
         *(({"tolerance": F32(t)}, "the largest error") for t in (0, MAX, 1e-45, np.nan)),
@@ -394,81 +354,10 @@ def test_defaults_and_contradictions() -> None:
             codec.Tracker({}, **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "target", [{"tolerance": 3e-4}, {"budget": 0.3}, {"tolerance": 0.1}, {"budget": 1.0}], ids=str
-)
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", CODERS)
-def test_saved_merged_restored(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    all_steps: Callable[[Path], Any],
-    target: dict[str, float],
-    scope: str,
-    coder: str,
-) -> None:
-    """Every step bit for bit, before and after its deltas are merged; goes on after that."""
-    path, states = tmp_path / "run.lcc", sparse_states(9, 0, 6000, 0.1)
-    settings_ = {"scope": scope, "coder": coder, **target}
-    tracks = {}
-    with codec.Checkpointer(path, **settings_) as checkpoints:
-        for step, state in enumerate(states[:8]):
-            checkpoints.save(step, state)
-            assert checkpoints.tracker is not None
-            tracks[step] = {k: a.tobytes() for k, a in checkpoints.tracker.state.items()}
-    before = all_steps(path)
-    assert {step: found[0] for step, found in before.items()} == tracks
-    codec.merge(path, 3)
-    assert len(list(path.glob("*.merged.*"))) == 2
-    assert all_steps(path) == before
-    codec.compact(path, base=True)
-    assert codec.verify(path).ok
-    with codec.Checkpointer(path, **settings_, resume=True) as checkpoints:
-        assert checkpoints.save(8, states[8]).kind == "delta"
-    assert {k: v for k, v in all_steps(path).items() if k < 8} == before
-
-
-WARM = """
-import tempfile
-import numpy as np
-import codec
-from codec.scheme import kernels
-
-def compiled():
-    found = (getattr(kernel, "signatures", []) for kernel in vars(kernels).values())
-    return sum(len(each) for each in found)
-
-codec.warm_up()
-before = compiled()
-values = np.linspace(-1, 1, 300_000, dtype=np.float32)
-for coder in ("runlength", "huffman"):
-    for target in ({"tolerance": 0.1}, {"tolerance": 0.001}, {"budget": 0.04}, {"budget": 0.3}):
-        tracker = codec.Tracker({"w": values * 0}, coder=coder, **target)
-        tracker.commit(tracker.prepare({"w": values}))
-        step = tracker.step({"w": values * values})
-        codec.decode(step.groups[0].encoded)
-with tempfile.TemporaryDirectory() as folder, codec.Checkpointer(folder + "/run.lcc") as saved:
-    for step in range(3):  # the third reads the table of the second
-        saved.save(step, {"w": values * step})
-codec.quantize(values, 2).buckets.energies(values)
-print(before, compiled())
-"""
-
-
-def test_kernels_are_warm() -> None:
-    """Steps and saves compile nothing after warm_up, with codes of 1 byte nor of 2."""
-    command = [sys.executable, "-c", WARM]
-    root = Path(codec.__file__).resolve().parents[1]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    before, after = map(int, done.stdout.split())
-    assert before == after > 10
-
-
 @pytest.mark.parametrize("most", [uniform.MAX_STEPS, uniform.MAX_STEPS_PLAIN])
 def test_the_finest_steps_reach_the_largest_change(most: int) -> None:
     """Also where float32 rounds the size down."""
-    for value in np.random.default_rng(0).lognormal(-5, 3, 200).astype(F32):
+    for value in np.random.default_rng(0).lognormal(-5, 3, 60).astype(F32):
         segments = Segments([np.zeros(3, F32)], [np.array([value, -value, 0], F32)])
         with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
             steps = quantize(F32(quantize.finest(float(value))), float(value))

@@ -50,9 +50,9 @@ def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.Co
 # The same bytes.
 
 
-def walk(n_steps: int, seed: int = 0) -> list[Arrays]:
+def walk(n_steps: int) -> list[Arrays]:
     """A tensor of many units, others of a few elements, and one between."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     sizes = {"a": 9, "w": 20 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
     states = [{k: rng.normal(size=n).astype(F32) for k, n in sizes.items()}]
     for i in range(n_steps):
@@ -79,20 +79,18 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
             out += [part.tobytes() for part in parts]
             out += [e.payload.head, f"{e.payload.row} {e.saved_bits}".encode()]
         out += [a.tobytes() for a in tracker.state.values()]
-        out.append(repr(step.sums).encode())
+        out.append(repr((step.sums, step.rest)).encode())
         assert step.sums == codec.scheme.track.digest_sums(tracker.track.layout, tracker.state)
     return out
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {"bits": 2},
     {"bits": 3, "scope": "tensor", "coder": "huffman"},
     {"bits": None},
     {"budget": 0.01},
     {"budget": 0.01, "quantizer": "exponent"},
-    {"budget": 0.2, "scope": "tensor", "coder": "huffman"},
     {"tolerance": 0.003},
-    {"tolerance": 0.03, "scope": "tensor", "coder": "huffman"},
+    {"distance": 0.3},
 ]
 
 
@@ -100,7 +98,7 @@ SETTINGS: list[dict[str, Any]] = [
 def test_same_bytes_from_any_number_of_threads(settings: dict[str, Any]) -> None:
     first, *others = walk(2)
     made = []
-    for n in (1, 2, 3, 8):
+    for n in (1, 3, 8):
         codec.set_threads(n)
         tracker = codec.Tracker(first, **settings)
         step = tracker.prepare(others[0])
@@ -108,56 +106,17 @@ def test_same_bytes_from_any_number_of_threads(settings: dict[str, Any]) -> None
         codec.apply(step, rebuilt)
         made.append(everything(tracker, others))
         assert b"".join(a.tobytes() for a in rebuilt.values()) in b"".join(made[-1])
-    assert made[1:] == made[:1] * 3
-
-
-def test_quantize_and_decode_in_any_number_of_threads() -> None:
-    delta = walk(1)[1]["w"]
-    made = []
-    for n in (1, 2, 3, 8):
-        codec.set_threads(n)
-        q = codec.quantize(delta, 4)
-        assert q.buckets is not None
-        for coder in ("runlength", "huffman"):
-            e = codec.encode(q, coder)
-            assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
-            written = e.payload.data.tobytes(), e.payload.head
-            made.append((coder, *written, q.buckets.count.tolist()))
-    assert made[2:] == made[:2] * 3
-
-
-def test_trackers_side_by_side() -> None:
-    """Each thread has its own tracker; they share the pool and its memory."""
-    walks = [walk(2, seed) for seed in range(2)]
-    jobs = [(states, s) for states in walks for s in (SETTINGS[0], SETTINGS[3])]
-    codec.set_threads(1)
-    expected = [everything(codec.Tracker(s[0], **kw), s[1:]) for s, kw in jobs]
-    codec.set_threads(3)
-    found: dict[int, list[bytes]] = {}
-    start = threading.Barrier(len(jobs))
-
-    def work(i: int) -> None:
-        states, settings = jobs[i]
-        start.wait()
-        found[i] = everything(codec.Tracker(states[0], **settings), states[1:])
-
-    crew = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
-    for thread in crew:
-        thread.start()
-    for thread in crew:
-        thread.join()
-    assert [found.get(i) for i in range(len(jobs))] == expected
+    assert made[1:] == made[:1] * 2
 
 
 # Pieces and their errors.
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 63, 64, 1000])
 @pytest.mark.parametrize(
     "kind", [{}, {"least": 4}, {"step": 3}, {"most": 2}, {"least": 4, "most": 2}]
 )
-def test_pieces(n: int, kind: dict[str, int]) -> None:
-    for n_threads in (1, 3):
+def test_pieces(kind: dict[str, int]) -> None:
+    for n, n_threads in itertools.product((0, 1, 2, 7, 63, 64, 1000), (1, 3)):
         codec.set_threads(n_threads)
         cut = pieces(n, **kind)
         assert [i for begin, end in cut for i in range(begin, end)] == list(range(n))
@@ -277,8 +236,8 @@ class MishapError(Exception):
     """What a piece of work may raise."""
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-@pytest.mark.parametrize("failing", [(0,), (5,), (19,), tuple(range(20))])
+@pytest.mark.parametrize("n_threads", [1, 5])
+@pytest.mark.parametrize("failing", [(0,), (19,), tuple(range(20))], ids=len)
 def test_errors_of_workers_surface(n_threads: int, failing: tuple[int, ...]) -> None:
     """In whichever thread; nothing runs on afterwards, and the next piece of work is done."""
     codec.set_threads(n_threads)
@@ -295,7 +254,7 @@ def test_errors_of_workers_surface(n_threads: int, failing: tuple[int, ...]) -> 
         if i in failing:
             raise MishapError(i)
 
-    for _ in range(3):
+    for _ in range(2):
         with pytest.raises(MishapError) as caught:
             spread(work, 20)
         assert caught.value.args[0] in failing
@@ -410,19 +369,14 @@ def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> No
     assert everything(tracker, [second]) == expected
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.0, "2", None, True, np.float64(2)])
-def test_numbers_of_threads_that_are_none(n: Any) -> None:
-    before = codec.threads()
-    with pytest.raises(codec.SettingsError, match="the number of threads"):
-        codec.set_threads(n)
-    assert codec.threads() == before
-
-
 def test_numbers_of_threads() -> None:
     for n in (1, 7, np.int64(3)):
         codec.set_threads(n)
-        assert codec.threads() == n
-        assert type(codec.threads()) is int
+        assert (codec.threads(), type(codec.threads())) == (n, int)
+    for wrong in (0, -1, 1.0, "2", None, True, np.float64(2)):
+        with pytest.raises(codec.SettingsError, match="the number of threads"):
+            codec.set_threads(wrong)  # type: ignore[arg-type]
+        assert codec.threads() == 3
 
 
 # Processes.
@@ -434,31 +388,24 @@ import codec
 
 n = 70_000
 values = np.linspace(-1, 1, n, dtype=np.float32) ** 9
-start = {"w": np.zeros(n, np.float32)}
 gate = threading.Barrier(8)
-found = {}
+seen = {}
 
 def work(i):
     gate.wait()
     coder = ("runlength", "huffman")[i % 2]
-    if i < 2:
-        tracker = codec.Tracker(start, coder=coder)
-        step = tracker.step({"w": values})
-        found[i] = tracker.state["w"].tobytes()
-    elif i < 4:
-        e = codec.encode(codec.quantize(values, 2), coder)
-        found[i] = codec.dequantize(codec.decode(e)).tobytes()
-    elif i < 6:
-        tracker = codec.Tracker({"w": start["w"] * 0}, coder=coder)
+    if i < 4:
+        tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, coder=coder)
         tracker.commit(tracker.prepare({"w": values}))
-        found[i] = tracker.state["w"].tobytes()
+        seen[i] = tracker.state["w"].tobytes()
     else:
-        codec.warm_up()
+        e = codec.encode(codec.quantize(values, 2), coder)
+        seen[i] = codec.dequantize(codec.decode(e)).tobytes()
 
 threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
 for t in threads: t.start()
 for t in threads: t.join()
-print(sorted(found), len(set(found.values())), flush=True)
+print(sorted(seen), len(set(seen.values())), flush=True)
 
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))
@@ -471,17 +418,17 @@ def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     And in these kernels, which numba compiles anew in every process that checks indices, the tests
     of test_stream on damage once more: it never reaches out of bounds.
     """
-    which = "(damage_of_every or damage_by_random) and not wide and not dense or table and escapes"
+    which = "damage_of_every and tokens or damage_by_random and not wide and not dense"
     tests = ["-p", "no:cacheprovider", "tests/codec/scheme/test_stream.py", "-k", which]
     cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
     done = run(["-W", "ignore", "-c", RACE, *tests], **cache)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert done.stdout.startswith("[0, 1, 2, 3, 4, 5] 1\n" + "." * 9)
+    assert done.stdout.startswith("[0, 1, 2, 3, 4, 5, 6, 7] 1\n" + "." * 5)
     assert any(path.suffix == ".nbi" for path in tmp_path.rglob("*"))
 
 
 FORK = """
-import os, sys, threading
+import atexit, os, threading
 import numpy as np
 import codec
 
@@ -507,7 +454,7 @@ def keep_busy():
 other = threading.Thread(target=keep_busy)
 other.start()
 busy.wait()
-for _ in range(20):                    # forked while another thread is in the midst of it
+for _ in range(8):                     # forked while another thread is in the midst of it
     child = os.fork()
     if child == 0:
         import faulthandler
@@ -519,46 +466,26 @@ for _ in range(20):                    # forked while another thread is in the m
         break
 stop.set()
 other.join()
-print(made() == expected)
+
+def at_the_end(who):
+    print(who, made() == expected)
+
+def go_on():
+    threading.main_thread().join()
+    at_the_end("thread")
+
+at_the_end("here")
+atexit.register(at_the_end, "handler")
+threading.Thread(target=go_on).start()
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_use_after_a_fork() -> None:
+def test_use_after_a_fork_and_while_the_interpreter_ends() -> None:
+    """No thread can be started at the end; the last checkpoint is saved all the same."""
     done = run(["-W", "ignore::DeprecationWarning", "-c", FORK])
-    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
-
-
-AT_THE_END = """
-import atexit, sys, threading
-import numpy as np
-import codec
-
-codec.set_threads(3)
-values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
-
-def save():
-    tracker = codec.Tracker({"w": np.zeros_like(values)})
-    tracker.step({"w": values})
-    print(tracker.state["w"].any())
-
-def go_on():
-    threading.main_thread().join()
-    save()
-
-save()
-if sys.argv[1] == "handler":
-    atexit.register(save)
-else:
-    threading.Thread(target=go_on).start()
-"""
-
-
-@pytest.mark.parametrize("who", ["handler", "thread"])
-def test_use_while_the_interpreter_ends(who: str) -> None:
-    """No thread can be started then; the last checkpoint is saved all the same."""
-    done = run(["-c", AT_THE_END, who])
-    assert (done.stdout, done.stderr, done.returncode) == ("True\nTrue\n", "", 0)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.splitlines() == ["here True", "thread True", "handler True"]
 
 
 def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:

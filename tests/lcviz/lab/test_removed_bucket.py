@@ -17,8 +17,8 @@ from lcviz.lab.anatomy import dissect
 from lcviz.lab.removed_bucket import (
     Dissection,
     errors_without,
-    removed_buckets,
     remove_buckets_of_last,
+    removed_buckets,
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
