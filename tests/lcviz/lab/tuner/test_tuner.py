@@ -299,6 +299,14 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
         tune(own, "distance", 0.9, few[1:2])
 
 
+def test_budgets_that_fail_are_not_blamed_on_the_series_alone(own: OwnSeries) -> None:
+    bits = Grid((2,), (), ("model",), ("runlength",), (1,), distances=()).settings
+    budget = Grid((), (1e-4,), ("model",), ("runlength",), (2,), ("uniform",), ()).settings
+    reason = "this series is too short for them, or the budgets are too small."
+    left_out = tune(own, "distance", 9, bits + budget).left_out
+    assert left_out == f" Saves at every 2 are left out: {reason}"
+
+
 def test_where_a_run_fails() -> None:
     points = failure_points(160)
     assert (points[0], points[-1]) == (40, 100)
