@@ -256,9 +256,7 @@ class Tab:
         self.expecting(what).to_have_count(1)  # what it replaced is gone
         self.expecting(what).to_be_visible()
         self.page.wait_for_function(FITS)
-        box = what.bounding_box()
-        assert box is not None
-        assert 0 <= box["y"] <= box["y"] + box["height"] <= 720, box
+        self.expecting(what).to_be_in_viewport(ratio=1)  # once what is above has its final height
 
     def check_fits(self) -> None:
         """Nothing scrolls sideways and no table is cut, in a wide and in a narrow window."""

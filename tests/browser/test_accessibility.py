@@ -31,7 +31,7 @@ COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can 
 def test_axe_finds_nothing(tab: MakeTab) -> None:
     """On every page in both themes; back on Live, the weight is still followed."""
     visitor = tab(width=800).open(f"/?{VIEW}")
-    line = visitor.page.locator("[data-title='One weight']")
+    line = visitor.page.locator("[role='group'][data-title='One weight']")  # not the recording's
     visitor.expecting(line).to_contain_text("linear.weight (1, 450)")
     told = line.inner_text()
     themes = ["light", "dark"]
