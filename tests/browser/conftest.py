@@ -229,19 +229,26 @@ class Tab:
         """The picture of a panel."""
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
 
-    def hover_until(self, point: Locator, told: Locator) -> None:
+    def hover_until(self, point: Locator, result: Locator) -> None:
         """Point at it until the page says so: a chart that is drawn anew meanwhile has not seen it.
 
         That is the case while a new server's own example takes the place of the recorded one.
         """
+        self._until(lambda: point.hover(force=True), result)
+
+    def click_until(self, button: Locator, result: Locator) -> None:
+        """Click until the page says so: a button whose settings have just changed is drawn anew."""
+        self._until(button.click, result)
+
+    def _until(self, act: Callable[[], None], result: Locator) -> None:
         from playwright.sync_api import expect
 
         for attempt in range(ATTEMPTS):
             self.settled()
-            point.hover(force=True)
+            act()
             last = attempt == ATTEMPTS - 1
             try:
-                expect(told).to_be_visible(timeout=PATIENCE if last else STILL)
+                expect(result).to_be_visible(timeout=PATIENCE if last else STILL)
             except AssertionError:
                 if last:
                     raise
