@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -75,6 +77,43 @@ def interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync() -> Iterator[None]:
+    """No test needs what fsync does on a disk; a few look at its calls, or let one fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def in_fork() -> Callable[[Callable[[], Any]], tuple[int, str]]:
+    """in_fork(act): the exit code of a fork that does it, 1 after an exception, or minus the signal
+    that ended it; and all that it printed."""
+    return result_of_fork
+
+
+def result_of_fork(act: Callable[[], Any]) -> tuple[int, str]:
+    """See `in_fork`."""
+    with tempfile.TemporaryFile("w+") as printed:
+        process = multiprocessing.get_context("fork").Process(target=print_to, args=(printed, act))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
+            process.start()
+        process.join()
+        assert process.exitcode is not None, "it has ended"
+        printed.seek(0)
+        return process.exitcode, printed.read()
+
+
+def print_to(file: IO[str], act: Callable[[], Any]) -> None:
+    """All that a fork does; it is ended after five minutes."""
+    for descriptor in (1, 2):
+        os.dup2(file.fileno(), descriptor)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
+    signal.alarm(300)
+    act()
+
+
 class Forked:
     """What `subprocess.Popen` is to asynchronous saving, but a fork: the codec is there already.
 
@@ -132,7 +171,9 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
     and loads the kernels. How they start otherwise is for a few tests that say so."""
     if not os.path.isdir("/proc/self/fd"):
         return
+    import codec
     from codec.saving import process
 
+    codec.warm_up()
     other = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
     monkeypatch.setattr(process, "subprocess", other)

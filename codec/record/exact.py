@@ -102,8 +102,8 @@ def read_exact_part(
         PayloadError: The content of an array is malformed.
     """
     names = frozenset(non_finite)
-    specs = {name: layout.tensors[i] for name in names if (i := layout.numbers.get(name, -1)) >= 0}
-    if len(specs) < len(non_finite) or not all(spec.lossy for spec in specs.values()):
+    specs = [_spec_of(name, layout) for name in names]
+    if len(specs) < len(non_finite) or not all(spec is not None and spec.lossy for spec in specs):
         raise MalformedRecordError(where, "lossy tensors in non_finite", some_names(non_finite))
     exact: Arrays = {}
     residuals: dict[str, Residual] = {}
@@ -111,8 +111,7 @@ def read_exact_part(
         if name in (SMALL, VALUES):
             continue
         kind, slash, tensor = name.partition("/")
-        number = layout.numbers.get(tensor)
-        spec = None if number is None else layout.tensors[number]
+        spec = _spec_of(tensor, layout)
         if spec is None or (spec.lossy and tensor not in names):
             raise MalformedRecordError(where, "arrays of exact tensors", some_names([name]))
         if kind + slash == PREFIX:
@@ -127,10 +126,14 @@ def read_exact_part(
     if doubled := residuals.keys() & exact.keys():
         raise PayloadError(f"a residual of {short(min(doubled))}, which is stored whole, too")
     if missing := names - exact.keys():
-        raise MalformedRecordError(
-            where, "an array of each name in non_finite", some_names(missing)
-        )
+        expected = "an array of each tensor in non_finite"
+        raise MalformedRecordError(where, expected, f"none of {some_names(missing)}")
     return ExactPart(exact, residuals, read_values(arrays.get(VALUES)))
+
+
+def _spec_of(name: str, layout: Layout) -> TensorSpec | None:
+    number = layout.numbers.get(name)
+    return None if number is None else layout.tensors[number]
 
 
 def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,18 @@ from .tracker import Tracker
 
 _CODERS = tuple(CODERS)
 _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
+_LOADED = threading.Event()  # set once this process has the kernels
 
 
 def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
     Otherwise the first save of a process takes seconds longer. Only the kernels for deltas with
-    more than 128 exponents are left out. The most common kernels come first. This may be called
-    twice, and from several threads.
+    more than 128 exponents are left out. The most common kernels come first. Several threads may
+    call this; once it is done, another call returns at once.
     """
+    if _LOADED.is_set():
+        return
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     quantized = quantize(values, 2)
     assert quantized.buckets is not None, "quantize knows its buckets"
@@ -60,6 +64,7 @@ def warm_up() -> None:
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
     assert residual is not None, "all elements change by 1"
     residual.applied(old)
+    _LOADED.set()
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,11 @@ import threading
 import warnings
 from dataclasses import dataclass
 
+import pytest
+
 from codec.lazy import lazy
+
+pytestmark = pytest.mark.quick
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,11 @@ import os
 import re
 import runpy
 import sys
-import tempfile
-import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-import codec
 
 HERE = Path(__file__).parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux's")
@@ -40,39 +37,22 @@ SETS = {
 }
 
 
-def in_a_fork(name: str, arguments: str) -> tuple[int, str]:
-    """What a script's main returns, and what is printed: the codec is there already."""
-    with tempfile.TemporaryFile("w+") as printed:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for descriptor in (1, 2):
-                    os.dup2(printed.fileno(), descriptor)
-                sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
-                warnings.resetwarnings()
-                warnings.simplefilter("ignore")
-                sys.path.insert(0, str(HERE))
-                code = min(runpy.run_path(str(HERE / f"{name}.py"))["main"](arguments.split()), 1)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        printed.seek(0)
-        return code, printed.read()
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=LINUX) if n in ("disks", "hostile") else n for n in SETS]
 )
-def test_a_quick_set_finds_nothing(name: str, forks: None) -> None:
+def test_a_quick_set_finds_nothing(
+    name: str, forks: None, in_fork: Callable[..., tuple[int, str]]
+) -> None:
     """It returns 0, and has done as much as is asked for."""
     arguments, least = SETS[name]
-    codec.warm_up()
-    code, out = in_a_fork(name, arguments)
+
+    def run() -> None:
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        sys.path.insert(0, str(HERE))
+        sys.exit(runpy.run_path(str(HERE / f"{name}.py"))["main"](arguments.split()))
+
+    code, out = in_fork(run)
     assert code == 0, out
     for pattern, number in least:
         match = re.search(pattern, out)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import runpy
-import signal
 import sys
-import traceback
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 LISTED = """
@@ -78,27 +75,18 @@ assert "toy code" in page.markdown[0].value, page.markdown
 """
 
 
-def test_a_listed_coder_is_on_every_page(tmp_path: Path, compiled: None) -> None:
+def test_a_listed_coder_is_on_every_page(
+    tmp_path: Path, compiled: None, in_fork: Callable[..., tuple[int, str]]
+) -> None:
     """In a fork that imports the dashboard anew: the pages list the coders when imported."""
-    script, output = tmp_path / "pages.py", tmp_path / "output"
+    script = tmp_path / "pages.py"
     script.write_text(LISTED + PAGES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-        pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            signal.alarm(300)
-            sys.stdout = sys.stderr = output.open("w")
-            for name in [name for name in sys.modules if name.partition(".")[0] == "lcviz"]:
-                del sys.modules[name]
-            sys.argv = [str(script), str(tmp_path)]
-            runpy.run_path(str(script), run_name="__main__")
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    assert status == 0, output.read_text()
+
+    def look() -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "lcviz"]:
+            del sys.modules[name]
+        sys.argv = [str(script), str(tmp_path)]
+        runpy.run_path(str(script), run_name="__main__")
+
+    code, printed = in_fork(look)
+    assert code == 0, printed

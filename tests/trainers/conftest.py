@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
-import signal
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codec.errors import RewoundWarning
 from codec.rerun.steps import same_bits
 
 Patch = pytest.MonkeyPatch
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting() -> Iterator[None]:
-    """Nothing here needs what fsync does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: None)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +60,3 @@ def names_of_differences(a: Any, b: Any, name: str = "") -> list[str]:
         same = same_bits(a, b) if hasattr(a, "untyped_storage") else a == b
         return [] if same else [name]
     return [d for x, y, part in pairs for d in names_of_differences(x, y, f"{name}/{part}")]
-
-
-@pytest.fixture
-def killed() -> Callable[[Callable[[], Any]], None]:
-    """Runs something in a fork that is to kill itself with SIGKILL."""
-
-    def run(what: Callable[[], Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            pid = os.fork()
-        if pid == 0:
-            try:
-                warnings.simplefilter("ignore", RewoundWarning)
-                what()
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-
-    return run

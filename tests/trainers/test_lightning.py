@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -366,7 +367,7 @@ def test_a_chain_beside_the_checkpoints(fit: Fit, lib: Any, tmp_path: Path) -> N
 
 
 def test_resumed_after_it_failed(
-    fit: Fit, lib: Any, tmp_path: Path, killed: Callable[[Callable[[], Any]], None]
+    fit: Fit, lib: Any, tmp_path: Path, in_fork: Callable[..., tuple[int, str]]
 ) -> None:
     """Raised or killed: closed at once, every step is there; the chain goes back where the
     training does, and ends as if nothing had been."""
@@ -384,7 +385,13 @@ def test_resumed_after_it_failed(
     (first,) = (tmp_path / "kept").iterdir()
     stop = lib.Stops(10, lambda: os.kill(os.getpid(), signal.SIGKILL))
     chain = lib.Chain("run.lcc", every=1, **EXACT)
-    killed(lambda: fit(keep(), chain, stop, plugins=[io], ckpt_path=first))
+
+    def go_on() -> None:
+        warnings.simplefilter("ignore", RewoundWarning)
+        fit(keep(), chain, stop, plugins=[io], ckpt_path=first)
+
+    code, printed = in_fork(go_on)
+    assert code == -signal.SIGKILL, printed
     assert codec.Chain("run.lcc").steps == tuple(range(1, 11))
     assert codec.verify("run.lcc").ok
     (newest,) = (tmp_path / "kept").glob("epoch=1-*")

@@ -137,7 +137,7 @@ async function copyPicture(figure, title) {
     await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
     return true;
   } catch {
-    const link = make("a", { href: URL.createObjectURL(await image), download: `${title.replaceAll(/\W+/g, "-")}.png` });
+    const link = make("a", { href: URL.createObjectURL(await image), download: `${title.replaceAll(/[^\p{L}\p{N}]+/gu, "-")}.png` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     return false;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ from codec.chain import upkeep
 
 @pytest.fixture(scope="module", autouse=True)
 def no_waiting() -> Iterator[None]:
-    """Most of the time would be spent in fsync, whose calls a few tests look at, and in loading
-    kernels and restoring again and again to measure how long it takes."""
+    """A restore is not measured again and again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: None)
         patch.setattr(upkeep, "MEASURED_TIMES", 1)
-        patch.setattr(upkeep, "warm_up", lambda: None)
         yield
 
 

@@ -36,6 +36,8 @@ from codec.record.header import digest_word
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 
+pytestmark = pytest.mark.quick
+
 Patch = pytest.MonkeyPatch
 
 Arrays = dict[str, np.ndarray]

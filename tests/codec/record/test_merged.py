@@ -20,6 +20,8 @@ from codec.record import merged
 from codec.record import record as records
 from codec.state.tensors import Layout
 
+pytestmark = pytest.mark.quick
+
 Arrays = dict[str, np.ndarray]
 Parts = tuple[dict[str, Any], Arrays]
 Try = Callable[[dict[str, Any], Arrays], None]

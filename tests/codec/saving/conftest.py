@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
-
-from codec.chain import upkeep
-from codec.saving import process
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting() -> Iterator[None]:
-    """Nothing here needs what fsync does, or how long a restore takes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: None)
-        for module in (upkeep, process):  # in a fork the kernels are loaded already
-            patch.setattr(module, "warm_up", lambda: None)
-        yield
 
 
 @pytest.fixture

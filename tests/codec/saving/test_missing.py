@@ -19,6 +19,8 @@ from codec.saving.recorder import Recorder
 from codec.storage import directory as storage
 from codec.storage.directory import Seal
 
+pytestmark = pytest.mark.quick
+
 Patch = pytest.MonkeyPatch
 BASE, DELTA = "{:08d}.base.safetensors", "{:08d}.delta.safetensors"
 

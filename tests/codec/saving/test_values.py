@@ -28,6 +28,8 @@ from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, layout_of
 from codec.state.tree import describe_difference
 
+pytestmark = pytest.mark.quick
+
 Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
 

@@ -18,6 +18,8 @@ from codec.scheme.origin import SAMPLE, Origin
 from codec.scheme.remainder import Remainder
 from codec.state.tensors import layout_of
 
+pytestmark = pytest.mark.quick
+
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
 SETTINGS: list[dict[str, Any]] = [

@@ -9,6 +9,8 @@ import pytest
 
 from codec.scheme.memory import Pages
 
+pytestmark = pytest.mark.quick
+
 PAGE = mmap.PAGESIZE
 
 

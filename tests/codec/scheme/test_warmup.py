@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,13 @@ print(warmup.is_compiled())
 os.utime(entry, (1, 1))
 print(warmup.is_compiled())
 """
+
+
+def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "_LOADED", threading.Event())
+    warmup.warm_up()
+    monkeypatch.setattr(warmup, "quantize", None)  # any work from here on fails
+    warmup.warm_up()
 
 
 def test_an_older_entry_of_the_cache_does_not_count(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from codec.scheme.quantize import quantize
 from codec.state.family import MODEL
 from codec.state.policy import Policy
 
+pytestmark = pytest.mark.quick
+
 F32 = np.float32
 Logged = pytest.LogCaptureFixture
 Adam = Callable[[int], list[dict[str, Any]]]

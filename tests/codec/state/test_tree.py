@@ -25,6 +25,8 @@ from codec.state.tree import (
     unflatten,
 )
 
+pytestmark = pytest.mark.quick
+
 scalars = st.one_of(
     st.none(),
     st.booleans(),

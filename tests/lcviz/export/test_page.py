@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import signal
 import sys
-import traceback
-import warnings
 import weakref
 from collections.abc import Callable
 from importlib.metadata import version
@@ -164,7 +160,11 @@ for command in sys.argv[2:]:
 
 
 def test_the_commands_work_with_what_they_install(
-    exporting: MakePage, run: Run, lay_down: Callable[..., Path], monkeypatch: Patch
+    exporting: MakePage,
+    run: Run,
+    lay_down: Callable[..., Path],
+    monkeypatch: Patch,
+    in_fork: Callable[..., tuple[int, str]],
 ) -> None:
     page = exporting(run)
     _, (package, receipt) = page.at.session_state["package"]
@@ -185,25 +185,13 @@ def test_the_commands_work_with_what_they_install(
     commands = ["guard.py", *shell.splitlines(), "restore.py", check, again]
     commands = ["block.py", *(line.removeprefix("python ") for line in commands)]
     names = re.sub("==[^ ]+", "", project.removeprefix("pip install "))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-        pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            signal.alarm(300)
-            sys.stdout = sys.stderr = (folder / "output").open("w")
-            sys.argv = ["", names, *commands]
-            exec(_ONLY_WITH, {"__name__": "__main__"})
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    output = (folder / "output").read_text()
-    assert status == 0, output
+
+    def run_all() -> None:
+        sys.argv = ["", names, *commands]
+        exec(_ONLY_WITH, {"__name__": "__main__"})
+
+    code, output = in_fork(run_all)
+    assert code == 0, output
     assert not re.findall("exit code [^0]", output), output
     assert output.count("exit code 0") == len(commands) - 1, output  # the first one just ends
     assert output.endswith("the same: every byte is that of the receipt\nexit code 0\n")

@@ -19,6 +19,8 @@ from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
 
+pytestmark = pytest.mark.quick
+
 Patch = pytest.MonkeyPatch
 
 

@@ -42,6 +42,8 @@ from lcviz.run.run import Run
 from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, script
 
+pytestmark = pytest.mark.quick
+
 Finished = Callable[..., Run]
 Retry = Callable[..., StepRecord]
 MARK = re.compile(r"\[\[(.+?)\]\]")

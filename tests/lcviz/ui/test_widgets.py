@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+pytestmark = pytest.mark.quick
+
 
 def script() -> None:
     import streamlit as st
