@@ -1,4 +1,4 @@
-"""Properties that are computed once, where a process may be forked meanwhile."""
+"""Properties that are computed when first read, without a lock."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 class lazy(Generic[T]):  # noqa: N801  it reads like `property`
     """A property that is computed when first read, then kept in the object's `__dict__`.
 
-    `functools.cached_property` holds a lock while it computes, before Python 3.12: the same lock
-    for all objects of a class. A process that is forked while another thread holds it waits for
-    ever. Without a lock, two threads may both compute the value; they get equal ones.
+    Like `functools.cached_property`, but without a lock. Before Python 3.12, that has one lock for
+    each property, shared by all objects. If a process forks while another thread holds the lock,
+    the child waits for ever when it reads the property. Without a lock, two threads may both
+    compute the value, and get equal ones.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

@@ -35,8 +35,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
-    """The browser's tests in one process, since they share a server and a browser, and those of a
-    trainer, whose library is slow to import; others freely.
+    """Runs all browser tests in one process: they share a server and a browser. Runs each file of
+    a trainer in one process: its library is slow to import. Spreads the other tests freely.
 
     What `--dist loadgroup` is for, but with pytest 9.2 its marks have no effect.
     """
@@ -48,10 +48,10 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """Instead of what `--dist` says.
+    """Use `Scheduling`, whatever `--dist` says.
 
-    While the workers collect, the kernels are compiled, so that in a fresh clone they do not all
-    compile the same ones side by side. What is wrong with it, the tests tell.
+    The kernels are compiled while the workers collect: in a fresh clone each worker would else
+    compile the same ones. If this fails, the tests will show it.
     """
     warm = "import codec; codec.warm_up()"
     subprocess.run([sys.executable, "-c", warm], cwd=config.rootpath, check=False)
@@ -61,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Sums come out the same every time, and models as small as these are faster on one."""
-    import torch  # seconds, which the process that only hands tests out need not wait
+    import torch  # takes seconds, and the process that only hands out tests does not need it
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -71,7 +71,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def interrupts() -> Iterator[None]:
-    """Ctrl-C arrives here and in what tests start, also where a shell's background ignores it."""
+    """Ctrl-C interrupts this process and those that tests start, even if a shell started pytest
+    in the background, where it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -79,7 +80,8 @@ def interrupts() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_fsync() -> Iterator[None]:
-    """No test needs what fsync does on a disk; a few look at its calls, or let one fail."""
+    """Replace os.fsync by a function that does nothing. A few tests replace it again, to watch its
+    calls or to make one fail."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -87,26 +89,28 @@ def no_fsync() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def in_fork() -> Callable[[Callable[[], Any]], tuple[int, str]]:
-    """in_fork(act): the exit code of a fork that does it, 1 after an exception, or minus the signal
-    that ended it; and all that it printed."""
+    """in_fork(act): run act in a fork; return its exit code and its output.
+
+    The code is 1 after an exception, and -N if signal N ended the fork.
+    """
     return result_of_fork
 
 
 def result_of_fork(act: Callable[[], Any]) -> tuple[int, str]:
     """See `in_fork`."""
     with tempfile.TemporaryFile("w+") as printed:
-        process = multiprocessing.get_context("fork").Process(target=print_to, args=(printed, act))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            process.start()
+        process = multiprocessing.get_context("fork").Process(
+            target=run_and_print, args=(act, printed)
+        )
+        process.start()
         process.join()
-        assert process.exitcode is not None, "it has ended"
+        assert process.exitcode is not None
         printed.seek(0)
         return process.exitcode, printed.read()
 
 
-def print_to(file: IO[str], act: Callable[[], Any]) -> None:
-    """All that a fork does; it is ended after five minutes."""
+def run_and_print(act: Callable[[], Any], file: IO[str]) -> None:
+    """Run act for at most five minutes, with its output in a file."""
     for descriptor in (1, 2):
         os.dup2(file.fileno(), descriptor)
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
@@ -115,10 +119,10 @@ def print_to(file: IO[str], act: Callable[[], Any]) -> None:
 
 
 class Forked:
-    """What `subprocess.Popen` is to asynchronous saving, but a fork: the codec is there already.
+    """Replaces `subprocess.Popen` in asynchronous saving: a fork has the codec already.
 
-    Everything else is as it would be: open descriptors are those that it is to have, its parent
-    is this process, and it serves until it is told to end, or killed.
+    As with Popen, the child has no open descriptors but 0, 1, 2 and ``pass_fds``, its parent is
+    this process, and it serves until a message or a signal ends it.
     """
 
     def __init__(self, command: Sequence[str], *, stdin: int, pass_fds: Sequence[int]) -> None:
@@ -126,9 +130,7 @@ class Forked:
 
         assert (command[0], stdin) == (sys.executable, subprocess.DEVNULL)
         self.returncode: int | None = None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            self.pid = os.fork()
+        self.pid = os.fork()
         if self.pid:
             return
         code = 1
@@ -139,7 +141,8 @@ class Forked:
                 if descriptor not in keep:
                     with contextlib.suppress(OSError):  # that of the listing itself
                         os.close(descriptor)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.close(0)
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free descriptor, 0
             sys.argv = ["-c", *command[3:]]
             warnings.resetwarnings()
             serve()
@@ -150,11 +153,11 @@ class Forked:
             os._exit(code)
 
     def poll(self) -> int | None:
-        """As there."""
+        """Like Popen.poll."""
         return self._wait(os.WNOHANG)
 
     def wait(self) -> int | None:
-        """As there."""
+        """Like Popen.wait."""
         return self._wait(0)
 
     def _wait(self, options: int) -> int | None:
@@ -167,13 +170,13 @@ class Forked:
 
 @pytest.fixture
 def forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that save are forks: a second less for each than to start one that imports numba
-    and loads the kernels. How they start otherwise is for a few tests that say so."""
+    """Fork the processes that save instead of starting them, which takes a second more each: a new
+    process imports numba and loads the kernels. Without /proc, nothing is replaced."""
     if not os.path.isdir("/proc/self/fd"):
         return
     import codec
     from codec.saving import process
 
     codec.warm_up()
-    other = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
-    monkeypatch.setattr(process, "subprocess", other)
+    fake_subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(process, "subprocess", fake_subprocess)

@@ -30,7 +30,8 @@ from .residuals import RESIDUALS, read_residual, residual_parts
 from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
 
-PREFIX = "t/"  # before a tensor's name, which no other array can then have
+PREFIX = "t/"  # begins the array name of a tensor stored whole: no tensor's name can clash
+# An index has four digits at most: a merged record has at most 4096 steps.
 _INDEXED = re.compile(
     f"(?:({PREFIX}|{RESIDUALS})|({SMALL}|{VALUES})/)(0|[1-9][0-9]{{0,3}})(?(1)/(.*))", re.DOTALL
 )
@@ -42,7 +43,7 @@ class ExactPart:
 
     Attributes:
         exact: Name -> tensor that the step stores whole.
-        residuals: Name -> residual of a tensor, which is added to the tensor before the step.
+        residuals: Name -> residual: the tensor after the step is that before it plus this.
         values: Number -> change of a value that is not a tensor.
     """
 
@@ -74,15 +75,15 @@ class ExactPart:
 def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
     """The arrays of each of n steps of a merged record, named as in a delta record.
 
-    Raises PayloadError for an array of no step.
+    Raises PayloadError if an array belongs to none of the steps.
     """
     steps: list[Arrays] = [{} for _ in range(n)]
     for name, array in arrays.items():
         match = _INDEXED.fullmatch(name)
         if not match or int(match[3]) >= n:
             raise PayloadError(f"an array {short(name)}")
-        prefix, one_of_a_step, index, tensor = match.groups()
-        steps[int(index)][one_of_a_step or prefix + tensor] = array
+        prefix, single, index, tensor = match.groups()
+        steps[int(index)][single or prefix + tensor] = array
     return steps
 
 
@@ -149,5 +150,7 @@ def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
 def some_names(names: Iterable[str]) -> str:
     """The first few names, sorted, for a message."""
     names = sorted(names)
+    if not names:
+        return "none"
     first = [repr(name) if len(name) <= 80 else repr(name[:80]) + "…" for name in names[:6]]
-    return ", ".join(first) + (" …" if len(names) > 6 else "") or "none"
+    return ", ".join(first) + (" …" if len(names) > 6 else "")

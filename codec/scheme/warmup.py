@@ -28,15 +28,15 @@ from .tracker import Tracker
 
 _CODERS = tuple(CODERS)
 _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
-_LOADED = threading.Event()  # set once this process has the kernels
+_LOADED = threading.Event()  # set as soon as this process has the kernels
 
 
 def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
-    Otherwise the first save of a process takes seconds longer. Only the kernels for deltas with
-    more than 128 exponents are left out. The most common kernels come first. Several threads may
-    call this; once it is done, another call returns at once.
+    Without this call the first save of a process takes seconds longer. Only the kernels for deltas
+    with more than 128 exponents are left out. The most common kernels come first. Several threads
+    may call this; once it is done, another call returns at once.
     """
     if _LOADED.is_set():
         return

@@ -230,14 +230,15 @@ class Tab:
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
 
     def hover_until(self, point: Locator, result: Locator) -> None:
-        """Point at it until the page says so: a chart that is drawn anew meanwhile has not seen it.
+        """Hover over a point until the result is visible. A chart that is redrawn misses the hover.
 
-        That is the case while a new server's own example takes the place of the recorded one.
+        A new server redraws when its own example replaces the recorded one.
         """
         self._until(lambda: point.hover(force=True), result)
 
     def click_until(self, button: Locator, result: Locator) -> None:
-        """Click until the page says so: a button whose settings have just changed is drawn anew."""
+        """Click until the result is visible. A button misses a click while it is redrawn after a
+        change of settings. Only for a button that does not undo its first click."""
         self._until(button.click, result)
 
     def _until(self, act: Callable[[], None], result: Locator) -> None:

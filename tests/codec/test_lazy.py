@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from dataclasses import dataclass
 
 import pytest
@@ -37,9 +36,7 @@ def test_a_process_forked_meanwhile_computes_its_own() -> None:
     thread = threading.Thread(target=lambda: slow.total)
     thread.start()
     assert begun.wait(60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside a thread, as meant here
-        pid = os.fork()
+    pid = os.fork()
     if pid == 0:
         threading.Timer(30, os._exit, (1,)).start()  # a child that waits for the lock for ever
         os._exit(0 if other.total == 7 else 2)

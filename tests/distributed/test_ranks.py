@@ -42,12 +42,11 @@ Tensors = dict[str, torch.Tensor]
 
 
 def ranks(n: int, what: Callable[[Path], None], folder: Path) -> list[int]:
-    """How n forks end that do it as ranks: 0, or minus a signal. One that fails ends the others."""
+    """Run what in n forked ranks. Return each rank's exit code: 0, 1 after an exception, -N if
+    signal N ended it. After one fails, the others are killed."""
     pids, ends = list[int](), dict[int, int]()
     for rank in range(n):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            pid = os.fork()
+        pid = os.fork()
         if pid == 0:
             as_rank(rank, n, what, folder)
         pids.append(pid)
@@ -62,14 +61,16 @@ def ranks(n: int, what: Callable[[Path], None], folder: Path) -> list[int]:
     return [ends[pid] for pid in pids]
 
 
-def as_rank(rank: int, n: int, what: Callable[[Path], None], folder: Path) -> None:
+def as_rank(rank: int, n: int, what: Callable[[Path], None], folder: Path) -> NoReturn:
     """All that a fork does."""
     code = 1
     try:
         warnings.simplefilter("ignore")  # torch's own
         codec.set_threads(1)
         if sys.platform == "linux":
-            os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever this host's name leads to
+            os.environ["GLOO_SOCKET_IFNAME"] = (
+                "lo"  # the loopback, even if this host's name resolves to another address
+            )
         store = dist.FileStore(f"{folder}.{what.__name__}", n)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=TIMEOUT)
         for size in (1, 2, 4):
@@ -100,7 +101,7 @@ def values(step: int) -> Tensors:
 
 
 class Reference:
-    """Tracks of chunks, each by itself."""
+    """Tracks each chunk with a Tracker of its own, to compare with what is loaded."""
 
     def __init__(self) -> None:
         self.trackers: dict[str, codec.Tracker] = {}

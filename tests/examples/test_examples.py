@@ -31,7 +31,6 @@ def killed() -> Iterator[ModuleType]:
         yield module
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_killed_run_goes_on(killed: ModuleType, tmp_path: Path) -> None:
     """Exact, as if nothing had been; lossy, from the newest step on disk."""
     alone = killed.train(tmp_path / "alone", [*ENDED, "--exact"])

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def few_objects() -> Iterator[Callable[[], None]]:
-    """Makes what is there invisible to the collections that a library asks for at each training,
-    half a second each."""
+    """A function that hides all present objects from the garbage collector. A library collects
+    garbage at each training, which took half a second."""
     yield gc.freeze
     gc.unfreeze()
 
@@ -49,12 +49,17 @@ def differences() -> Callable[..., list[str]]:
 
 
 def names_of_differences(a: Any, b: Any, name: str = "") -> list[str]:
-    """Names of what has another type, other keys or their order, or another bit."""
+    """Names of the parts with another type, length, keys, order of keys, or value; of tensors,
+    with another bit."""
     if type(a) is not type(b):
         return [name]
-    if isinstance(a, dict) and list(a) == list(b):
+    if isinstance(a, dict):
+        if list(a) != list(b):
+            return [name]
         pairs = [(a[key], b[key], key) for key in a]
-    elif isinstance(a, list | tuple) and len(a) == len(b):
+    elif isinstance(a, list | tuple):
+        if len(a) != len(b):
+            return [name]
         pairs = list(zip(a, b, range(len(a))))
     else:
         same = same_bits(a, b) if hasattr(a, "untyped_storage") else a == b

@@ -174,12 +174,17 @@ def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Sett
     intervals = {setting.interval for setting in replayed}
     missing = [setting for setting in candidate_settings if setting not in replayed]
     sentences = ""
-    if unused := sorted({setting.interval for setting in missing} - intervals):
-        saves = " or ".join(f"every {interval}" for interval in unused)
-        why = "this series is too short for them"
-        if all(setting.coding.budget for setting in missing if setting.interval in unused):
-            why += ", or the budgets are too small"  # without a budget, only the length can matter
-        sentences += f" Saves at {saves} are left out: {why}."
+    unused = {setting.interval for setting in missing} - intervals
+    # Without a budget, only the length of the series can matter.
+    too_long = {s.interval for s in missing if s.interval in unused and not s.coding.budget}
+    short = "this series is too short for them"
+    for reason, group in (
+        (short, too_long),
+        (f"{short}, or the budgets are too small", unused - too_long),
+    ):
+        if group:
+            saves = " or ".join(f"every {interval}" for interval in sorted(group))
+            sentences += f" Saves at {saves} are left out: {reason}."
     if n := sum(setting.interval in intervals for setting in missing):
         settings_are = "1 setting is" if n == 1 else f"{n} settings are"
         sentences += (

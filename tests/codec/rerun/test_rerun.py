@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import signal
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -319,9 +318,7 @@ def test_killed_at_any_time_and_resumed_it_ends_where_an_undisturbed_training_do
     rng, reached, n_killed = np.random.default_rng(3), -1, 0
     while reached < STEPS - 1:
         receiver, sender = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
-            pid = os.fork()
+        pid = os.fork()
         if pid == 0:
             try:
                 train_until_killed(path, sender)

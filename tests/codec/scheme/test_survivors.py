@@ -317,7 +317,6 @@ def test_dense_units_are_given_back() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_writes_into_its_own_room() -> None:
     with packed(np.ones(100_000, np.uint8)) as s:
         child = os.fork()

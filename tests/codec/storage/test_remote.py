@@ -1012,8 +1012,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     # What was opened here can be read in a fork: there it has a connection of its own.
     chain = codec.Chain(S3, storage_options=options)
     chain.restore(8)
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        pid = os.fork()
+    pid = os.fork()
     if not pid:
         signal.alarm(20)
         os._exit(chain.restore(8)["w"].tobytes() != seen["w"].tobytes())
