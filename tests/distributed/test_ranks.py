@@ -1,7 +1,7 @@
 """Saves and loads of several ranks, which are forks of this process, by gloo.
 
-Every rank keeps a codec.Tracker of each of its chunks beside the writer: what is loaded, whole,
-must be what these are when they are put together, to the last bit.
+Besides the writer, each rank keeps a codec.Tracker for each of its chunks. A loaded tensor must
+equal the joined tracks of its chunks, to the last bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -68,9 +68,8 @@ def as_rank(rank: int, n: int, what: Callable[[Path], None], folder: Path) -> No
         warnings.simplefilter("ignore")  # torch's own
         codec.set_threads(1)
         if sys.platform == "linux":
-            os.environ["GLOO_SOCKET_IFNAME"] = (
-                "lo"  # the loopback, even if this host's name resolves to another address
-            )
+            # The loopback, even if this host's name resolves to another address.
+            os.environ["GLOO_SOCKET_IFNAME"] = "lo"
         store = dist.FileStore(f"{folder}.{what.__name__}", n)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=TIMEOUT)
         for size in (1, 2, 4):
