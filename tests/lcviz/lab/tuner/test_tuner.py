@@ -300,11 +300,13 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
 
 
 def test_budgets_that_fail_are_not_blamed_on_the_series_alone(own: OwnSeries) -> None:
-    bits = Grid((2,), (), ("model",), ("runlength",), (1,), distances=()).settings
+    bits = Grid((2,), (), ("model",), ("runlength",), (1, 40), distances=()).settings
     budget = Grid((), (1e-4,), ("model",), ("runlength",), (2,), ("uniform",), ()).settings
-    reason = "this series is too short for them, or the budgets are too small."
-    left_out = tune(own, "distance", 9, bits + budget).left_out
-    assert left_out == f" Saves at every 2 are left out: {reason}"
+    assert tune(own, "distance", 9, bits + budget).left_out == (
+        " Saves at every 40 are left out: this series is too short for them."
+        " Saves at every 2 are left out: this series is too short for them, or the budgets are too"
+        " small."
+    )
 
 
 def test_where_a_run_fails() -> None:
