@@ -65,9 +65,11 @@ def test_the_menu_of_a_narrow_window_closes_after_a_choice(tab: MakeTab) -> None
     page = visitor.page
     visitor.title("Glossary")
     visitor.settled()
-    page.get_by_test_id("stExpandSidebarButton").click()
+    menu = page.get_by_test_id("stSidebar")
+    opened = page.locator("[data-testid=stSidebar][data-collapsed=false]")
+    visitor.click_until(page.get_by_test_id("stExpandSidebarButton"), opened)
     page.wait_for_function(f"({PLACE})() > 200")
-    page.get_by_test_id("stSidebar").get_by_role("link", name="Inspect", exact=True).click()
+    menu.get_by_role("link", name="Inspect", exact=True).click()
     visitor.title("Inspect a chain")
     visitor.settled()
     page.wait_for_function(f"({PLACE})() <= 0")
