@@ -70,7 +70,7 @@ def _chain(package: Package, receipt: Receipt, equal_to: str) -> None:
         package.file,
         "download-chain",
         "download",
-        type=widgets.main_button(),
+        type="primary",
         help=f"{plain(package.file)}. In full float32 its steps take "
         f"{nbytes_text(package.full_nbytes)}.",
     )

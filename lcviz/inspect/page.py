@@ -110,7 +110,7 @@ def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:
     st.markdown(f"This is {source.what}.", width="content", help=explained(HELP))
     verifying = st.button(
         "Verify",
-        type=widgets.main_button(),
+        type="primary",
         icon=":material/verified:",
         key="verify",
         help="Reads and decodes all records again, and compares each rebuilt state with the "

@@ -58,7 +58,7 @@ def _check(source: ChainSource, receipt: Receipt, key: object) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
         if not st.button(
             "Check the receipt",
-            type=widgets.main_button(),
+            type="primary",
             key="check-receipt",
             icon=":material/verified:",
         ):

@@ -205,7 +205,7 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
     st.button(
         label,
-        type=widgets.main_button(),
+        type="primary",
         icon=f":material/{icon}:",
         disabled=over,
         key="pause" if playing else "play",
@@ -311,7 +311,7 @@ def _start_button(form: Form, label: str = "Start live training") -> str | None:
     steering, speed = session.steered(), chosen_speed()
     clicked = widgets.button(
         label,
-        type=widgets.main_button(),
+        type="primary",
         icon=":material/play_arrow:",
         key="start",
         about=len(steering.keys),  # a second click does not begin a second run

@@ -143,7 +143,7 @@ class PageJob(Generic[T]):
             "Stop",
             icon=":material/stop:",
             key=f"{self.name}-stop",
-            type=widgets.main_button(),
+            type="primary",
             help=text,
         ):
             session.all_jobs().leave(self._watcher())
@@ -156,7 +156,7 @@ class PageJob(Generic[T]):
             words.start,
             icon=words.icon,
             key=f"{self.name}-start",
-            type=widgets.main_button(),
+            type="primary",
             help=words.wrong or words.help,
             disabled=bool(words.wrong),
         ):

@@ -113,14 +113,6 @@ def button(
     return clicked
 
 
-def main_button() -> Literal["primary", "secondary"]:
-    """The type of the button that most people press next.
-
-    Not "primary" on dark pages: white text on their light primary colour is hard to read.
-    """
-    return "secondary" if st.context.theme.type == "dark" else "primary"
-
-
 class Limits(NamedTuple, Generic[N]):
     """The numbers of a field, all int or all float: what it takes, its default, and a step."""
 
