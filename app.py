@@ -1,27 +1,5 @@
 """The dashboard: `streamlit run app.py`; with `-- --run PATH` it opens on the runs at PATH."""
 
-from importlib import import_module
-from pathlib import Path
+from lcviz.app import show
 
-import streamlit as st
-
-from lcviz import welcome
-from lcviz.ui import navigation
-
-HERE = Path(__file__).parent / "lcviz"
-
-st.set_page_config(
-    page_title="lcviz: LC-Checkpoint live",
-    page_icon=HERE / "assets" / "icon.svg",
-    layout="wide",
-    initial_sidebar_state="collapsed",
-)
-st.html(HERE / "ui" / "page.css")
-loaded = welcome.loaded()
-placeholder = None if loaded else welcome.show
-pages = [navigation.page(name, placeholder) for name in navigation.PAGES]
-page = st.navigation(pages, position="top")
-if loaded:
-    import_module("lcviz.dashboard").run(page)
-else:
-    page.run()
+show()

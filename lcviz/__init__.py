@@ -1,10 +1,12 @@
 """The dashboard around the codec: experiments (lab), live runs, charts and pages.
 
+    cli           the command `lcviz`; start: the script that it serves
     live, learn, tune, recover, inspect, export, glossary    the pages
     ui, report    what pages share; the figures of a chain
     server, run   what visitors share; a training with its saves
     lab           the experiments and measurements behind pages and commands
-    dashboard, welcome, record    every page's frame; the first screen; its recorded example
+    app, dashboard    the frame of every page, before and after the heavy imports
+    welcome, record   the first screen; its recorded example
     text          numbers and names as text
 
 `lcviz.figures_of("run.lcc")` gives the figures of a chain, for a notebook or a script.

@@ -135,7 +135,7 @@ def test_worked_example_lines() -> None:
 
 
 def test_lab_commands_are_understood() -> None:
-    from lcviz.__main__ import _parser
+    from lcviz.cli.lab import _parser
     from lcviz.lab.experiments import EXPERIMENTS, Experiment
 
     lab = [

@@ -24,6 +24,7 @@ from codec.storage.location import local_path
 from . import commands
 from .commands import Command
 
+PROGRAM = "python -m codec"
 EXIT_CODES: dict[type[Exception], int] = {
     SettingsError: WRONG_USE,
     StepNotFoundError: WRONG_USE,
@@ -32,11 +33,14 @@ EXIT_CODES: dict[type[Exception], int] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code and never shows a traceback for a user's mistake."""
+def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
+    """Run one command; returns the exit code and never shows a traceback for a user's mistake.
+
+    program: how the user has called it.
+    """
 
     def command() -> int:
-        options = _parser().parse_args(arguments)
+        options = _parser(program).parse_args(arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # shown below, also under python -W error
             warnings.showwarning = lambda message, *_args, **_kw: console.say(str(message))
@@ -45,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return console.run(command, arguments, EXIT_CODES)
 
 
-def _parser() -> Parser:
+def _parser(program: str = PROGRAM) -> Parser:
     parser = Parser(
-        prog="python -m codec",
+        prog=program,
         description="Inspect, check, make and maintain LC-Checkpoint chains.",
-        epilog="python -m codec COMMAND --help explains a command.",
+        epilog=f"{program} COMMAND --help explains a command.",
     )
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (commands.info, commands.verify):

@@ -44,10 +44,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 N_BINS = 512  # sign (2) x exponent field (256)
 NON_FINITE_FIELD = 255
@@ -116,21 +112,64 @@ ELEMENT_BYTES = 64  # at most: 28 decisions of at most 11 bits, and the end
 ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
+class _Pending:
+    """A function before numba is imported. Its first call imports numba, and then runs."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, bool] | None) -> None:
+        self.function = function
+        self.options = options  # of njit; None for an intrinsic
+
+    def __call__(self, *arguments: Any) -> Any:
+        load()
+        return globals()[self.function.__name__](*arguments)
+
+    def made(self) -> Any:
+        """What numba makes of it."""
+        from numba import njit
+        from numba.extending import intrinsic
+
+        if self.options is None:
+            return intrinsic(self.function)
+        try:
+            return njit(**self.options)(self.function)
+        except RuntimeError:  # numba: "cannot cache function ...: no locator available"
+            return njit(**self.options | {"cache": False})(self.function)
+
+
 def _compiled(function: Callable[..., Any]) -> Any:
-    """njit that releases the GIL and caches, or works without a cache on a read-only install."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba: "cannot cache function ...: no locator available"
-        return njit(nogil=True)(function)
+    """A loop for other modules. It releases the GIL, and is cached where that is possible."""
+    return _Pending(function, {"cache": True, "nogil": True})
 
 
-def _inlined(function: Callable[..., Any]) -> Any:
+def _inlined(function: Callable[..., Any]) -> _Pending:
     """For small helpers. Those in a hot loop take no arrays: numba counts references to arrays
     by atomic additions, which slow down threads that share an array."""
-    return njit(nogil=True, forceinline=True)(function)
+    return _Pending(function, {"nogil": True, "forceinline": True})
 
 
-@intrinsic
+def _intrinsic(function: Callable[..., Any]) -> _Pending:
+    """An instruction of the machine, written in LLVM's language."""
+    return _Pending(function, None)
+
+
+def load() -> None:
+    """Import numba, and replace each pending function of this module by what numba makes of it.
+
+    To import numba takes longer than to import the rest of the codec, which can do much without it.
+    Nothing is compiled yet: each function is when it is first called.
+    """
+    global carray, cgutils, ir, types
+    from llvmlite import ir
+    from numba import carray, types
+    from numba.core import cgutils
+
+    names = globals()
+    made = {name: f.made() for name, f in list(names.items()) if isinstance(f, _Pending)}
+    # Two threads may come here at once. Both take the functions of the first one.
+    names.update(names.setdefault("_MADE", made))
+
+
+@_intrinsic
 def _pointer(_context, _address):
     """The address of float32 data as a pointer."""
 
@@ -140,7 +179,7 @@ def _pointer(_context, _address):
     return types.CPointer(types.float32)(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _difference(_context, _u, _track, _out, _limit):
     """Subtract 64 float32 and mark the large differences.
 
@@ -179,7 +218,7 @@ def _difference(_context, _u, _track, _out, _limit):
     return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
 
 
-@intrinsic
+@_intrinsic
 def _energy(_context, _address):
     """The sum of squares of BLOCK float32 at an address, in float64.
 
@@ -218,7 +257,7 @@ def _energy(_context, _address):
     return types.float64(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _copy(_context, _target, _source, _nbytes):
     """memcpy."""
 
@@ -244,7 +283,7 @@ def address(array):
     return array.ctypes.data
 
 
-@intrinsic
+@_intrinsic
 def _stream(_context, _target, _source):
     """Copy STREAMED bytes past the caches, to an address that 64 divides; see `_fence`."""
 
@@ -266,7 +305,7 @@ def _stream(_context, _target, _source):
     return types.void(types.uint64, types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _fence(_context):
     """Make all streamed bytes visible to every thread before going on."""
 
@@ -278,7 +317,7 @@ def _fence(_context):
     return types.void(), generate
 
 
-@intrinsic
+@_intrinsic
 def _prefetch(_context, _address):
     """Prefetch the cache line at any address.
 
@@ -299,7 +338,7 @@ def _prefetch(_context, _address):
     return types.void(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _lowest(_context, _word):
     """The number of the lowest bit that is set in a uint64 other than 0."""
 
@@ -310,7 +349,7 @@ def _lowest(_context, _word):
     return types.int64(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _highest(_context, _word):
     """The number of the highest bit that is set in a uint64 other than 0."""
 
@@ -1499,7 +1538,7 @@ def lookup_two(one, two):
 # Reading tokens again.
 
 
-@intrinsic
+@_intrinsic
 def _load64(_context, _address):
     """The uint64 at any address."""
 
@@ -1930,8 +1969,12 @@ BITS = np.uint64(8)
 
 def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
     """Intrinsics for elements of ``nbits`` bits: compare 64 of them, load one, store one."""
-    element = ir.IntType(nbits)
-    many, index = ir.VectorType(element, WORD), ir.IntType(32)
+
+    def element():
+        return ir.IntType(nbits)
+
+    def many():
+        return ir.VectorType(element(), WORD)
 
     def loaded(builder, address, kind):
         value = builder.load(builder.inttoptr(address, kind.as_pointer()))
@@ -1939,47 +1982,47 @@ def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
         return value
 
     def narrow(builder, value):
-        return value if nbits == 64 else builder.trunc(value, element)
+        return value if nbits == 64 else builder.trunc(value, element())
 
     def repeated(builder, value):
-        nothing = ir.Constant(many, ir.Undefined)
-        first = builder.insert_element(nothing, narrow(builder, value), index(0))
-        every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
+        nothing = ir.Constant(many(), ir.Undefined)
+        first = builder.insert_element(nothing, narrow(builder, value), ir.IntType(32)(0))
+        every = ir.Constant(ir.VectorType(ir.IntType(32), WORD), [0] * WORD)
         return builder.shuffle_vector(first, nothing, every)
 
-    @intrinsic
+    @_intrinsic
     def differ(_context, _old, _new):
         """Bit i: the i-th elements at two addresses differ."""
 
         def generate(_context, builder, _signature, arguments):
-            unequal = builder.icmp_unsigned("!=", *(loaded(builder, a, many) for a in arguments))
+            unequal = builder.icmp_unsigned("!=", *(loaded(builder, a, many()) for a in arguments))
             return builder.bitcast(unequal, ir.IntType(WORD))
 
         return types.uint64(types.uint64, types.uint64), generate
 
-    @intrinsic
+    @_intrinsic
     def reach(_context, _address, _mask, _bound):
         """Bit i: the i-th element & mask is at least the bound."""
 
         def generate(_context, builder, _signature, arguments):
             mask, bound = (repeated(builder, a) for a in arguments[1:])
-            masked = builder.and_(loaded(builder, arguments[0], many), mask)
+            masked = builder.and_(loaded(builder, arguments[0], many()), mask)
             return builder.bitcast(builder.icmp_unsigned(">=", masked, bound), ir.IntType(WORD))
 
         return types.uint64(types.uint64, types.uint64, types.uint64), generate
 
-    @intrinsic
+    @_intrinsic
     def load(_context, _address):
         def generate(_context, builder, _signature, arguments):
-            value = loaded(builder, arguments[0], element)
+            value = loaded(builder, arguments[0], element())
             return value if nbits == 64 else builder.zext(value, ir.IntType(64))
 
         return types.uint64(types.uint64), generate
 
-    @intrinsic
+    @_intrinsic
     def store(_context, _address, _value):
         def generate(context, builder, _signature, arguments):
-            pointer = builder.inttoptr(arguments[0], element.as_pointer())
+            pointer = builder.inttoptr(arguments[0], element().as_pointer())
             builder.store(narrow(builder, arguments[1]), pointer).align = 1
             return context.get_dummy_value()
 
@@ -1994,7 +2037,7 @@ _differ32, _reach32, _load32, _store32 = _vectors(32)
 _differ64, _reach64, _load_64, _store64 = _vectors(64)
 
 
-@intrinsic
+@_intrinsic
 def _ones(_context, _word):
     """How many bits of a uint64 are set."""
 
@@ -2004,7 +2047,7 @@ def _ones(_context, _word):
     return types.uint64(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _spread(_context, _bits, _mask):
     """Move bit i of ``bits`` to the place of the mask's i-th set bit (pdep of x86)."""
 

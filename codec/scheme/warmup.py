@@ -104,6 +104,7 @@ def is_compiled() -> bool:
 
     A cache entry older than the kernels' source belongs to another version.
     """
+    kernels.load()
     folder = kernels.read.stats.cache_path
     if folder is None:
         return True

@@ -17,11 +17,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, NoReturn, Self
-
-from filelock import FileLock, Timeout
+from typing import IO, TYPE_CHECKING, NoReturn, Self
 
 from codec.errors import LockedError, StepOrderError, WriteError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 TEMPORARY = ".lcc-"  # how names of temporary files begin
 LOCK = ".lock"
@@ -103,6 +104,8 @@ class Directory(Store):
     """
 
     def __init__(self, path: Path) -> None:
+        import filelock  # here, because it takes a while and readers do without
+
         self.path = path
         self._stuck: list[Path] = []  # files that a failed save could not remove
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
@@ -117,7 +120,7 @@ class Directory(Store):
             self._locked = _identity(path / LOCK)
             problem = "cannot be listed"
             leftovers = list(path.glob(f"{TEMPORARY}*"))
-        except Timeout as exc:
+        except filelock.Timeout as exc:
             raise LockedError(
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
                 "process counts too)"
@@ -287,7 +290,7 @@ def remove_unused(directories: Sequence[Path]) -> None:
     directories: that directory first, then its parents that were made with it. A directory that
     holds anything, or that another writer has locked, stays.
     """
-    with contextlib.suppress(OSError, Timeout):  # mostly: not empty
+    with contextlib.suppress(OSError):  # mostly: not empty; filelock's Timeout is one, too
         if directories and directories[0].is_dir():
             with _lock_of(directories[0]).acquire(timeout=0):
                 if os.listdir(directories[0]) == [LOCK]:
@@ -412,8 +415,14 @@ def aside_names(name: str) -> Iterator[str]:
     return (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
 
 
-def _lock_of(path: Path) -> FileLock:
-    return FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
+def _lock_of(path: Path) -> BaseFileLock:
+    """The lock of a directory. Where the disk cannot lock, to acquire it raises an error."""
+    from filelock import FileLock
+
+    try:
+        return FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
+    except TypeError:  # an older filelock, which never falls back
+        return FileLock(path / LOCK, thread_local=False)
 
 
 def _opened_for_nameless(path: Path) -> int | None:

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
-from urllib.request import url2pathname
 
 from codec.errors import SettingsError
 
@@ -165,4 +164,6 @@ def _local(text: str) -> Path | str:
         raise SettingsError(
             f"{fit_to_show(text)}: a file of another machine; give file:///… for this machine"
         )
+    from urllib.request import url2pathname  # brings an HTTP client: slow to import
+
     return Path(url2pathname(slash + path))

@@ -20,7 +20,7 @@ import codec.inspect
 from codec import console, errors
 from codec.cli import main as codec_cli
 from codec.scheme.coding import UNSET
-from lcviz import __main__ as lab_cli
+from lcviz.cli import lab as lab_cli
 from lcviz.inspect.watch_paths import parse_arguments
 from lcviz.ui import navigation
 from tests.docs.outputs import BLOCK, with_outputs

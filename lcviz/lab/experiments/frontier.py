@@ -44,7 +44,7 @@ SLOWER = 0.2  # of the learning rate with momentum 0.9: each gradient counts ten
 
 
 class Frontier(Experiment):
-    """How close a track stays at each size, with exponent buckets and with uniform steps."""
+    """How close a track stays at each size, with buckets and with uniform steps."""
 
     name = "frontier"
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import demo_models
-from lcviz.__main__ import main
+from lcviz.cli.lab import main
 from lcviz.export import receipt as receipts
 from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore

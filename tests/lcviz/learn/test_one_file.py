@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lcviz.__main__ import main
+from lcviz.cli.lab import main
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import codec
-from lcviz.__main__ import main
+from lcviz.cli.lab import main
 from lcviz.lab.experiments.failures import Recovery, comparison
 from lcviz.lab.experiments.tuning import Tune
 from lcviz.lab.series import OwnSeries

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from codec import Coding
-from lcviz.__main__ import main
+from lcviz.cli.lab import main
 from lcviz.lab.experiments.results_file import Row
 from lcviz.lab.experiments.resume import EXACT, WAYS, Resume, _fall
 from lcviz.lab.recovery.methods import NONE, Method, lc

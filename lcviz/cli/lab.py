@@ -1,0 +1,226 @@
+"""The commands of `lcviz` that need torch: experiments, receipts, reports, the Learn page.
+
+Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
+interrupted experiment goes on with --resume. With --json, standard output is one JSON object: the
+answer, or {"error": …}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+import codec
+import demo_models
+from codec import console
+from codec.console import BAD_DATA, OK, WRONG_USE, Parser
+from lcviz.export import receipt
+from lcviz.lab.experiments import EXPERIMENTS, Experiment
+from lcviz.lab.experiments.base import caution, data_of, provenance
+from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Row
+from lcviz.lab.progress import Progress
+from lcviz.lab.recovery.recovery import ProtocolError
+
+EXIT_CODES: dict[type[Exception], int] = {
+    **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
+    **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
+    receipt.ReceiptError: BAD_DATA,
+}
+# Options that change no value of a trial.
+NOT_SETTINGS = ("experiment", "resume", "keep", "json", "csv", "folder")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one experiment; returns the exit code. A user's mistake gives no traceback."""
+
+    def command() -> int:
+        options = _parser().parse_args(arguments)
+        torch.set_num_threads(1)  # the same sums every time
+        codec.warm_up()
+        if isinstance(options.experiment, Experiment):
+            return _run(options.experiment, options)
+        return int(options.experiment(options))
+
+    return console.run(command, arguments, EXIT_CODES)
+
+
+def _run(experiment: Experiment, options: argparse.Namespace) -> int:
+    settings = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_SETTINGS}
+    settings = {"experiment": experiment.name} | settings | {"data": data_of(options)}
+    settings = json.loads(json.dumps(settings, default=str))
+    path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
+    trials = experiment.trials(options)
+    file = ResultsFile(path, settings, resume=options.resume)
+    rows: list[Row] = []
+    for i, trial in enumerate(trials, 1):
+        if file.rows(trial) is None:
+            file.check_alike()
+            name = " ".join(str(key) for key in trial if key is not None)
+            try:
+                with _bar(f"{name} ({i} of {len(trials)})") as progress:
+                    file.add(trial, experiment.run(options, trial, progress))
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
+                ) from None
+        rows += file.rows(trial) or []
+    if options.json:
+        answer = {"asked": settings, "on": file.on, "rows": [_as_json(row) for row in rows]}
+        print(json.dumps(answer, allow_nan=False))
+    elif options.csv:
+        writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(k for row in rows for k in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        print(experiment.tables(options, rows))
+        if warning := caution(options):
+            print(f"{warning}\n")
+        print(provenance(rows, file.on))
+        console.say(f"{len(rows)} rows are kept in {path}.")
+    return OK
+
+
+def _check_receipt(options: argparse.Namespace) -> int:
+    """Hash every record, rebuild every step, and compare them with the receipt."""
+    try:
+        stated = receipt.load(options.receipt.read_bytes())
+        archive = options.archive or options.receipt.with_name(stated["archive"]["file"])
+        data = archive.read_bytes()
+    except OSError as exc:
+        raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
+    with _bar("checking", "step") as progress:
+        problems = receipt.problems(stated, data, progress)
+    if options.json:
+        print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"problem: {problem}")
+        steps, records = len(stated["tracks"]), len(stated["records"])
+        verdict = "DIFFERENT" if problems else "ok"
+        print(f"{verdict}: {archive}, {len(data):,} bytes, {records} records, {steps} steps")
+    return BAD_DATA if problems else OK
+
+
+def _write_learn(options: argparse.Namespace) -> int:
+    """Write the Learn page as one file."""
+    from lcviz.learn.one_file import (
+        learn_html,  # imports streamlit, which other commands do not need
+    )
+
+    return _write(options.output, learn_html())
+
+
+def _write_report(options: argparse.Namespace) -> int:
+    """Write the figures of a chain as one file."""
+    from lcviz.report.chain_figures import (
+        figures_of,  # imports plotly, which other commands do not need
+    )
+
+    with _bar("reading") as progress:
+        figures = figures_of(options.chain, options.step, progress)
+    exit_code = _write(options.output, figures.to_html())
+    if exit_code == OK:
+        console.say(figures.verdict)
+    return exit_code
+
+
+def _write(path: Path, page: str) -> int:
+    """Write a page, and say where it is; returns the exit code."""
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as exc:
+        console.say(f"{path} cannot be written: {exc.strerror}.")
+        return BAD_DATA
+    console.say(f"{path}: {len(page.encode()):,} bytes. Open it in a browser.")
+    return OK
+
+
+@contextmanager
+def _bar(title: str, unit: str = "it") -> Iterator[Progress]:
+    """Show a progress bar on standard error; yields the function that moves it."""
+    with tqdm(desc=title, unit=unit, leave=False, disable=None) as bar:
+
+        def move(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield move
+
+
+def _as_json(row: Row) -> Row:
+    """The row for JSON, which has neither NaN nor infinity: they become null."""
+    return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="lcviz",
+        description="The paper's experiments and others, on models trained on this machine.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="EXPERIMENT")
+
+    def command(name: str, runs: object, summary: str | None, description: str | None) -> Parser:
+        added: Parser = commands.add_parser(name, help=summary, description=description)
+        added.set_defaults(experiment=runs)
+        return added
+
+    for experiment in EXPERIMENTS:
+        summary = type(experiment).__doc__
+        _add_options(command(experiment.name, experiment, summary, summary), experiment)
+    check = command(
+        "receipt",
+        _check_receipt,
+        "check a receipt of the dashboard against its archive",
+        "Hashes the archive and its records, rebuilds every step, and compares them with the "
+        "receipt.",
+    )
+    check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
+    named = "the .lcc.zip (default: the one that the receipt names, in its folder)"
+    check.add_argument("archive", type=Path, nargs="?", metavar="ARCHIVE", help=named)
+    check.add_argument("--json", action="store_true", help="answer as one JSON object")
+    report = command(
+        "report",
+        _write_report,
+        "write the figures of a chain as one file",
+        "Sizes, exponents over time, buckets, code words, removed bucket, integrity and settings "
+        "of a chain in one HTML file, without a server or a network. A damaged chain gets one too: "
+        "it says which steps restore.",
+    )
+    report.add_argument("chain", metavar="CHAIN", help="a run.lcc, a .lcc.zip, or a URL")
+    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
+    newest = "the step to show (default: the newest delta)"
+    report.add_argument("--step", type=int, metavar="N", help=newest)
+    learn = command(
+        "learn",
+        _write_learn,
+        "write the Learn page as one file",
+        "Six pictures of the scheme in one HTML file, without a server or a network.",
+    )
+    learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
+    return parser
+
+
+def _add_options(command: Parser, experiment: Experiment) -> None:
+    """The options of an experiment: its own, and those that all have."""
+    experiment.arguments(command)
+    place = f"where finished trials are kept (default: lab/{experiment.name}.jsonl)"
+    command.add_argument("--keep", type=Path, metavar="FILE", help=place)
+    again = "continue from the trials in that file"
+    command.add_argument("--resume", action="store_true", help=again)
+    output = command.add_mutually_exclusive_group()
+    rows = "all rows as one JSON object; values that are not finite are null"
+    output.add_argument("--json", action="store_true", help=rows)
+    output.add_argument("--csv", action="store_true", help="all rows as CSV")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The command `lcviz`. It imports only what its first word needs: help is there at once.
+
+Exit codes: 0 done; 1 the data or the disk does not allow it; 2 wrong use, or a part of lcviz is not
+installed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+DISTRIBUTION = "lcviz-checkpoint"
+EXPERIMENTS = {
+    "breakdown": "What each stage of the codec saves.",
+    "removed-bucket": "What the loss becomes without a bucket, and without all smaller ones.",
+    "recovery": "How much work a crash costs with each method of saving, at equal bytes on disk.",
+    "repeated": "How accurate a training becomes that fails and is restored many times.",
+    "overhead": "What saving costs a training, and when it pays.",
+    "tune": "The cheapest setting that meets a target of size, distance or rework.",
+    "frontier": "How close a track stays at each size, with buckets and with uniform steps.",
+    "resume": "What a stop costs a training with AdamW, for each way to save its moments.",
+}
+TOOLS = {
+    "receipt": "Check a receipt of the dashboard against its archive.",
+    "report": "Write the figures of a chain as one file.",
+    "learn": "Write the Learn page as one file.",
+    "codec": "Inspect, check, make and maintain LC-Checkpoint chains.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command, or open the dashboard; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    first = words[0] if words else ""
+    try:
+        if first == "codec":
+            from codec.cli.main import main as of_codec
+
+            return of_codec(words[1:], "lcviz codec")
+        if first in EXPERIMENTS or first in TOOLS:
+            from . import lab
+
+            return lab.main(words)
+        options = _parser().parse_args(words)
+        from . import serve
+
+        return serve.serve(options)
+    except ModuleNotFoundError as exc:
+        missing = (exc.name or "").partition(".")[0]
+        if missing in ("codec", "demo_models", "lcviz"):
+            raise
+        print(
+            f"error: {missing} is not installed. The dashboard and the experiments need more than "
+            f"the codec: pip install '{DISTRIBUTION}[dashboard]'",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The options of the dashboard, and in its help the commands."""
+    commands = (
+        ("experiments on models that this machine trains", EXPERIMENTS),
+        ("tools", TOOLS),
+    )
+    tables = (
+        f"{title}:\n"
+        + "\n".join(
+            f"  {name:16}{about[:1].lower()}{about[1:].rstrip('.')}"
+            for name, about in table.items()
+        )
+        for title, table in commands
+    )
+    parser = argparse.ArgumentParser(
+        prog="lcviz",
+        usage="lcviz [options]\n       lcviz COMMAND …",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Compressed checkpoints (LC-Checkpoint), live. Without a command, the "
+        "dashboard opens in\nyour browser.",
+        epilog="\n\n".join((*tables, "lcviz COMMAND --help explains a command.")),
+    )
+    parser.add_argument(
+        "--run",
+        nargs="+",
+        metavar="PATH",
+        help="open on these chains, or on all chains in a folder, and follow them as they grow",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder with data sets that are not built in",
+    )
+    parser.add_argument(
+        "--port", type=int, help="of the server (default: 8501, or the next one that is free)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="the address that the server listens on (default: 127.0.0.1, for this machine alone); "
+        "0.0.0.0 opens it to everyone who can reach this machine: they can train models on it, and "
+        "see what --run names",
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="start the server, and open no browser"
+    )
+    return parser
