@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import inspect
 import itertools
 import os
 import tempfile
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, Self
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
 
 from codec.errors import LockedError, StepOrderError, WriteError
 
@@ -116,7 +117,7 @@ class Directory(Store):
         problem = None
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
+            _acquire(self._lock)
             self._locked = _identity(path / LOCK)
             problem = "cannot be listed"
             leftovers = list(path.glob(f"{TEMPORARY}*"))
@@ -292,9 +293,13 @@ def remove_unused(directories: Sequence[Path]) -> None:
     """
     with contextlib.suppress(OSError):  # mostly: not empty; filelock's Timeout is one, too
         if directories and directories[0].is_dir():
-            with _lock_of(directories[0]).acquire(timeout=0):
+            lock = _lock_of(directories[0])
+            _acquire(lock)
+            try:
                 if os.listdir(directories[0]) == [LOCK]:
                     (directories[0] / LOCK).unlink()
+            finally:
+                lock.release()
         for path in directories:
             if path.is_dir():
                 path.rmdir()
@@ -337,7 +342,7 @@ def publish(
         with os.fdopen(descriptor, "wb") as file:
             write(file)
             file.flush()
-            if temporary is not None:
+            if temporary is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
             os.fsync(file.fileno())
             synced = time.perf_counter()
@@ -416,13 +421,33 @@ def aside_names(name: str) -> Iterator[str]:
 
 
 def _lock_of(path: Path) -> BaseFileLock:
-    """The lock of a directory. Where the disk cannot lock, to acquire it raises an error."""
-    from filelock import FileLock
+    """The lock of a directory, for `_acquire`."""
+    from filelock import BaseFileLock, FileLock
+
+    options: dict[str, Any] = {"thread_local": False}
+    if "fallback_to_soft" in inspect.signature(BaseFileLock.__init__).parameters:  # since 4.0
+        options["fallback_to_soft"] = False
+    return FileLock(path / LOCK, **options)
+
+
+def _acquire(lock: BaseFileLock) -> None:
+    """Take a lock now.
+
+    Raises:
+        filelock.Timeout: Another writer has it.
+        NotImplementedError: The disk has no locks. A file instead would outlive a killed process.
+    """
+    from filelock import SoftFileLock
 
     try:
-        return FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
-    except TypeError:  # an older filelock, which never falls back
-        return FileLock(path / LOCK, thread_local=False)
+        lock.acquire(timeout=0)
+    except OSError as exc:
+        if exc.errno == errno.ENOSYS:
+            raise NotImplementedError(str(exc)) from exc
+        raise
+    if isinstance(lock, SoftFileLock):  # filelock 3.25 to 3.32, on such a disk
+        lock.release()
+        raise NotImplementedError("no flock")
 
 
 def _opened_for_nameless(path: Path) -> int | None:
@@ -478,8 +503,10 @@ def _gone(directory: Path) -> str:
 def fsync_directory(place: Path | int) -> None:
     """Make the names in a directory durable. place: its path or an open descriptor.
 
-    Raises OSError.
+    Windows opens no directories, and keeps their names durable by itself. Raises OSError.
     """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = place if isinstance(place, int) else os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
