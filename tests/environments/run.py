@@ -1,0 +1,220 @@
+"""Installs the wheel into empty environments outside the repository, and tries it there.
+
+    python tests/environments/run.py [JOB …]
+
+Jobs, all of them by default:
+
+    base       the codec alone, with this Python
+    lowest     the same with the lowest versions that pyproject.toml allows
+    3.12 3.13  the same with these Pythons; left out with a message where there is none
+    dashboard  with the extra: every module, and `lcviz` in a headless browser
+
+The environments write the same records, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+TORCH = next(
+    line for line in (ROOT / "requirements.txt").read_text().split() if line.startswith("torch==")
+)
+START_SECONDS = 120
+
+
+def main(jobs: Sequence[str]) -> int:
+    """Run the jobs; returns an exit code."""
+    unknown = [job for job in jobs if job not in JOBS]
+    if unknown:
+        print(f"no job {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
+        return 2
+    records = {}
+    with tempfile.TemporaryDirectory(prefix="lcviz-environments-") as folder:
+        wheel = _wheel(Path(folder))
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+        for job in jobs or JOBS:
+            place = Path(folder) / job
+            place.mkdir()
+            findings = JOBS[job](place, wheel)
+            print(
+                f"{job}: {json.dumps(findings) if findings else 'no such Python here'}", flush=True
+            )
+            if "records" in findings:
+                records[job] = findings["records"]
+            shutil.rmtree(place)
+    if len(set(records.values())) > 1:
+        print(f"the environments wrote different records: {records}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _wheel(folder: Path) -> Path:
+    """The wheel of this checkout, built from a copy: the checkout stays as it is."""
+    copy = folder / "source"
+    kept = {"codec", "lcviz", "demo_models", "pyproject.toml", "README.md", "LICENSE"}
+    copy.mkdir()
+    for path in ROOT.iterdir():
+        if path.is_dir() and path.name in kept:
+            shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.name in kept:
+            shutil.copy(path, copy)
+    _run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(copy)])
+    return next(folder.glob("*.whl"))
+
+
+def _base(folder: Path, wheel: Path) -> dict[str, object]:
+    return _tried(folder, sys.executable, [str(wheel)])
+
+
+def _lowest(folder: Path, wheel: Path) -> dict[str, object]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lowest = [d.replace(">=", "==") for d in project["dependencies"] if ">=" in d]
+    return _tried(folder, sys.executable, [*lowest, str(wheel)])
+
+
+def _python(version: str) -> Callable[[Path, Path], dict[str, object]]:
+    def job(folder: Path, wheel: Path) -> dict[str, object]:
+        python = _find_python(version)
+        return _tried(folder, python, [str(wheel)]) if python else {}
+
+    return job
+
+
+def _find_python(version: str) -> str | None:
+    """The path of a Python of this version; None if there is none."""
+    places = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for python in (shutil.which(f"python{version}"), *map(str, places)):
+        with suppress(OSError, subprocess.SubprocessError):
+            if python and f"Python {version}." in _run([python, "--version"]):
+                return python
+    return None
+
+
+def _tried(folder: Path, python: str, packages: Sequence[str]) -> dict[str, object]:
+    """Install packages, and run check_base.py there."""
+    inside = _environment(folder, python)
+    _run([inside, "-m", "pip", "install", "-q", *packages])
+    script = shutil.copy(Path(__file__).with_name("check_base.py"), folder)
+    # A warning is an error, as in the tests: a new version may be about to drop what we use.
+    output = _run([inside, "-W", "error", script, str(folder), str(GOLDEN)], cwd=folder)
+    findings: dict[str, object] = json.loads(output.splitlines()[-1])
+    return findings | {"installed, MB": _megabytes(folder / "env")}
+
+
+def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
+    """Every module of the dashboard, then its first picture in a browser."""
+    from playwright.sync_api import sync_playwright
+
+    inside = _environment(folder, sys.executable)
+    # A range of torch alone would take a build for GPUs, of gigabytes.
+    _run([inside, "-m", "pip", "install", "-q", TORCH])
+    _run([inside, "-m", "pip", "install", "-q", f"{wheel}[dashboard]"])
+    script = shutil.copy(Path(__file__).with_name("check_base.py"), folder)
+    output = _run([inside, script, str(folder), str(GOLDEN)], cwd=folder)
+    findings = json.loads(output.splitlines()[-1])
+    assert set(findings["modules without their extra"]) <= {
+        "transformers",
+        "lightning",
+        "pytorch_lightning",
+        "accelerate",
+    }
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [str(Path(inside).with_name("lcviz")), "--no-browser", "--port", str(port)]
+    start = time.perf_counter()
+    with subprocess.Popen(command, cwd=folder, env=_clean()) as process:
+        try:
+            _wait(url, process)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(
+                    executable_path=_chromium(), args=["--no-sandbox"]
+                )
+                page = browser.new_page()
+                page.goto(url)
+                page.get_by_role("button", name="Start live training").wait_for(timeout=60_000)
+                page.locator(".st-key-pictures canvas, .st-key-pictures svg").first.wait_for()
+                findings["first picture, s"] = round(time.perf_counter() - start, 1)
+                browser.close()
+        finally:
+            process.terminate()
+    return findings | {"installed, MB": _megabytes(folder / "env")}
+
+
+def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the server answers."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
+            return
+        time.sleep(0.1)
+    raise SystemExit("lcviz did not start")
+
+
+def _chromium() -> str:
+    for name in ("chromium-headless-shell", "chromium"):
+        if path := shutil.which(name):
+            return path
+    raise SystemExit("the job dashboard needs Chromium: apt-get install chromium-headless-shell")
+
+
+def _environment(folder: Path, python: str) -> str:
+    """Make an empty environment; returns the path of its Python."""
+    _run([python, "-m", "venv", str(folder / "env")])
+    return str(folder / "env" / "bin" / "python")
+
+
+def _clean() -> dict[str, str]:
+    """The environment variables without those that would show a process this repository."""
+    return {k: v for k, v in os.environ.items() if not re.match(r"PYTHON|LCVIZ|VIRTUAL_ENV", k)}
+
+
+def _run(command: Sequence[str], cwd: Path | None = None) -> str:
+    """Run a command; returns its output. Shows all of it if it fails."""
+    answer = subprocess.run(
+        command, cwd=cwd, env=_clean(), capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")
+    return answer.stdout
+
+
+def _megabytes(folder: Path) -> int:
+    """Size on disk of the installed packages, without pip and setuptools."""
+    packages = next(folder.glob("lib/python*/site-packages"))
+    paths = (
+        path
+        for entry in packages.iterdir()
+        if not re.match(r"(pip|setuptools|pkg_resources|_distutils_hack)\b", entry.name)
+        for path in ([entry] if entry.is_file() else entry.rglob("*"))
+        if path.is_file()
+    )
+    return round(sum(path.stat().st_blocks * 512 for path in paths) / 1e6)
+
+
+JOBS: dict[str, Callable[[Path, Path], dict[str, object]]] = {
+    "base": _base,
+    "lowest": _lowest,
+    "3.12": _python("3.12"),
+    "3.13": _python("3.13"),
+    "dashboard": _dashboard,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
