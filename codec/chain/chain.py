@@ -21,6 +21,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from codec import notebook
 from codec.errors import (
     ChainError,
     ChainNotFoundError,
@@ -82,6 +83,24 @@ class Chain:
         self._expect = opened.expect
         self.failure: ChainError | None = None
         self._list()
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the bytes of its records, the newest first."""
+        colors = {"base": notebook.GRAY, "delta": notebook.BLUE, "merged": notebook.GREEN}
+        bars = [
+            notebook.Bar(
+                f"{e.kind} {e.step}" if e.first == e.step else f"{e.kind} {e.first}–{e.step}",
+                e.nbytes,
+                f"{e.nbytes:,} bytes",
+                colors[e.kind],
+            )
+            for e in reversed(self.entries)
+        ]
+        return notebook.bars_html(
+            f"{self.where}: {len(bars):,} records, {self.nbytes:,} bytes",
+            bars,
+            f"Steps {self.entries[0].first} to {self.entries[-1].step}." if bars else "",
+        )
 
     def _list(self) -> None:
         entries = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from codec import notebook
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
@@ -80,6 +81,19 @@ class Record:
     arrays: Arrays
     entries: dict[str, Any]
     replaces: str | None = None
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the bytes of its header and of each array, largest first."""
+        arrays = sorted(self.arrays.items(), key=lambda item: -item[1].nbytes)
+        header = self.nbytes - sum(array.nbytes for array in self.arrays.values())
+        bars = [notebook.Bar("header", header, f"{header:,} bytes", notebook.GRAY)]
+        bars += [notebook.Bar(name, a.nbytes, f"{a.nbytes:,} bytes") for name, a in arrays]
+        saved = f"Saved with {self.coding.describe()}." if self.coding else "The whole state."
+        return notebook.bars_html(
+            f"{self.where}: {self.kind}, step {self.step}, {self.nbytes:,} bytes",
+            bars,
+            f"{saved} FORMAT.md says what each array is.",
+        )
 
     @property
     def step(self) -> int:
