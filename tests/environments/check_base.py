@@ -36,7 +36,7 @@ def imports() -> dict[str, int]:
     for name in ("codec", "demo_models", "lcviz"):
         try:
             package = importlib.import_module(name)
-        except ModuleNotFoundError as exc:
+        except ImportError as exc:
             missing[_allowed(exc, name)] = 1
             continue
         for module in walk_packages(package.__path__, f"{name}.", onerror=lambda _: None):
@@ -44,17 +44,18 @@ def imports() -> dict[str, int]:
                 continue
             try:
                 importlib.import_module(module.name)
-            except ModuleNotFoundError as exc:
+            except ImportError as exc:
                 package_name = _allowed(exc, module.name)
                 missing[package_name] = missing.get(package_name, 0) + 1
     return missing
 
 
-def _allowed(exc: ModuleNotFoundError, module: str) -> str:
+def _allowed(exc: ImportError, module: str) -> str:
     """The missing package, if an extra brings it."""
-    name = (exc.name or "").partition(".")[0]
+    cause = exc if isinstance(exc, ModuleNotFoundError) else exc.__cause__
+    name = (getattr(cause, "name", None) or "").partition(".")[0]
     if name not in EXTRAS:
-        raise SystemExit(f"{module} needs {exc.name}, which no extra brings") from exc
+        raise SystemExit(f"{module} needs what no extra brings: {exc}") from exc
     return name
 
 
