@@ -8,6 +8,7 @@ Jobs, all of them by default:
     lowest     the same with the lowest versions that pyproject.toml allows
     3.12 3.13  the same with these Pythons; left out with a message where there is none
     dashboard  with the extra: every module, and `lcviz` in a headless browser
+    container  deploy/install.sh, then the server as a user who may write only temporary files
 
 The environments write the same records, byte for byte.
 """
@@ -66,7 +67,8 @@ def main(jobs: Sequence[str]) -> int:
 def _wheel(folder: Path) -> Path:
     """The wheel of this checkout, built from a copy: the checkout stays as it is."""
     copy = folder / "source"
-    kept = {"codec", "lcviz", "demo_models", "pyproject.toml", "README.md", "LICENSE"}
+    kept = {"codec", "lcviz", "demo_models", "deploy", "pyproject.toml", "requirements.txt"}
+    kept |= {"README.md", "LICENSE"}
     copy.mkdir()
     for path in ROOT.iterdir():
         if path.is_dir() and path.name in kept:
@@ -109,7 +111,7 @@ def _tried(folder: Path, python: str, packages: Sequence[str]) -> dict[str, obje
     """Install packages, and run check_base.py there."""
     inside = _environment(folder, python)
     _run([inside, "-m", "pip", "install", "-q", *packages])
-    script = shutil.copy(Path(__file__).with_name("check_base.py"), folder)
+    script = str(shutil.copy(Path(__file__).with_name("check_base.py"), folder))
     # A warning is an error, as in the tests: a new version may be about to drop what we use.
     output = _run([inside, "-W", "error", script, str(folder), str(GOLDEN)], cwd=folder)
     findings: dict[str, object] = json.loads(output.splitlines()[-1])
@@ -118,13 +120,11 @@ def _tried(folder: Path, python: str, packages: Sequence[str]) -> dict[str, obje
 
 def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
     """Every module of the dashboard, then its first picture in a browser."""
-    from playwright.sync_api import sync_playwright
-
     inside = _environment(folder, sys.executable)
     # A range of torch alone would take a build for GPUs, of gigabytes.
     _run([inside, "-m", "pip", "install", "-q", TORCH])
     _run([inside, "-m", "pip", "install", "-q", f"{wheel}[dashboard]"])
-    script = shutil.copy(Path(__file__).with_name("check_base.py"), folder)
+    script = str(shutil.copy(Path(__file__).with_name("check_base.py"), folder))
     output = _run([inside, script, str(folder), str(GOLDEN)], cwd=folder)
     findings = json.loads(output.splitlines()[-1])
     assert set(findings["modules without their extra"]) <= {
@@ -133,13 +133,34 @@ def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
         "pytorch_lightning",
         "accelerate",
     }
+    findings["first picture, s"] = _first_picture([str(Path(inside).with_name("lcviz"))], folder)
+    return findings | {"installed, MB": _megabytes(folder / "env")}
+
+
+def _container(folder: Path, wheel: Path) -> dict[str, object]:
+    """The Dockerfile's steps without Docker."""
+    inside = _environment(folder, sys.executable)
+    _run(["sh", "deploy/install.sh", inside], cwd=wheel.parent / "source")
+    command = [str(Path(inside).with_name("lcviz"))]
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        for path in (folder.parent, folder):
+            path.chmod(0o755)
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        command = [*nobody, "env", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1", *command]
+    return {"first picture, s": _first_picture(command, Path("/"))}
+
+
+def _first_picture(lcviz: Sequence[str], cwd: Path) -> float:
+    """Seconds from the start of the command to a picture in the browser."""
+    from playwright.sync_api import sync_playwright
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    command = [str(Path(inside).with_name("lcviz")), "--no-browser", "--port", str(port)]
+    command = [*lcviz, "--no-browser", "--port", str(port)]
     start = time.perf_counter()
-    with subprocess.Popen(command, cwd=folder, env=_clean()) as process:
+    with subprocess.Popen(command, cwd=cwd, env=_clean()) as process:
         try:
             _wait(url, process)
             with sync_playwright() as playwright:
@@ -150,11 +171,11 @@ def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
                 page.goto(url)
                 page.get_by_role("button", name="Start live training").wait_for(timeout=60_000)
                 page.locator(".st-key-pictures canvas, .st-key-pictures svg").first.wait_for()
-                findings["first picture, s"] = round(time.perf_counter() - start, 1)
+                seconds = time.perf_counter() - start
                 browser.close()
         finally:
             process.terminate()
-    return findings | {"installed, MB": _megabytes(folder / "env")}
+    return round(seconds, 1)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
@@ -214,6 +235,7 @@ JOBS: dict[str, Callable[[Path, Path], dict[str, object]]] = {
     "3.12": _python("3.12"),
     "3.13": _python("3.13"),
     "dashboard": _dashboard,
+    "container": _container,
 }
 
 if __name__ == "__main__":

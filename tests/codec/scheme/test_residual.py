@@ -219,6 +219,7 @@ def test_spreading_bits_without_the_instruction() -> None:
     rng = np.random.default_rng(0)
     from numba import njit
 
+    kernels.load()
     slow = njit(kernels._spread_slowly)
     for _ in range(300):
         mask = int(
