@@ -101,8 +101,13 @@ def _find_python(version: str) -> str | None:
     """The path of a Python of this version; None if there is none."""
     places = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for python in (shutil.which(f"python{version}"), *map(str, places)):
-        with suppress(OSError, subprocess.SubprocessError):
-            if python and f"Python {version}." in _run([python, "--version"]):
+        # pyenv has scripts of that name that only say where a Python is.
+        test = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
+        with suppress(OSError):
+            answer = subprocess.run(
+                [python or "", "-c", test], capture_output=True, text=True, check=False
+            )
+            if answer.stdout.strip() == version:
                 return python
     return None
 
