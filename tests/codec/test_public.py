@@ -19,14 +19,35 @@ from codec import dcp, rerun
 
 ROOT = Path(codec.__file__).parents[1]
 OPTIONAL = {"torch", "fsspec", "transformers", "lightning", "accelerate"}
+SLOW = {"numba", "filelock", "urllib.request"}  # to import, and needed by some calls only
+FIRST_CALL = """
+import sys, threading
+import numpy as np
+import codec
+
+assert "numba" not in sys.modules
+values = np.linspace(-1, 1, 1000, dtype=np.float32)
+begin, counts = threading.Barrier(4), []
+def work():
+    begin.wait()
+    counts.append(codec.quantize(values, 2).counts.tolist())
+threads = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in threads], [t.join() for t in threads]
+assert len(counts) == 4 and counts.count(counts[0]) == 4, counts
+"""
 
 
 def test_import_loads_nothing_that_is_optional() -> None:
     code = (
         "import sys, codec, codec.inspect, codec.cli.main, codec.trainers; "
-        f"sys.exit(bool({OPTIONAL!r} & {{*sys.modules}}))"
+        f"sys.exit(bool({OPTIONAL | SLOW!r} & {{*sys.modules}}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_threads_that_call_the_first_kernel_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_CALL], cwd=ROOT, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
