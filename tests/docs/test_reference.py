@@ -21,6 +21,7 @@ from codec import console, errors
 from codec.cli import main as codec_cli
 from codec.scheme.coding import UNSET
 from lcviz.cli import lab as lab_cli
+from lcviz.cli import main
 from lcviz.inspect.watch_paths import parse_arguments
 from lcviz.ui import navigation
 from tests.docs.outputs import BLOCK, with_outputs
@@ -116,6 +117,13 @@ def test_options_of_scripts() -> None:
 def test_arguments_of_the_dashboard() -> None:
     for arguments in re.findall(r"streamlit run app\.py -- ([^`\n]+)", ALL):
         assert parse_arguments(shlex.split(arguments)).problem == ""
+
+
+def test_options_of_the_dashboard() -> None:
+    text = section(CLI, "`lcviz`: the dashboard")
+    documented = {spans(cells[0])[0].split()[0] for head, cells in rows(text) if "option" in head}
+    actions = main._parser()._actions
+    assert documented == {a.option_strings[0] for a in actions if a.dest != "help"}
 
 
 def test_public_names() -> None:
