@@ -11,6 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PATHS = (
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "examples" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )

@@ -1,0 +1,132 @@
+"""What mkdocs does besides docs/: pages of files outside it, links to them, and the Learn page.
+
+mkdocs.yml names this module. A file outside docs/ becomes a page without a copy in the repository,
+and a link to it leads to that page. Pages keep the links that a code host follows.
+
+mkdocs is imported where it is called, so that tests read PAGES without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGES = {  # file of the repository -> page of the site
+    "README.md": "overview.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contribute.md",
+    "LICENSE": "license.md",
+    "SECURITY.md": "security.md",
+    "benchmarks/RESULTS.md": "benchmarks.md",
+    "codec/FORMAT.md": "format.md",
+    "deploy/README.md": "how-to/deploy.md",
+    "examples/README.md": "examples/index.md",
+    **{
+        path.relative_to(ROOT).as_posix(): f"examples/{path.stem}.md"
+        for path in sorted((ROOT / "examples").glob("*.py"))
+    },
+}
+ASSETS = {"lcviz/assets/icon.svg": "img/icon.svg"}
+LEARN = "learn.html"
+ICON = '<link rel="icon" href="img/icon.svg">\n'
+BACK = (
+    '<nav style="padding: 0.5rem 1.2rem; font-family: var(--st-font)">'
+    '<a href="index.html">← lcviz</a></nav>\n'
+)
+
+_PAGE_OF = PAGES | ASSETS
+_FILE_OF = {page: file for file, page in PAGES.items()}
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_PICTURE = re.compile(r'<img src="([^"]+)"[^>]* alt="([^"]+)"[^>]*>')
+
+_log = logging.getLogger("mkdocs.hooks.lcviz")
+_learn: dict[str, str] = {}  # name -> content, of at most one page
+
+
+def on_config(config: Any) -> Any:
+    """Name headings as a code host does; make the Learn page, or take it out of the navigation."""
+    from pymdownx.slugs import slugify
+
+    config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
+    _learn.clear()
+    if (content := _learn_page()) is None:
+        config.nav = _without(LEARN, config.nav)
+    else:
+        _learn[LEARN] = content
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the files outside docs/."""
+    from mkdocs.structure.files import File
+
+    for file, page in PAGES.items():
+        files.append(File.generated(config, page, content=_as_page(ROOT / file)))
+    for file, place in ASSETS.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / file)))
+    for name, content in _learn.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Turn links between files of the repository into links between pages of the site."""
+    place = page.file.src_uri
+    file = _FILE_OF.get(place, f"docs/{place}")
+    markdown = _PICTURE.sub(r"![\2](\1)", markdown)
+    parts = _FENCE.split(markdown)  # every second one is code
+    parts[::2] = (_LINK.sub(lambda link: _on_site(link, file, place), part) for part in parts[::2])
+    return "".join(parts)
+
+
+def _on_site(link: re.Match[str], file: str, place: str) -> str:
+    """A link of a file, as the page at that place needs it. What is not on the site stays."""
+    target = os.path.normpath(os.path.join(os.path.dirname(file), link[1]))
+    page = _PAGE_OF.get(target, target.removeprefix("docs/"))
+    if ":" in link[1] or (page == target):
+        return link[0]
+    return f"]({os.path.relpath(page, os.path.dirname(place))}{link[2] or ''})"
+
+
+def _as_page(path: Path) -> str:
+    """A Markdown file as it is; another one as a block of code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return text
+    return f"# {path.name}\n\n```{path.suffix[1:] or 'text'}\n{text}```\n"
+
+
+def _learn_page() -> str | None:
+    """The Learn page as one file; None where a library that it needs is not installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / LEARN
+        command = [sys.executable, "-m", "lcviz", "learn", "-o", str(path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            text = path.read_text(encoding="utf-8")
+            text = text.replace("<title", f"{ICON}<title", 1)
+            return text.replace("<main", f"{BACK}<main", 1)
+    if "is not installed" not in done.stderr:
+        from mkdocs.exceptions import PluginError
+
+        raise PluginError(f"{' '.join(command)}: {done.stderr}")
+    _log.info("the Learn page is left out: %s", done.stderr.strip())
+    return None
+
+
+def _without(name: str, nav: Any) -> Any:
+    """A navigation without one file."""
+    if isinstance(nav, list):
+        kept = (item for item in nav if not isinstance(item, dict) or name not in item.values())
+        return [_without(name, item) for item in kept]
+    if isinstance(nav, dict):
+        return {title: _without(name, item) for title, item in nav.items()}
+    return nav

@@ -1,0 +1,213 @@
+"""The site of the documents, without building it: its navigation, its pages, and what they say."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import runpy
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import codec
+from codec import errors
+from codec.dcp import ChainWriter
+from codec.inspect import DEFAULT_DISTANCE, FORMAT
+from codec.rerun import GradientCheckpointer
+from codec.rerun.checkpointer import MAX_STEPS
+from tests.docs.pages import ROOT, TEXTS, rows, spans
+
+pytestmark = pytest.mark.quick
+
+SITE: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+HOOKS = runpy.run_path(str(ROOT / "docs/site_hooks.py"))
+OUTSIDE: dict[str, str] = {page: file for file, page in HOOKS["PAGES"].items()}
+TABS = [
+    "Start",
+    "Tutorial",
+    "How to",
+    "Reference",
+    "Explanation",
+    "Results",
+    "Format",
+    "Contribute",
+]
+WANTED = {
+    "start": "tutorial.md",
+    "save in my loop": "how-to/own-loop.md",
+    "restore elsewhere": "how-to/restore-elsewhere.md",
+    "choose bits": "how-to/choose-settings.md",
+    "what is promised": "explanation/guarantees.md",
+    "format": "format.md",
+    "contribute": "contribute.md",
+}
+COMPATIBILITY, RESULTS = "reference/compatibility.md", "explanation/results.md"
+
+
+def entries(nav: Any) -> Iterator[str]:
+    """The pages of a navigation."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for item in nav.values() if isinstance(nav, dict) else nav:
+            yield from entries(item)
+
+
+def links(page: str) -> set[str]:
+    """The pages to which a page of the site links."""
+    file = OUTSIDE.get(page, f"docs/{page}")
+    targets = re.findall(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)", (ROOT / file).read_text("utf-8"))
+    found = (os.path.normpath(Path(file).parent / target) for target in targets)
+    return {HOOKS["PAGES"].get(path, path.removeprefix("docs/")) for path in found}
+
+
+def test_the_navigation_has_every_page() -> None:
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    listed = list(entries(SITE["nav"]))
+    assert len(listed) == len(set(listed))
+    assert set(listed) == pages | set(OUTSIDE) | {HOOKS["LEARN"]}
+    assert [title for tab in SITE["nav"] for title in tab] == TABS
+
+
+def test_pages_outside_docs_exist() -> None:
+    assert [
+        file for file in [*HOOKS["PAGES"], *HOOKS["ASSETS"]] if not (ROOT / file).is_file()
+    ] == []
+    assert not {page for page in OUTSIDE if (ROOT / "docs" / page).exists()}, "two of one name"
+
+
+def test_links_lead_to_pages_of_the_site() -> None:
+    """What a code host shows, the site shows too."""
+    for page in entries(SITE["nav"]):
+        for target in links(page) if page.endswith(".md") else ():
+            on_site = target in [*entries(SITE["nav"])] or target.startswith("img/")
+            assert on_site, f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", WANTED.values(), ids=WANTED)
+def test_two_clicks_from_the_first_page(page: str) -> None:
+    first = links("index.md")
+    assert page in first.union(*(links(one) for one in first if one.endswith(".md")))
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    assert SITE["theme"]["font"] is False
+    assert not {"extra_javascript", "repo_url"} & set(SITE)
+    assert "analytics" not in SITE.get("extra", {})
+    assert all((ROOT / "docs" / path).is_file() for path in SITE["extra_css"])
+    for name in ("docs/site.css", "mkdocs.yml"):
+        assert "//" not in (ROOT / name).read_text()
+
+
+def test_every_requirement_is_exact() -> None:
+    text = (ROOT / "requirements-docs.txt").read_text()
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
+    assert all(re.fullmatch(r"[\w.\[\]-]+==[\d.]+", line) for line in lines if line)
+    command = "pip install -r requirements-docs.txt && mkdocs build --strict"
+    assert command in text
+    assert command in TEXTS["CONTRIBUTING.md"]
+
+
+def test_names_and_signatures() -> None:
+    """Every public name and every error has its line."""
+    page = TEXTS["reference/python.md"]
+    shown = set(re.findall(r"^::: codec\.([\w.]+)$", page, re.M)) | set(
+        re.findall(r"`codec\.(__version__|errors)`", page)
+    )
+    kinds = inspect.getmembers(errors, inspect.isclass)
+    faults = {f"errors.{name}" for name, kind in kinds if issubclass(kind, Exception)}
+    also_in_codec = {name for name in codec.__all__ if f"errors.{name}" in faults}
+    assert shown == set(codec.__all__) - also_in_codec | faults
+    assert also_in_codec <= set(spans(page))
+
+
+def test_what_can_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    table = {
+        spans(c[0])[0] for head, c in rows(TEXTS["index.md"]) if head == "extra" and "`" in c[0]
+    }
+    assert table == set(extras) - {"bench"}
+    assert "pip install 'lcviz-checkpoint[dashboard]'\nlcviz\n" in TEXTS["index.md"]
+
+
+def test_settings_exist() -> None:
+    """What the table of scenarios passes, somebody takes."""
+    calls = (codec.Checkpointer, ChainWriter, GradientCheckpointer)
+    taken = {name for call in calls for name in inspect.signature(call).parameters}
+    table = [cells[1] for head, cells in rows(TEXTS["how-to/which-knob.md"]) if head == "scenario"]
+    passed = {name for cell in table for name in re.findall(r"(\w+)=", cell)}
+    assert len(passed) > 8
+    assert passed <= taken
+
+
+def test_a_record_of_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page on compatibility, line by line."""
+    page = TEXTS[COMPATIBILITY]
+    assert f"It is {FORMAT}:" in page
+    monkeypatch.chdir(tmp_path)
+    with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
+        for step in range(2):
+            checkpoints.save(step, {"w": np.linspace(-1, 1 + step, 100, dtype=np.float32)})
+    newer = ROOT / "tests/golden/bad/version.safetensors"
+    shutil.copy(newer, "run.lcc/00000002.delta.safetensors")
+    files = {path.name: path.read_bytes() for path in Path("run.lcc").glob("*.safetensors")}
+
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 1 instead of 2"):
+        assert codec.restore("run.lcc")["w"][-1] == pytest.approx(2, rel=0.1)
+    report = codec.verify("run.lcc")
+    assert report.steps == (0, 1)
+    assert "update this package" in report.problems[0]
+    calls = (
+        lambda: codec.restore("run.lcc", 2),
+        lambda: codec.Checkpointer("run.lcc", resume=True),
+        lambda: codec.merge("run.lcc"),
+        lambda: codec.compact("run.lcc"),
+    )
+    for call in calls:
+        with pytest.raises(errors.VersionError, match="update this package"):
+            call()
+    codec.pack("run.lcc", "run.lcc.zip")
+    assert newer.read_bytes() in Path("run.lcc.zip").read_bytes()
+    there = {path.name: path.read_bytes() for path in Path("run.lcc").glob("*.safetensors")}
+    assert there == files
+
+
+def test_golden_chains() -> None:
+    """As many as the page says."""
+    words = {7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve"}
+    n = len(list((ROOT / "tests/golden").glob("*.lcc")))
+    assert f"holds {words[n]} small chains" in TEXTS[COMPATIBILITY]
+
+
+@pytest.mark.parametrize(
+    ("page", "quoted", "measured"),
+    [
+        ("how-to/which-knob.md", "for AdamW 1.6 % of float32", "| 1 | 2 bits | 1.60 % |"),
+        ("how-to/which-knob.md", "5.7 % by default", "(default)** | 5.65 % |"),
+        ("how-to/which-knob.md", "[29 % of the state]", "| float32 | 0.288 | 0.665 |"),
+        ("how-to/which-knob.md", "[67 % of the state]", "| float32 | 0.288 | 0.665 |"),
+        ("how-to/which-knob.md", "0.67 instead of", "| digits | 2 bits | tensor | 0.67 %"),
+        ("how-to/which-knob.md", "instead of 0.36 %", "| digits | 2 bits | model | 0.36 %"),
+        ("explanation/mistakes.md", "517 thousandths of a nat", "up to 517 thousandths"),
+        ("explanation/mistakes.md", "9 and 3 iterations", "costs 9 and 3 iterations"),
+    ],
+)
+def test_quoted_results(page: str, quoted: str, measured: str) -> None:
+    assert quoted in " ".join(TEXTS[page].split())
+    assert measured in " ".join(TEXTS[RESULTS].split())
+
+
+def test_quoted_constants() -> None:
+    assert f"leaves at most {DEFAULT_DISTANCE} of the change" in TEXTS["how-to/which-knob.md"]
+    assert f"more than {MAX_STEPS} steps apart" in TEXTS["how-to/which-knob.md"]
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert f"Python {python.strip('>=')} or newer" in TEXTS["index.md"]
