@@ -203,6 +203,18 @@ def test_many_symbols(k: int) -> None:
         assert check_slowly(quantized(codes), coder=coder).levels.size == k
 
 
+def test_a_token_that_ends_with_the_second_word() -> None:
+    """31 bits wait in the writer's buffer; a word of 15 bits and 18 extra bits make them 64."""
+    lengths = np.zeros(runlength.n_tokens(1, 84), np.uint8)
+    far = next(kind for kind, (_, bits) in enumerate(CLASSES) if bits == 18)
+    lengths[[1, *range(2, 15), 1 + far, 0]] = [1, *range(2, 15), 15, 15]
+    run = CLASSES[far][0] + 123_457
+    codes = np.zeros(coders.STREAMS * MAX_STREAM, np.uint16)  # the fewest that have so long a stream
+    codes[:31] = codes[31 + run : 31 + run + 3] = 1
+    e = check_slowly(quantized(codes), CodeTable(lengths, 84))
+    assert e.payload.streams.tolist() == [31 + 33 + 2, *[0] * (coders.STREAMS - 1)]
+
+
 def test_longest_code_words() -> None:
     """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
     counts = [1, 1]
