@@ -6,6 +6,7 @@ import contextlib
 import errno
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -525,11 +526,32 @@ def test_a_budget_is_kept_on_disk(
 
 
 def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) -> None:
+    """The error names a budget of two digits that is large enough, with a margin of a quarter."""
     state = {"w": np.random.default_rng(0).normal(size=9000).astype(np.float32)}
-    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.02, coder="huffman") as checkpoints:
+    first = codec.Checkpointer(tmp_path / "run.lcc", budget=0.02, coder="huffman")
+    with first as checkpoints:
         checkpoints.save(0, state)
-        with pytest.raises(BudgetError, match="runlength"):
+        with pytest.raises(BudgetError, match="runlength") as refused:
             checkpoints.save(1, {"w": 2 * state["w"]})
+    named = re.search(r"Pass budget=(0\.0\d\d?) or more", str(refused.value))
+    assert named
+    enough = float(named[1])
+    for budget in (enough, 0.7 * enough):
+        path = tmp_path / f"{budget}.lcc"
+        with codec.Checkpointer(path, budget=budget, coder="huffman") as checkpoints:
+            checkpoints.save(0, state)
+            if budget < enough:
+                with pytest.raises(BudgetError):
+                    checkpoints.save(1, {"w": 2 * state["w"]})
+            else:
+                checkpoints.save(1, {"w": 2 * state["w"]})
+
+
+def test_no_budget_above_the_whole_is_named(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.9) as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(40, np.float32)})
+        with pytest.raises(BudgetError, match="Pass bits instead of a budget"):
+            checkpoints.save(1, {"w": np.arange(40, dtype=np.float32)})
 
 
 @pytest.mark.parametrize(("coder", "changes"), [("runlength", True), ("huffman", False)])
