@@ -209,7 +209,9 @@ def test_a_token_that_ends_with_the_second_word() -> None:
     far = next(kind for kind, (_, bits) in enumerate(CLASSES) if bits == 18)
     lengths[[1, *range(2, 15), 1 + far, 0]] = [1, *range(2, 15), 15, 15]
     run = CLASSES[far][0] + 123_457
-    codes = np.zeros(coders.STREAMS * MAX_STREAM, np.uint16)  # the fewest that have so long a stream
+    codes = np.zeros(
+        coders.STREAMS * MAX_STREAM, np.uint16
+    )  # the fewest that have so long a stream
     codes[:31] = codes[31 + run : 31 + run + 3] = 1
     e = check_slowly(quantized(codes), CodeTable(lengths, 84))
     assert e.payload.streams.tolist() == [31 + 33 + 2, *[0] * (coders.STREAMS - 1)]
