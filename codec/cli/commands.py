@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from codec.caps import names_of
 from codec.chain import upkeep
 from codec.chain.chain import Chain
@@ -44,6 +42,8 @@ class Progress:
     """A progress bar on standard error if that is a terminal; call it with done and total."""
 
     def __init__(self, label: str, unit: str = "record") -> None:
+        from tqdm import tqdm  # slow to import, and some commands show no bar
+
         self._bar = tqdm(desc=label, unit=unit, leave=False, disable=None)
 
     def __call__(self, done: int, total: int) -> None:
