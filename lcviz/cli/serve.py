@@ -23,9 +23,9 @@ def serve(options: argparse.Namespace) -> int:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
     from streamlit.web import cli
 
-    from demo_models import FOLDER_VARIABLE
-
     if options.data is not None:
+        from demo_models import FOLDER_VARIABLE  # with torch: slow
+
         os.environ[FOLDER_VARIABLE] = os.fspath(options.data.absolute())
     settings = {
         "server.address": options.host,
