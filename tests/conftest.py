@@ -22,12 +22,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """The whole suite runs on all cores, what was named in this process.
-
-    One worker more than cores: the one with the browser often waits.
-    """
+    """The whole suite runs on all cores; what was named runs at once, in this process."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return (os.cpu_count() or 1) + 1 if whole else 0
+    return None if whole else 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
