@@ -35,7 +35,8 @@ GOLDEN = ROOT / "tests" / "golden"
 TORCH = next(
     line for line in (ROOT / "requirements.txt").read_text().split() if line.startswith("torch==")
 )
-START_SECONDS = 120
+START_SECONDS = 240  # until the server answers, on a slow machine
+PAGE_MS = 180_000
 
 
 def main(jobs: Sequence[str]) -> int:
@@ -174,8 +175,10 @@ def _first_picture(lcviz: Sequence[str], cwd: Path) -> float:
                 )
                 page = browser.new_page()
                 page.goto(url)
-                page.get_by_role("button", name="Start live training").wait_for(timeout=60_000)
-                page.locator(".st-key-pictures canvas, .st-key-pictures svg").first.wait_for()
+                page.get_by_role("button", name="Start live training").wait_for(timeout=PAGE_MS)
+                page.locator(".st-key-pictures canvas, .st-key-pictures svg").first.wait_for(
+                    timeout=PAGE_MS
+                )
                 seconds = time.perf_counter() - start
                 browser.close()
         finally:
