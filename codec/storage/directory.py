@@ -503,7 +503,7 @@ def _gone(directory: Path) -> str:
 def fsync_directory(place: Path | int) -> None:
     """Make the names in a directory durable. place: its path or an open descriptor.
 
-    Windows opens no directories, and keeps their names durable by itself. Raises OSError.
+    Where directories cannot be opened, as on Windows, that is left to the system. Raises OSError.
     """
     if not hasattr(os, "O_DIRECTORY"):
         return

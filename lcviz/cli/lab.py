@@ -112,18 +112,16 @@ def _check_receipt(options: argparse.Namespace) -> int:
 
 def _write_learn(options: argparse.Namespace) -> int:
     """Write the Learn page as one file."""
-    from lcviz.learn.one_file import (
-        learn_html,  # imports streamlit, which other commands do not need
-    )
+    # Here, because it imports Streamlit, which other commands do not need.
+    from lcviz.learn.one_file import learn_html
 
     return _write(options.output, learn_html())
 
 
 def _write_report(options: argparse.Namespace) -> int:
     """Write the figures of a chain as one file."""
-    from lcviz.report.chain_figures import (
-        figures_of,  # imports plotly, which other commands do not need
-    )
+    # Here, because it imports Plotly, which other commands do not need.
+    from lcviz.report.chain_figures import figures_of
 
     with _bar("reading") as progress:
         figures = figures_of(options.chain, options.step, progress)
@@ -220,7 +218,3 @@ def _add_options(command: Parser, experiment: Experiment) -> None:
     rows = "all rows as one JSON object; values that are not finite are null"
     output.add_argument("--json", action="store_true", help=rows)
     output.add_argument("--csv", action="store_true", help="all rows as CSV")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
