@@ -144,11 +144,13 @@ def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
 
 
 def _container(folder: Path, wheel: Path) -> dict[str, object]:
-    """The Dockerfile's steps without Docker."""
+    """The Dockerfile's steps without Docker; as this user if Python lies where others cannot go."""
     inside = _environment(folder, sys.executable)
     _run(["sh", "deploy/install.sh", inside], cwd=wheel.parent / "source")
     command = [str(Path(inside).with_name("lcviz"))]
-    if os.geteuid() == 0 and shutil.which("setpriv"):
+    python = Path(sys.executable).resolve()
+    everyones = all(place.stat().st_mode & 0o001 for place in python.parents)
+    if os.geteuid() == 0 and everyones and shutil.which("setpriv"):
         for path in (folder.parent, folder):
             path.chmod(0o755)
         nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
