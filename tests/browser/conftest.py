@@ -241,6 +241,10 @@ class Tab:
         change of settings. Only for a button that does not undo its first click."""
         self._until(button.click, result)
 
+    def upload_until(self, chooser: Locator, files: Path | list[Path], result: Locator) -> None:
+        """Upload until the result is visible. A drop is missed while its place is redrawn."""
+        self._until(lambda: chooser.set_input_files(files), result)
+
     def _until(self, act: Callable[[], None], result: Locator) -> None:
         from playwright.sync_api import expect
 

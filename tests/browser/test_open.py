@@ -32,8 +32,9 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def upload(visitor: Any, *files: Path) -> None:
-    visitor.page.locator("input[type=file]").set_input_files(files)
+def upload(visitor: Any, files: list[Path], result: str) -> None:
+    chooser = visitor.page.locator("input[type=file]")
+    visitor.upload_until(chooser, files, visitor.page.get_by_text(result))
 
 
 def download(visitor: Any, name: str | re.Pattern[str], folder: Path) -> Path:
@@ -55,9 +56,8 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     visitor.expecting(page.get_by_text("Or a path on this machine")).to_be_visible()
     evil = tmp_path / "step-9.pt"
     evil.write_bytes(b"no checkpoint at all")
-    upload(visitor, *sorted(series.iterdir(), reverse=True), evil)
+    upload(visitor, [*sorted(series.iterdir(), reverse=True), evil], "step-9.pt: not a torch.save")
     visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_be_visible()
-    visitor.expecting(page.get_by_text("step-9.pt: not a torch.save file")).to_be_visible()
     page.get_by_text("each tensor").click()
     visitor.expecting(page).to_have_url(re.compile("export_scope=each"))
     page.get_by_role("button", name="Compress 4 checkpoints").click()
@@ -94,8 +94,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     visitor.expecting(page.get_by_text("Verified: 4 steps, 0 to 3")).to_be_visible()
     page.get_by_role("button", name="Close the upload").click()
     visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_have_count(0)
-    upload(visitor, chain)  # and a chain of one's own comes back
-    visitor.expecting(page.get_by_text("This is the chain")).to_be_visible()
+    upload(visitor, [chain], "This is the chain")  # and a chain of one's own comes back
     page.get_by_role("radio", name="Export it as it is").press("Space")
     visitor.expecting(page.get_by_text("Verified: 4 steps, 0 to 3")).to_be_visible()
 
@@ -105,7 +104,9 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     page.get_by_role("link", name="Inspect").click()
     visitor.expecting(page.get_by_text("This is the uploaded archive own-4steps")).to_be_visible()
     page.get_by_text("Check a receipt").click()
-    page.locator(".st-key-inspect-receipting input[type=file]").set_input_files(paper)
-    page.get_by_role("button", name="Check the receipt").click()
+    chooser = page.locator(".st-key-inspect-receipting input[type=file]")
+    check = page.get_by_role("button", name="Check the receipt")
+    visitor.upload_until(chooser, paper, page.locator(f'[title="{paper.name}"]'))
+    check.click()
     visitor.expecting(page.get_by_text("As the receipt says: 4 records, 4 steps")).to_be_visible()
     visitor.check()
