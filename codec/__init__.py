@@ -32,8 +32,7 @@ from codec.scheme.stream import Encoded, decode, encode
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
-
-__version__ = "0.1.0"
+from codec.version import __version__
 
 __all__ = [
     "Chain",

@@ -36,6 +36,7 @@ class Position:
         record: The content of that file.
         track: The live track, valid until the replay goes on.
         delta: What led here; None on a base and in a merged record.
+        writer: Program and version that wrote the record; None if no record says it.
     """
 
     step: int
@@ -43,6 +44,7 @@ class Position:
     record: Record
     track: Track
     delta: Delta | None
+    writer: str | None = None
 
     def whole(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
@@ -102,6 +104,8 @@ class Replay:
         step: The step of the track.
         run: The run of the records.
         identity: The identity of the record that was applied last.
+        writer: Program and version that wrote it. Deltas do not say it: they have the writer of
+            the record before them.
     """
 
     def __init__(self) -> None:
@@ -109,6 +113,7 @@ class Replay:
         self.step: int | None = None
         self.run: str | None = None
         self.identity: str | None = None
+        self.writer: str | None = None
         self._checked: tuple[str, ...] = ()
 
     def is_past(self, entry: Entry) -> bool:
@@ -136,6 +141,7 @@ class Replay:
                 f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
             )
         delta, track = None, self.track
+        writer = record.writer if record.kind == "base" else record.writer or self.writer
         parts: list[tuple[int, str, Delta]] = []
         tables = None  # that a merged record leaves
         if record.kind == "base":
@@ -161,12 +167,13 @@ class Replay:
         for step, digest, part in parts:
             records.apply_checked(record, part, track, digest)
             if step != parts[-1][0]:
-                yield Position(step, entry, record, track, delta)
+                yield Position(step, entry, record, track, delta, writer)
         if tables is not None:
             track.tables = tables
         self.track, self.run, self.identity = track, record.run, record.identity
+        self.writer = writer
         self.step = parts[-1][0] if parts else record.step
-        yield Position(self.step, entry, record, track, delta)
+        yield Position(self.step, entry, record, track, delta, writer)
 
     def check_values(self, where: str) -> None:
         """Raise MalformedRecordError if an edit since the last check made an invalid value.

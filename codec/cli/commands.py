@@ -63,10 +63,11 @@ def info(options: argparse.Namespace) -> int:
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, *sentences = _newest_delta(chain, newest) if newest else ({},)
-    moments, of_moments = _moments(chain)
+    writer, moments, of_moments = _newest_base(chain)
     answer = {
         "run": chain.where,
         "bytes": chain.nbytes,
+        "writer": writer,
         "records": rows,
         "newest_delta": exact,
         "moments": moments,
@@ -75,7 +76,8 @@ def info(options: argparse.Namespace) -> int:
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
         lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
-    lines.append(f"{len(rows)} records, {chain.nbytes:,} bytes")
+    written = f"; the newest base was written by {writer}" if writer else ""
+    lines.append(f"{len(rows)} records, {chain.nbytes:,} bytes{written}")
     return _answer(options, answer, *lines, *sentences, of_moments)
 
 
@@ -113,22 +115,25 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
     return answer, exact, behind
 
 
-def _moments(chain: Chain) -> tuple[dict[str, Any], str]:
-    """What `info` says about the optimizer's lossy tensors, by the newest base: JSON, sentence."""
+def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
+    """What `info` says about the newest base: its writer, and of the optimizer's lossy tensors
+    their JSON and a sentence."""
     entry = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
     if entry is None:
-        return {}, ""
+        return None, {}, ""
     try:
-        layout = stored_layout(chain.read(entry))
+        record = chain.read(entry)
+        layout = stored_layout(record)
     except (RecordError, ChainError) as exc:
-        return {"step": entry.step, "problem": str(exc)}, f"The newest base: {exc}"
+        return None, {"step": entry.step, "problem": str(exc)}, f"The newest base: {exc}"
     moments = [t for t in layout.tensors if t.alone]
     sentence = describe_moments(moments)
-    return {
+    answer = {
         "step": entry.step,
         "tensors": {t.name: str(t.family.target) for t in moments},
         "float32_bytes": sum(t.track_nbytes for t in moments),
-    }, sentence[:1].upper() + sentence[1:]
+    }
+    return record.writer, answer, sentence[:1].upper() + sentence[1:]
 
 
 def verify(options: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
+from codec import version
 from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
@@ -263,5 +264,6 @@ def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
             chunks.setdefault(at, []).append(name)
     for at, names in chunks.items():
         replay, needs = rebuild(step.parent, at)
-        state.bundles.append(bundle_of(replay, needs, names, coding))
+        if replay.writer == version.WRITER:  # a delta has the writer of its base; else a new base
+            state.bundles.append(bundle_of(replay, needs, names, coding))
     return state

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
+from codec import version
 from codec.caps import short, typed
 from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.coding import Coding
@@ -29,6 +30,7 @@ from .exact import ExactPart, arrays_by_index, read_exact_part
 from .header import MAX_STEP, Header, digest_word, hex_of_digest
 from .record import (
     TABLES,
+    WRITTEN_BY,
     Place,
     Record,
     non_finite_entry,
@@ -147,7 +149,8 @@ def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
         }
         for layer in merged.layers
     ]
-    return seal(header, {**place.more(), "layers": entries, **tables_entry}, arrays)
+    more = {WRITTEN_BY: version.WRITER, **place.more(), "layers": entries, **tables_entry}
+    return seal(header, more, arrays)
 
 
 def steps_of(record: Record) -> tuple[int, ...]:

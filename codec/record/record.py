@@ -6,6 +6,7 @@ Everything from a file is checked before it is used. Each cap below gives its re
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codec import notebook
+from codec import notebook, version
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
@@ -50,9 +51,12 @@ from .residuals import RESIDUALS
 from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
+WRITTEN_BY = "writer"
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
+
+_PROGRAM = re.compile("[ -~]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Record:
         arrays: Name -> array.
         entries: Name -> dtype, shape and offsets of that array in the file.
         replaces: Identity of the record that this one replaces; None if there was none.
+        writer: Program and version that wrote it; None in deltas, and if it does not say.
     """
 
     where: str
@@ -81,6 +86,7 @@ class Record:
     arrays: Arrays
     entries: dict[str, Any]
     replaces: str | None = None
+    writer: str | None = None
 
     def _repr_html_(self) -> str:
         """In a notebook: the bytes of its header and of each array, largest first."""
@@ -181,7 +187,8 @@ def dump_base(place: Place, track: Track) -> bytes:
         values = values_array(dict(enumerate(track.values)))
         arrays |= {STRUCTURE: text_array(layout.structure)} | values
     header = Header("base", place.step, place.run, place.parent, track.digest)
-    return seal(header, {**place.more(), LAYOUT: entries_of(layout), **tables_entry}, arrays)
+    more = {WRITTEN_BY: version.WRITER, **place.more(), LAYOUT: entries_of(layout), **tables_entry}
+    return seal(header, more, arrays)
 
 
 def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = None) -> bytes:
@@ -261,10 +268,22 @@ def load(data: bytes, where: str) -> Record:
         replaces = None if replaces is None else hex_of_digest(replaces)
     except TypeError as exc:
         raise MalformedRecordError(where, "the identity that it replaces", short(exc)) from exc
+    writer = file.more.get(WRITTEN_BY)
+    if writer is not None and not (isinstance(writer, str) and _PROGRAM.fullmatch(writer)):
+        raise MalformedRecordError(where, "a program and its version", short(writer))
     is_first = header.kind == "base" and header.run is None
     run = file.digest[:RUN] if is_first else header.run
     return Record(
-        where, header, file.digest, run, len(data), file.more, file.arrays, file.entries, replaces
+        where,
+        header,
+        file.digest,
+        run,
+        len(data),
+        file.more,
+        file.arrays,
+        file.entries,
+        replaces,
+        writer,
     )
 
 

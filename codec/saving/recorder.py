@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from codec import version
 from codec.caps import names_of
 from codec.chain.chain import Chain
 from codec.chain.upkeep import KEEP, superseded, with_advice, without_damaged_bases
@@ -146,6 +147,7 @@ class Recorder:
         self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: str | None = None  # a record that may exist though its save failed
         self._encoder = DeltaEncoder()
+        self._is_base_due = False  # because another version wrote the newest record
         self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
@@ -185,7 +187,8 @@ class Recorder:
         self._remove_unconfirmed()
         newest = self._newest
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
-        if is_base or self._directory.may_gain_records or self._written.is_long(self._base_every):
+        is_base = is_base or self._is_base_due or self._written.is_long(self._base_every)
+        if is_base or self._directory.may_gain_records:
             prepared = None
         else:
             prepared = self._prepare_delta(place, layout, arrays, values, unchanged)
@@ -203,6 +206,7 @@ class Recorder:
         self._needed.append(name)
         self._newest = _Newest(step, record.digest, record.in_run(place.run).run, name)
         self.tracker = _committed(prepared.tracker, delta)
+        self._is_base_due = False
         self._written = self._written.and_then(record.kind, record.nbytes)
         if delta is None:
             self._remove_history()
@@ -348,6 +352,8 @@ class Recorder:
                 self._written = self._written.and_then(entry.kind, entry.nbytes)
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
         self.tracker = Tracker.resume(position.track, self.coding)
+        # A delta has the writer of the record before it.
+        self._is_base_due = position.writer != version.WRITER
 
     def _remove_history(self) -> None:
         """Remove the records before the bases to keep, as far as the store permits."""

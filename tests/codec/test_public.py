@@ -15,7 +15,7 @@ import pytest
 
 import codec
 import codec.inspect
-from codec import dcp, rerun
+from codec import dcp, rerun, version
 
 ROOT = Path(codec.__file__).parents[1]
 OPTIONAL = {"torch", "fsspec", "transformers", "lightning", "accelerate"}
@@ -24,6 +24,7 @@ FIRST_CALL = """
 import sys, threading
 import numpy as np
 import codec
+from codec import version
 
 assert "numba" not in sys.modules
 values = np.linspace(-1, 1, 1000, dtype=np.float32)
@@ -72,7 +73,9 @@ def test_each_name_of_the_facade_has_a_sentence() -> None:
 
 def test_the_version_is_the_package_s() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "codec.__version__"}
+    attribute = settings["tool"]["setuptools"]["dynamic"]["version"]
+    assert attribute == {"attr": "codec.version.__version__"}
+    assert codec.__version__ == version.__version__
 
 
 def test_trainers_import_one_library_each() -> None:

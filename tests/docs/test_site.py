@@ -152,7 +152,7 @@ def test_settings_exist() -> None:
 def test_a_record_of_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page on compatibility, line by line."""
     page = TEXTS[COMPATIBILITY]
-    assert f"It is {FORMAT}:" in page
+    assert f"version is {FORMAT}." in page
     monkeypatch.chdir(tmp_path)
     with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
         for step in range(2):

@@ -25,6 +25,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 
 import codec
+from codec import version
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed, newest_step
 from codec.dcp.chunks import Rules, fit_records, tree_name
@@ -267,6 +268,18 @@ def test_resumes_from_disk(tmp_path: Path) -> None:
         dcp.save(
             {}, storage_writer=ChainWriter(bits=2, resume=tmp_path / "2"), checkpoint_id=tmp_path
         )
+
+
+def test_another_version_begins_with_bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "WRITER", "lcviz 0.2.0")
+    writer = ChainWriter(bits=2)
+    for seed in (1, 2):
+        save_step(writer, tmp_path / f"{seed}", seed)
+    monkeypatch.setattr(version, "WRITER", "lcviz 0.3.0")
+    writer = ChainWriter(bits=2, resume=tmp_path / "2")
+    for seed, n in ((3, 1), (4, 2)):
+        save_step(writer, tmp_path / f"{seed}", seed)
+        assert len(needed(tmp_path / f"{seed}")) == n
 
 
 @pytest.mark.parametrize("policy", [None, {"*": "exact"}], ids=["lossy", "exact"])

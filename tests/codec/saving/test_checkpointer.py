@@ -20,6 +20,7 @@ import pytest
 import torch
 
 import codec
+from codec import version
 from codec.errors import (
     BudgetError,
     DTypeError,
@@ -114,6 +115,29 @@ def test_states_without_lossy_tensors(tmp_path: Path, state: Arrays) -> None:
     )
     assert after == before
     assert codec.verify(tmp_path / "run.lcc").ok
+
+
+def test_another_version_begins_with_a_base(
+    tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merged record and a base say who wrote them; a delta has the writer of the one before."""
+    path, states = tmp_path / "run.lcc", sparse_states(8)
+
+    def saved(writer: str, first: int, last: int) -> list[str]:
+        monkeypatch.setattr(version, "WRITER", writer)
+        with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
+            return [checkpoints.save(i, states[i]).kind for i in range(first, last)]
+
+    assert saved("lcviz 0.2.0", 0, 3) == ["base", "delta", "delta"]
+    assert saved("lcviz 0.2.0", 3, 4) == ["delta"]
+    assert saved("lcviz 0.3.0", 4, 7) == ["base", "delta", "delta"]
+    monkeypatch.setattr(version, "WRITER", "lcviz 0.4.0")
+    codec.merge(path)
+    writers = ["lcviz 0.2.0", "lcviz 0.4.0", "lcviz 0.3.0", None, None]
+    chain = codec.Chain(path)
+    assert [chain.read(entry).writer for entry in chain.entries] == writers
+    assert saved("lcviz 0.3.0", 7, 8) == ["delta"]
+    assert codec.verify(path).ok
 
 
 def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) -> None:
