@@ -14,14 +14,15 @@ COPY requirements.txt pyproject.toml README.md LICENSE ./
 COPY codec codec
 COPY demo_models demo_models
 COPY lcviz lcviz
-COPY deploy/install.sh deploy/install.sh
+COPY deploy deploy
 ARG TORCH_INDEX=""
+ENV KERNELS=/app/kernels
 RUN sh deploy/install.sh python
 
-# Files that a training needs once are in /tmp; data sets that are not built in, in the volume.
-ENV LCVIZ_DATA=/data HOME=/tmp PYTHONDONTWRITEBYTECODE=1
+# Temporary files and caches are in /tmp; data sets that are not built in, in the volume.
+ENV LCVIZ_DATA=/data HOME=/tmp NUMBA_CACHE_DIR=/tmp/kernels PYTHONDONTWRITEBYTECODE=1
 VOLUME /data
 USER lcviz
 EXPOSE 8501
 HEALTHCHECK --start-period=60s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=5)"]
-CMD ["lcviz", "--host", "0.0.0.0", "--port", "8501", "--no-browser"]
+CMD ["sh", "deploy/start.sh", "--host", "0.0.0.0", "--port", "8501", "--no-browser"]

@@ -11,10 +11,10 @@ T = TypeVar("T")
 class lazy(Generic[T]):  # noqa: N801  it reads like `property`
     """A property that is computed when first read, then kept in the object's `__dict__`.
 
-    Like `functools.cached_property`, but without a lock. Before Python 3.12, that has one lock for
-    each property, shared by all objects. If a process forks while another thread holds the lock,
-    the child waits for ever when it reads the property. Without a lock, two threads may both
-    compute the value, and get equal ones.
+    Like `functools.cached_property`, but without a lock. Before Python 3.12, `cached_property` has
+    one lock for each property, shared by all objects. If a process forks while another thread holds
+    the lock, the child waits for ever when it reads the property. Without a lock, two threads may
+    both compute the value, and get equal ones.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

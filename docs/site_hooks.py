@@ -1,9 +1,9 @@
-"""What mkdocs does besides docs/: pages of files outside it, links to them, and the Learn page.
+"""What mkdocs adds to docs/: pages made of files outside docs/, links to them, and the Learn page.
 
 mkdocs.yml names this module. A file outside docs/ becomes a page without a copy in the repository,
 and a link to it leads to that page. Pages keep the links that a code host follows.
 
-mkdocs is imported where it is called, so that tests read PAGES without it.
+mkdocs is imported inside the functions, so that tests can read PAGES without it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def _on_site(link: re.Match[str], file: str, place: str) -> str:
-    """A link of a file, as the page at that place needs it. What is not on the site stays."""
+    """A link between files of the repository, as a link between pages of the site.
+
+    A link to what is not on the site stays as it is.
+    """
     target = os.path.normpath(os.path.join(os.path.dirname(file), link[1]))
     page = _PAGE_OF.get(target, target.removeprefix("docs/"))
     if ":" in link[1] or (page == target):
@@ -123,7 +126,7 @@ def _learn_page() -> str | None:
 
 
 def _without(name: str, nav: Any) -> Any:
-    """A navigation without one file."""
+    """The navigation without the entry of one file."""
     if isinstance(nav, list):
         kept = (item for item in nav if not isinstance(item, dict) or name not in item.values())
         return [_without(name, item) for item in kept]

@@ -1,4 +1,4 @@
-"""What a visitor's browser gets: the frame of every page, and in it a page.
+"""Draws the page that a visitor asked for, in the frame that all pages share.
 
 Two scripts show it: `app.py` of the repository, and `start/app.py` for the command `lcviz`.
 """

@@ -29,6 +29,7 @@ from torch.futures import Future
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET, Coding
+from codec.scheme.warmup import warm_up_beside
 from codec.storage.directory import TEMPORARY, fsync_directory, why_unusable
 
 from .chunks import Rules, copy_with_ties
@@ -127,6 +128,7 @@ class ChainWriter(FileSystemWriter):
         self._next = threading.local()  # `step`: where each thread's next save goes
         self._step: Path | None = None
         super().__init__("", overwrite=False)
+        warm_up_beside()  # while the training computes its first iterations
         if path is not None:
             self._go_to(path)
 

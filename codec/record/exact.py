@@ -1,9 +1,9 @@
 """The exact part of a step: all that it stores besides the codes of lossy tensors.
 
-A delta record has the arrays of one step. A merged record has those of many steps, and the step's
-index, from 0 on, in their names:
+A delta record has the arrays of one step. A merged record has those of many steps; each name then
+has the step's index, counted from 0:
 
-                                         of a delta   in a merged record
+                                         delta        merged record
     a tensor that is stored whole        t/NAME       t/INDEX/NAME
     the residual of an exact tensor      d/NAME       d/INDEX/NAME
     small exact tensors in one array     small        small/INDEX
@@ -81,7 +81,7 @@ def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
     for name, array in arrays.items():
         match = _INDEXED.fullmatch(name)
         if not match or int(match[3]) >= n:
-            raise PayloadError(f"an array {short(name)}")
+            raise PayloadError(f"an array {short(name)}, which belongs to none of the {n} steps")
         prefix, single, index, tensor = match.groups()
         steps[int(index)][single or prefix + tensor] = array
     return steps
@@ -125,7 +125,7 @@ def read_exact_part(
     if SMALL in arrays:
         exact = joined(exact, read_small(arrays[SMALL], layout, SMALL))
     if doubled := residuals.keys() & exact.keys():
-        raise PayloadError(f"a residual of {short(min(doubled))}, which is stored whole, too")
+        raise PayloadError(f"a residual of {short(min(doubled))}, which is also stored whole")
     if missing := names - exact.keys():
         expected = "an array of each tensor in non_finite"
         raise MalformedRecordError(where, expected, f"none of {some_names(missing)}")

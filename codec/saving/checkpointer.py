@@ -20,6 +20,7 @@ from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from codec.scheme.coding import UNSET, Coding, check_targets
 from codec.scheme.tracker import Tracker
+from codec.scheme.warmup import warm_up_beside
 from codec.state.policy import (
     EXACT,
     SKIP,
@@ -137,6 +138,7 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
+            warm_up_beside()  # while the training computes its first iterations
         # A resumed chain logged both when it began, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
         if (tracker := self._recorder.tracker) is not None:

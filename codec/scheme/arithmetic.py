@@ -6,12 +6,13 @@ has |q|, which ones, which sign. Each decision has a context, and each context a
 adapts while elements are coded, as in Witten, Neal and Cleary, "Arithmetic Coding for Data
 Compression", CACM 30(6), 1987. So there is no code table, and a value may take less than a bit.
 
-A neuron's row or column of weights changes together. The context of an element is therefore its
-expected magnitude: the mean of its row so far times the mean of its column so far, divided by the
-mean of the tensor so far. FORMAT.md has every number.
+The weights of a neuron, a row or a column, change together. The context of an element is therefore
+its expected magnitude: the mean of its row so far times the mean of its column so far, divided by
+the mean of the tensor so far. FORMAT.md has every number.
 
-Coding element by element takes about ten times as long as coding runs of zeros, so large alphabets
-use the streams of `stream`.
+Coding element by element takes about ten times as long as coding runs of zeros, so larger
+alphabets use the code words of `prefix`. An *alphabet* is one or more lossy tensors that share a
+code.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .payload import DirectPayload, Levels, Matrices, n_elements
 from .quantize import Codes
 
 MOST = 2**17  # elements: in larger alphabets, time matters more than bytes
-USES = 61  # of a context; after them, its rate of adaptation stays
+USES = 61  # of a context, until its rate of adaptation stays the same
 
 _RATES = np.array([131_072 // (2 * n + 3) for n in range(USES)], np.int64)
 _NOTHING = np.empty(0)
@@ -76,7 +77,7 @@ class ArithmeticCode(DirectPayload):
 
 
 def step_codes(levels: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The code of each bucket's q as a number of uniform steps: uint16 (k,).
+    """For each bucket, the code that its q would have as a number of uniform steps: uint16 (k,).
 
     Positive levels get q = 1, 2, ... and negative levels q = -1, -2, ... by rising magnitude. Of
     equal levels, the one with the higher code comes first. levels: (k,), in any order after the

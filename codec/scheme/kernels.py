@@ -9,15 +9,15 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  largest (uniform); sample_blocks, moved_since (origin)
                  codes to survivors: pack_codes (survivors); to final codes: settle (coders)
                  many small tensors: promote_bins, quantize_batch (batch)
-    tokens       settle_tokens, sum_tokens (coders); near_words, write (stream): code, and
+    tokens       settle_tokens, sum_tokens (coders); near_words, write (prefix): code, and
                  advance the track in the same pass
-    digests      _mixed, digest (stream); _advance moves the track and its digest: for write, read
+    digests      _mixed, digest (digest); _advance moves the track and its digest: for write, read
                  and advance_codes
-    prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (stream,
-                 residual), lookup_two (stream)
-    decode       _view ... _become, then read (stream), the loop around them
+    prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (prefix,
+                 residual), lookup_two (prefix)
+    decode       _view ... _become, then read (prefix), the loop around them
     residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
-    arithmetic   arithmetic, advance_codes, unpack_codes (arithmetic)
+    arithmetic   arithmetic (arithmetic), advance_codes (payload), unpack_codes (survivors)
 
 numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
 callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
@@ -40,7 +40,11 @@ room for one a position); ``numbers`` (int32) says how many.
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,7 +117,10 @@ ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
 class _Pending:
-    """A function before numba is imported. Its first call imports numba, and then runs."""
+    """Stands for a function until numba is imported.
+
+    The first call of any of them runs `load`, which replaces all.
+    """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, bool] | None) -> None:
         self.function = function
@@ -124,8 +131,8 @@ class _Pending:
         return globals()[self.function.__name__](*arguments)
 
     def made(self) -> Any:
-        """What numba makes of it."""
-        from numba import njit
+        """The function compiled by numba; without a cache where no folder can hold one."""
+        from numba import config, njit
         from numba.extending import intrinsic
 
         if self.options is None:
@@ -133,7 +140,31 @@ class _Pending:
         try:
             return njit(**self.options)(self.function)
         except RuntimeError:  # numba: "cannot cache function ...: no locator available"
+            folder = _temporary_cache()
+        if folder is None:
             return njit(**self.options | {"cache": False})(self.function)
+        before, config.CACHE_DIR = config.CACHE_DIR, folder
+        try:
+            return njit(**self.options)(self.function)
+        finally:
+            config.CACHE_DIR = before
+
+
+def _temporary_cache() -> str | None:
+    """A folder for compiled code where neither the package's folder nor the user's can have it.
+
+    Code is loaded from it, so it must be this user's alone. None if there is no such folder.
+    """
+    user = getattr(os, "getuid", lambda: 0)()
+    folder = Path(tempfile.gettempdir(), f"lcviz-kernels-{user}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return None
+    is_ours = status.st_uid == user and stat.S_ISDIR(status.st_mode)
+    return str(folder) if is_ours and not status.st_mode & 0o022 else None
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
@@ -155,8 +186,8 @@ def _intrinsic(function: Callable[..., Any]) -> _Pending:
 def load() -> None:
     """Import numba, and replace each pending function of this module by what numba makes of it.
 
-    To import numba takes longer than to import the rest of the codec, which can do much without it.
-    Nothing is compiled yet: each function is when it is first called.
+    Importing numba takes longer than importing the rest of the codec, much of which works without
+    it. Nothing is compiled here: numba compiles each function at its first call.
     """
     global carray, cgutils, ir, types
     from llvmlite import ir

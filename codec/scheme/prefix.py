@@ -1,5 +1,7 @@
 """Streams of code words: the payload of large alphabets.
 
+An *alphabet* is one or more lossy tensors that share a code, see FORMAT.md.
+
 The elements of an alphabet are cut into streams of equal size. All streams share one code table,
 and each is coded on its own: threads write and read them in parallel.
 """
@@ -35,8 +37,8 @@ from .survivors import Segments, Survivors
 from .tables import Choice, CodeTable
 
 BITS_A_PIECE = 2**20  # rough limit: a piece is written to scratch memory, then copied
-PAIRED = 2**12  # words, at least, of a payload whose tokens are looked up in pairs
-TWICE = 0.8  # share of look-ups, at least, that find a pair: the second table costs cache misses
+LEAST_WORDS = 2**12  # of a payload whose tokens are looked up in pairs
+LEAST_PAIRS = 0.8  # of look-ups; with fewer pairs, the second table costs more than it saves
 SPARE = 4  # words behind a stream that a decoder may read but does not use
 
 Words = NDArray[np.uint32]
@@ -51,7 +53,7 @@ class PrefixCode(Payload):
         streams: uint32, bits of each stream.
         stream_elements: Elements of every stream but the last.
         table: The code.
-        cached: Whether the table is the last one, reused.
+        cached: Whether the record reuses the last table.
         saved_bits: How many more bits a new table would have cost; 0 if read from a record.
     """
 
@@ -111,7 +113,9 @@ class PrefixCode(Payload):
         if packed.size:
             table = CodeTable.unpacked(packed, alphabet.k - 1, row.classes, alphabet.uniform)
         elif table is None or table.classes != row.classes:
-            raise PayloadError(f"the code table sent last for {alphabet.name!r}, but none was")
+            raise PayloadError(
+                f"the code table sent last for {alphabet.name!r}, but none of its kind"
+            )
         elements = row.units * UNIT
         streams = aligned(head.take(4 * -(-alphabet.n // elements)), np.uint32)
         return cls(np.empty(0, np.uint32), streams, elements, table, cached=not packed.size)
@@ -158,9 +162,9 @@ class PrefixCode(Payload):
         one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
         runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
         kernels.lookup(table.words, table.classes, *runs, width, one, many)
-        pairs = not plain and self.words.size >= PAIRED
+        pairs = not plain and self.words.size >= LEAST_WORDS
         two = np.empty(2**kernels.FAST if pairs else 0, np.uint64)
-        if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
+        if two.size > 0 and kernels.lookup_two(one, two) < LEAST_PAIRS * two.size:
             two = two[:0]
         sizes = self.streams.astype(np.int64)
         begins, _alive = begins_of(self.words.view(np.uint32), sizes)
@@ -190,7 +194,7 @@ def write(
     """Write the codes of survivors, and preview or change the track that they come from.
 
     Args:
-        s: The survivors, with final codes; they lose them.
+        s: The survivors, with final codes, whose memory is freed as they are written.
         units: Units of a stream.
         choice: The code table.
         levels: As in `stream.Encoded`.
@@ -265,7 +269,9 @@ def problem_of(status: int, n: int, k: int) -> str:
 def begins_of(
     words: Words, sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[Words, ...]]:
-    """8 x the address of each stream, and the arrays to keep alive while it is used.
+    """The address of each stream in bits, 8 x that of its first byte.
+
+    Also the arrays to keep alive while it is used.
 
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """

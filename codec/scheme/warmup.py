@@ -25,6 +25,7 @@ from .stream import Encoded, advance, decode, encode
 from .survivors import PROBED, Segments
 from .tables import CodeTable
 from .tracker import Tracker
+from .workers import threads
 
 _CODERS = tuple(CODERS)
 _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
@@ -75,14 +76,14 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 def warm_up_beside() -> subprocess.Popen[bytes] | None:
     """Start a process that compiles the kernels into numba's cache, decoders first.
 
-    Compiling uses one processor. Meanwhile this process compiles what it needs first: a save needs
-    encoders before decoders.
+    Compiling uses one processor. Meanwhile this process trains, or compiles what it needs first: a
+    save needs encoders before decoders.
 
     Returns:
         The process, which ends by itself or with this one; None if there is nothing to compile,
-        numba has no folder for a cache, or no process can be started.
+        numba has no folder for a cache, there is only one processor, or no process can be started.
     """
-    if is_compiled():
+    if threads() == 1 or is_compiled():
         return None
     try:
         process = subprocess.Popen(
@@ -91,6 +92,7 @@ def warm_up_beside() -> subprocess.Popen[bytes] | None:
     except OSError:
         return None
     atexit.register(_end, process)
+    threading.Thread(target=process.wait, daemon=True).start()  # else it stays, as a zombie
     return process
 
 

@@ -2,7 +2,8 @@
 
 A file is either whole and durable or not there. It is written under a temporary name in the same
 directory, or under no name where the system can do that, and fsynced. A link then gives it its
-final name, which never overwrites, and the directory is fsynced.
+final name; a link never replaces a file. Then the directory is fsynced. With `overwrite`, a rename
+replaces the file instead.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ class Store(ABC):
 
 
 class Directory(Store):
-    """A directory of records that only this object writes to, in any process.
+    """A directory of records. While this object is open, nothing else writes there, in any process.
 
-    The operating system drops the lock when its process ends. Every change first checks that this
-    object still holds the lock, in this process, on the file of that name. An object that is
-    garbage-collected before `close` releases its lock.
+    The operating system drops the lock when the process that holds it ends. Every change first
+    checks that this object still holds the lock, in this process, on the file of that name. An
+    object that is garbage-collected before `close` releases its lock.
 
     path: made if missing. Half-written files of a killed writer are removed. Raises LockedError
     if another writer holds the lock, WriteError.
@@ -291,7 +292,7 @@ def remove_unused(directories: Sequence[Path]) -> None:
     directories: that directory first, then its parents that were made with it. A directory that
     holds anything, or that another writer has locked, stays.
     """
-    with contextlib.suppress(OSError):  # mostly: not empty; filelock's Timeout is one, too
+    with contextlib.suppress(OSError):  # not empty, or filelock's Timeout
         if directories and directories[0].is_dir():
             lock = _lock_of(directories[0])
             _acquire(lock)
@@ -319,8 +320,8 @@ def publish(
         path: Its final name.
         write: Writes the contents.
         overwrite: Replace a file of that name.
-        nameless: Descriptor of the directory if files without a name can be made in it. That takes
-            fewer calls, and a kill leaves nothing behind.
+        nameless: Descriptor of the directory; None if the disk cannot hold files without names.
+            They take fewer calls, and a kill leaves nothing behind.
         changing: Returns a context for each change of the directory, see `Seal.opened`.
 
     Returns:
@@ -435,7 +436,8 @@ def _acquire(lock: BaseFileLock) -> None:
 
     Raises:
         filelock.Timeout: Another writer has it.
-        NotImplementedError: The disk has no locks. A file instead would outlive a killed process.
+        NotImplementedError: The disk has no locks. A lock made of a file would outlive a
+            killed process.
     """
     from filelock import SoftFileLock
 
@@ -496,7 +498,7 @@ def _is_there(directory: Path, descriptor: int | None) -> bool:
 def _gone(directory: Path) -> str:
     return (
         f"{directory}: this directory was removed or moved during the training, and what was saved "
-        f"went with it; put it back, or {REOPEN}, whose first save is a base"
+        f"went with it; put it back, or {REOPEN}; its first save will be a base"
     )
 
 

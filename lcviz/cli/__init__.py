@@ -2,7 +2,7 @@
 
 Reading order:
 
-    main     the first word of the line, and what answers it
-    serve    without one: the dashboard, opened in a browser
+    main     reads the first word of the command line, and calls its module
+    serve    opens the dashboard where there is no such word
     lab      experiments, receipts, reports and the Learn page
 """

@@ -40,7 +40,7 @@ NOT_SETTINGS = ("experiment", "resume", "keep", "json", "csv", "folder")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one experiment; returns the exit code. A user's mistake gives no traceback."""
+    """Run one experiment or tool; returns the exit code. A user's mistake gives no traceback."""
 
     def command() -> int:
         options = _parser().parse_args(arguments)
@@ -70,7 +70,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
                     file.add(trial, experiment.run(options, trial, progress))
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
+                    f"{i - 1} of {len(trials)} trials are in {path}; go on with --resume"
                 ) from None
         rows += file.rows(trial) or []
     if options.json:
@@ -162,9 +162,9 @@ def _as_json(row: Row) -> Row:
 def _parser() -> Parser:
     parser = Parser(
         prog="lcviz",
-        description="The paper's experiments and others, on models trained on this machine.",
+        description="Experiments on models that this machine trains, and tools.",
     )
-    commands = parser.add_subparsers(required=True, metavar="EXPERIMENT")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, runs: object, summary: str | None, description: str | None) -> Parser:
         added: Parser = commands.add_parser(name, help=summary, description=description)
@@ -182,8 +182,8 @@ def _parser() -> Parser:
         "receipt.",
     )
     check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
-    named = "the .lcc.zip (default: the one that the receipt names, in its folder)"
-    check.add_argument("archive", type=Path, nargs="?", metavar="ARCHIVE", help=named)
+    archive_help = "the .lcc.zip (default: the one that the receipt names, in its folder)"
+    check.add_argument("archive", type=Path, nargs="?", metavar="ARCHIVE", help=archive_help)
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
     report = command(
         "report",
@@ -195,13 +195,13 @@ def _parser() -> Parser:
     )
     report.add_argument("chain", metavar="CHAIN", help="a run.lcc, a .lcc.zip, or a URL")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
-    newest = "the step to show (default: the newest delta)"
-    report.add_argument("--step", type=int, metavar="N", help=newest)
+    step_help = "the step to show (default: the newest delta)"
+    report.add_argument("--step", type=int, metavar="N", help=step_help)
     learn = command(
         "learn",
         _write_learn,
         "write the Learn page as one file",
-        "Six pictures of the scheme in one HTML file, without a server or a network.",
+        "The scheme in seven pictures, as one HTML file that needs neither a server nor a network.",
     )
     learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
     return parser
@@ -210,11 +210,11 @@ def _parser() -> Parser:
 def _add_options(command: Parser, experiment: Experiment) -> None:
     """The options of an experiment: its own, and those that all have."""
     experiment.arguments(command)
-    place = f"where finished trials are kept (default: lab/{experiment.name}.jsonl)"
-    command.add_argument("--keep", type=Path, metavar="FILE", help=place)
-    again = "continue from the trials in that file"
-    command.add_argument("--resume", action="store_true", help=again)
+    keep_help = f"where finished trials are kept (default: lab/{experiment.name}.jsonl)"
+    command.add_argument("--keep", type=Path, metavar="FILE", help=keep_help)
+    resume_help = "continue from the trials in that file"
+    command.add_argument("--resume", action="store_true", help=resume_help)
     output = command.add_mutually_exclusive_group()
-    rows = "all rows as one JSON object; values that are not finite are null"
-    output.add_argument("--json", action="store_true", help=rows)
+    json_help = "all rows as one JSON object; values that are not finite are null"
+    output.add_argument("--json", action="store_true", help=json_help)
     output.add_argument("--csv", action="store_true", help="all rows as CSV")

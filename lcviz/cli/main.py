@@ -1,4 +1,4 @@
-"""The command `lcviz`. It imports only what its first word needs: help is there at once.
+"""The command `lcviz`. It imports only what the command needs, so that --help answers at once.
 
 Exit codes: 0 done; 1 the data or the disk does not allow it; 2 wrong use, or a part of lcviz is not
 installed; 130 interrupted.
@@ -36,13 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = words[0] if words else ""
     try:
         if first == "codec":
-            from codec.cli.main import main as of_codec
+            from codec.cli.main import main as codec_main
 
-            return of_codec(words[1:], "lcviz codec")
+            return codec_main(words[1:], "lcviz codec")
         if first in EXPERIMENTS or first in TOOLS:
             from . import lab
 
             return lab.main(words)
+        if first and not first.startswith("-"):
+            print(f"error: no command {first!r}; lcviz --help lists them", file=sys.stderr)
+            return 2
         options = _parser().parse_args(words)
         from . import serve
 
@@ -52,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if missing in ("codec", "demo_models", "lcviz"):
             raise
         print(
-            f"error: {missing} is not installed. The dashboard and the experiments need more than "
-            f"the codec: pip install '{DISTRIBUTION}[dashboard]'",
+            f"error: {missing} is not installed. This command needs the dashboard's packages: "
+            f"pip install '{DISTRIBUTION}[dashboard]', in a checkout pip install '.[dashboard]'",
             file=sys.stderr,
         )
         return 2
@@ -94,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the folder with data sets that are not built in",
     )
     parser.add_argument(
-        "--port", type=int, help="of the server (default: 8501, or the next one that is free)"
+        "--port", type=int, help="the server's port (default: 8501, or the next one that is free)"
     )
     parser.add_argument(
         "--host",

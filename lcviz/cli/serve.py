@@ -18,6 +18,7 @@ def serve(options: argparse.Namespace) -> int:
     Raises:
         ModuleNotFoundError: A package of the extra `dashboard` is missing.
     """
+    # The server imports them only after it has started: a missing one is reported before.
     for package in ("pandas", "plotly", "scipy", "sklearn", "torch"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)

@@ -135,8 +135,8 @@ def test_what_can_be_installed() -> None:
     table = {
         spans(c[0])[0] for head, c in rows(TEXTS["index.md"]) if head == "extra" and "`" in c[0]
     }
-    assert table == set(extras) - {"bench"}
-    assert "pip install 'lcviz-checkpoint[dashboard]'\nlcviz\n" in TEXTS["index.md"]
+    assert table == set(extras) - {"bench", "dev"}
+    assert 'pip install ".[dashboard]"\nlcviz\n' in TEXTS["index.md"]
 
 
 def test_settings_exist() -> None:
@@ -191,14 +191,18 @@ def test_golden_chains() -> None:
 @pytest.mark.parametrize(
     ("page", "quoted", "measured"),
     [
-        ("how-to/which-knob.md", "for AdamW 1.6 % of float32", "| 1 | 2 bits | 1.60 % |"),
-        ("how-to/which-knob.md", "5.7 % by default", "(default)** | 5.65 % |"),
+        ("how-to/which-knob.md", "with AdamW 1.6 % of float32", "| 1 | 2 bits | 1.60 % |"),
+        ("how-to/which-knob.md", "the default's 5.7 %", "(default)** | 5.65 % |"),
         ("how-to/which-knob.md", "[29 % of the state]", "| float32 | 0.288 | 0.665 |"),
         ("how-to/which-knob.md", "[67 % of the state]", "| float32 | 0.288 | 0.665 |"),
         ("how-to/which-knob.md", "0.67 instead of", "| digits | 2 bits | tensor | 0.67 %"),
         ("how-to/which-knob.md", "instead of 0.36 %", "| digits | 2 bits | model | 0.36 %"),
         ("explanation/mistakes.md", "517 thousandths of a nat", "up to 517 thousandths"),
-        ("explanation/mistakes.md", "9 and 3 iterations", "costs 9 and 3 iterations"),
+        (
+            "explanation/mistakes.md",
+            "9 iterations and the byte transformer 3",
+            "costs 9 and 3 iterations",
+        ),
     ],
 )
 def test_quoted_results(page: str, quoted: str, measured: str) -> None:

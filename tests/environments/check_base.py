@@ -1,4 +1,4 @@
-"""Run in an environment that has nothing but the codec; see run.py. Prints its findings as JSON.
+"""Checks an installed wheel, with or without extras; see run.py. Prints its findings as JSON.
 
     python check_base.py FOLDER GOLDEN
 

@@ -8,9 +8,10 @@ Jobs, all of them by default:
     lowest     the same with the lowest versions that pyproject.toml allows
     3.12 3.13  the same with these Pythons; left out with a message where there is none
     dashboard  with the extra: every module, and `lcviz` in a headless browser
-    container  deploy/install.sh, then the server as a user who may write only temporary files
+    container  deploy/install.sh, then the server; if root runs it, as nobody on a read-only disk
 
-The environments write the same records, byte for byte.
+All environments must write the same records, byte for byte. Needs requirements-dev.txt, Chromium
+and a package index.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ TORCH = next(
     line for line in (ROOT / "requirements.txt").read_text().split() if line.startswith("torch==")
 )
 START_SECONDS = 240  # until the server answers, on a slow machine
-PAGE_MS = 180_000
+PAGE_MS = 180_000  # until the page has its button, and then its picture
+_READ_ONLY = [  # run a command, of which the first argument is a folder that it cannot write to
+    *("unshare", "--mount", "sh", "-c"),
+    'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"',
+]
 
 
 def main(jobs: Sequence[str]) -> int:
@@ -81,19 +86,19 @@ def _wheel(folder: Path) -> Path:
 
 
 def _base(folder: Path, wheel: Path) -> dict[str, object]:
-    return _tried(folder, sys.executable, [str(wheel)])
+    return _check_wheel(folder, sys.executable, [str(wheel)])
 
 
 def _lowest(folder: Path, wheel: Path) -> dict[str, object]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lowest = [d.replace(">=", "==") for d in project["dependencies"] if ">=" in d]
-    return _tried(folder, sys.executable, [*lowest, str(wheel)])
+    return _check_wheel(folder, sys.executable, [*lowest, str(wheel)])
 
 
 def _python(version: str) -> Callable[[Path, Path], dict[str, object]]:
     def job(folder: Path, wheel: Path) -> dict[str, object]:
         python = _find_python(version)
-        return _tried(folder, python, [str(wheel)]) if python else {}
+        return _check_wheel(folder, python, [str(wheel)]) if python else {}
 
     return job
 
@@ -113,25 +118,25 @@ def _find_python(version: str) -> str | None:
     return None
 
 
-def _tried(folder: Path, python: str, packages: Sequence[str]) -> dict[str, object]:
-    """Install packages, and run check_base.py there."""
-    inside = _environment(folder, python)
-    _run([inside, "-m", "pip", "install", "-q", *packages])
+def _check_wheel(folder: Path, python: str, packages: Sequence[str]) -> dict[str, object]:
+    """Install packages into an empty environment, and run check_base.py there."""
+    new_python = _environment(folder, python)
+    _run([new_python, "-m", "pip", "install", "-q", *packages])
     script = str(shutil.copy(Path(__file__).with_name("check_base.py"), folder))
     # A warning is an error, as in the tests: a new version may be about to drop what we use.
-    output = _run([inside, "-W", "error", script, str(folder), str(GOLDEN)], cwd=folder)
+    output = _run([new_python, "-W", "error", script, str(folder), str(GOLDEN)], cwd=folder)
     findings: dict[str, object] = json.loads(output.splitlines()[-1])
     return findings | {"installed, MB": _megabytes(folder / "env")}
 
 
 def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
     """Every module of the dashboard, then its first picture in a browser."""
-    inside = _environment(folder, sys.executable)
+    new_python = _environment(folder, sys.executable)
     # A range of torch alone would take a build for GPUs, of gigabytes.
-    _run([inside, "-m", "pip", "install", "-q", TORCH])
-    _run([inside, "-m", "pip", "install", "-q", f"{wheel}[dashboard]"])
+    _run([new_python, "-m", "pip", "install", "-q", TORCH])
+    _run([new_python, "-m", "pip", "install", "-q", f"{wheel}[dashboard]"])
     script = str(shutil.copy(Path(__file__).with_name("check_base.py"), folder))
-    output = _run([inside, script, str(folder), str(GOLDEN)], cwd=folder)
+    output = _run([new_python, script, str(folder), str(GOLDEN)], cwd=folder)
     findings = json.loads(output.splitlines()[-1])
     assert set(findings["modules without their extra"]) <= {
         "transformers",
@@ -139,26 +144,47 @@ def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
         "pytorch_lightning",
         "accelerate",
     }
-    findings["first picture, s"] = _first_picture([str(Path(inside).with_name("lcviz"))], folder)
+    findings["first picture, s"] = _first_picture(
+        [str(Path(new_python).with_name("lcviz"))], folder
+    )
     return findings | {"installed, MB": _megabytes(folder / "env")}
 
 
 def _container(folder: Path, wheel: Path) -> dict[str, object]:
-    """The Dockerfile's steps without Docker; as this user if Python lies where others cannot go."""
-    inside = _environment(folder, sys.executable)
-    _run(["sh", "deploy/install.sh", inside], cwd=wheel.parent / "source")
-    command = [str(Path(inside).with_name("lcviz"))]
-    python = Path(sys.executable).resolve()
-    everyones = all(place.stat().st_mode & 0o001 for place in python.parents)
-    if os.geteuid() == 0 and everyones and shutil.which("setpriv"):
+    """The Dockerfile's steps without Docker: deploy/install.sh, then deploy/start.sh.
+
+    If root runs this, the server runs as nobody, and the disk with its programs is read-only.
+    """
+    python, source = _environment(folder, sys.executable), wheel.parent / "source"
+    kernels, temporary = folder / "kernels", folder / "tmp"
+    _run(["sh", "deploy/install.sh", python], cwd=source, KERNELS=str(kernels))
+    temporary.mkdir()
+    command = ["sh", str(source / "deploy" / "start.sh")]
+    if os.geteuid() == 0:
         for path in (folder.parent, folder):
             path.chmod(0o755)
-        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        command = [*nobody, "env", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1", *command]
-    return {"first picture, s": _first_picture(command, Path("/"))}
+        temporary.chmod(0o777)
+        # Python may lie in root's home: nobody may read all, and write nothing.
+        reads_all = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads_all]
+        command = [*_READ_ONLY, str(Path(python).parents[1]), *nobody, *command]
+    picture = _first_picture(
+        command,
+        Path("/"),
+        HOME=str(temporary),
+        TMPDIR=str(temporary),
+        KERNELS=str(kernels),
+        NUMBA_CACHE_DIR=str(temporary / "kernels"),
+        PATH=f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    built = {path.name for path in kernels.rglob("*.nbc")}
+    compiled = {path.name for path in temporary.rglob("*.nbc")} - built
+    assert not compiled, f"compiled at the start: {compiled}"
+    return {"first picture, s": picture, "kernels": len(built)}
 
 
-def _first_picture(lcviz: Sequence[str], cwd: Path) -> float:
+def _first_picture(lcviz: Sequence[str], cwd: Path, **environment: str) -> float:
     """Seconds from the start of the command to a picture in the browser."""
     from playwright.sync_api import sync_playwright
 
@@ -168,7 +194,7 @@ def _first_picture(lcviz: Sequence[str], cwd: Path) -> float:
     url = f"http://127.0.0.1:{port}"
     command = [*lcviz, "--no-browser", "--port", str(port)]
     start = time.perf_counter()
-    with subprocess.Popen(command, cwd=cwd, env=_clean()) as process:
+    with subprocess.Popen(command, cwd=cwd, env=_clean() | environment) as process:
         try:
             _wait(url, process)
             with sync_playwright() as playwright:
@@ -202,7 +228,9 @@ def _chromium() -> str:
     for name in ("chromium-headless-shell", "chromium"):
         if path := shutil.which(name):
             return path
-    raise SystemExit("the job dashboard needs Chromium: apt-get install chromium-headless-shell")
+    raise SystemExit(
+        "the jobs dashboard and container need Chromium: apt-get install chromium-headless-shell"
+    )
 
 
 def _environment(folder: Path, python: str) -> str:
@@ -212,14 +240,19 @@ def _environment(folder: Path, python: str) -> str:
 
 
 def _clean() -> dict[str, str]:
-    """The environment variables without those that would show a process this repository."""
+    """The environment variables without those that lead a process to this repository."""
     return {k: v for k, v in os.environ.items() if not re.match(r"PYTHON|LCVIZ|VIRTUAL_ENV", k)}
 
 
-def _run(command: Sequence[str], cwd: Path | None = None) -> str:
+def _run(command: Sequence[str], cwd: Path | None = None, **environment: str) -> str:
     """Run a command; returns its output. Shows all of it if it fails."""
     answer = subprocess.run(
-        command, cwd=cwd, env=_clean(), capture_output=True, text=True, check=False
+        command,
+        cwd=cwd,
+        env=_clean() | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if answer.returncode:
         raise SystemExit(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")

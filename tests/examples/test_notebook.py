@@ -1,8 +1,6 @@
-"""examples/notebook.ipynb: its outputs are what its code gives.
+"""The outputs in examples/notebook.ipynb are what its code gives. To write them anew:
 
-    PYTHONPATH=. python tests/examples/test_notebook.py
-
-writes them anew.
+PYTHONPATH=. python tests/examples/test_notebook.py
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ if __name__ == "__main__":
     content = json.loads(NOTEBOOK.read_text("utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for one, result in zip(content["cells"], outputs(content["cells"]), strict=True):
-            if one["cell_type"] == "code":
-                one["outputs"], one["execution_count"] = result, None
+        for cell, result in zip(content["cells"], outputs(content["cells"]), strict=True):
+            if cell["cell_type"] == "code":
+                cell["outputs"], cell["execution_count"] = result, None
     NOTEBOOK.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")

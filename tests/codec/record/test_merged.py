@@ -357,7 +357,7 @@ def test_a_table_sent_before_the_record_is_none(alphabets: Any, put: Callable[..
     """Within a record the tables of its own layers are used again, no others."""
     k, classes, units, nbytes = alphabets[0]["row"]
     assert min(classes, nbytes) > 0
-    with pytest.raises(MalformedRecordError, match="sent last for '', but none was"):
+    with pytest.raises(MalformedRecordError, match="sent last for '', but none of its kind"):
         put(0, row=(k, classes, units, 0), table=np.zeros(0, np.uint8))
 
 

@@ -206,14 +206,18 @@ BAD = {
     "steps-symbol": (MALFORMED, DECODE, r"a symbol beyond the last of 4 levels"),
     "steps-sent": (MALFORMED, r"tables \[alphabet, symbols.*", r"2 classes of runs with 2048 .*"),
     "residual-lossy": (MALFORMED, "arrays of exact tensors", "'d/w'"),
-    "residual-whole": (MALFORMED, DECODE, r"a residual of 'n', which is stored whole, too"),
+    "residual-whole": (MALFORMED, DECODE, r"a residual of 'n', which is also stored whole"),
     "residual-contexts": (MALFORMED, DECODE, r"5 contexts, at most 4 are allowed"),
     "residual-no-contexts": (MALFORMED, DECODE, r"0 contexts, at most 4 are allowed"),
     "residual-bounds": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
     "residual-bound-0": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
     "residual-dtype": (MALFORMED, DECODE, r"d/n are int64 of 1 dimensions"),
     "residual-levels": (MALFORMED, DECODE, r"506 levels, of 2 to 505"),
-    "residual-no-table": (MALFORMED, DECODE, r"the code table sent last for 'd/n', but none was"),
+    "residual-no-table": (
+        MALFORMED,
+        DECODE,
+        r"the code table sent last for 'd/n', but none of its kind",
+    ),
     "residual-table": (MALFORMED, DECODE, r"code lengths \[1, 2\] are not a complete prefix code"),
     "residual-no-classes": (MALFORMED, DECODE, r"a code table for an alphabet that needs none"),
     "residual-classes": (MALFORMED, DECODE, r"a payload of 85 classes"),
@@ -236,7 +240,11 @@ BAD = {
     "coded-left": (MALFORMED, DECODE, r"4 unread bytes of 'c' at the end"),
     "table": (MALFORMED, DECODE, r"code lengths \[1, 2, 3, 4\] are not a complete prefix code"),
     "table-classes": (MALFORMED, DECODE, r"a payload of 85 classes"),
-    "table-none-sent": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
+    "table-none-sent": (
+        MALFORMED,
+        DECODE,
+        r"the code table sent last for '', but none of its kind",
+    ),
     "stream-early": (MALFORMED, DECODE, r"bits that end before 10 elements are decoded"),
     "stream-late": (MALFORMED, DECODE, r"bits that go on after 10 elements"),
     "stream-sizes": (MALFORMED, DECODE, r"8 more bytes of 'c', only 4 left"),
@@ -594,7 +602,7 @@ def row(levels: int, classes: int, table: int, units: int = 1) -> dict[str, Any]
 NO_LENGTHS = np.array([0x0E, 0x16, 0x36, 0x26], U8)
 NONE, NO_LEVELS = {"table": np.zeros(0, U8)}, {"levels": np.zeros(0, F32)}
 
-LAST = "the code table sent last for '', but none was"
+LAST = "the code table sent last for '', but none of its kind"
 WRONG_ROWS = [
     (row(0, 1, 2), "0 levels, at most 4 are allowed"),
     (row(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
@@ -859,7 +867,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     assert again.groups[0].encoded.table_nbytes == 0
     assert again.tables == {"w": table}
     for others in ({}, {"": table}, {"v": table}, {"w": CodeTable(LENGTHS, 2)}):
-        with pytest.raises(MalformedRecordError, match="sent last for 'w', but none was"):
+        with pytest.raises(MalformedRecordError, match="sent last for 'w', but none of its kind"):
             with_tables(second, others)
     records.apply_checked(first, sent, track)
     lengths = table.lengths.copy()  # the same classes, other words
@@ -871,7 +879,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")
-    with pytest.raises(MalformedRecordError, match="sent last for 'w', but none was"):
+    with pytest.raises(MalformedRecordError, match="sent last for 'w', but none of its kind"):
         with_tables(forged, sent.tables)
 
 

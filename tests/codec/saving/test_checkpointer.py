@@ -33,6 +33,7 @@ from codec.errors import (
     VersionError,
 )
 from codec.record import record as records
+from codec.saving import checkpointer
 from codec.scheme.coding import Coding
 from codec.scheme.track import Track
 from codec.storage import directory as storage
@@ -115,6 +116,17 @@ def test_states_without_lossy_tensors(tmp_path: Path, state: Arrays) -> None:
     )
     assert after == before
     assert codec.verify(tmp_path / "run.lcc").ok
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_kernels_are_compiled_beside_the_training(
+    asynchronous: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A saving process compiles them itself."""
+    calls: list[bool] = []
+    monkeypatch.setattr(checkpointer, "warm_up_beside", lambda: calls.append(True))
+    codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous).close()
+    assert calls == ([] if asynchronous else [True])
 
 
 def test_another_version_begins_with_a_base(

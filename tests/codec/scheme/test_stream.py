@@ -335,8 +335,8 @@ def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: fl
 def by_two() -> Iterator[None]:
     """Tokens are looked up by two, however few there are and however seldom two fit."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prefix, "PAIRED", 0)
-        patch.setattr(prefix, "TWICE", 0)
+        patch.setattr(prefix, "LEAST_WORDS", 0)
+        patch.setattr(prefix, "LEAST_PAIRS", 0)
         yield
 
 
@@ -347,7 +347,7 @@ def test_tokens_are_looked_up_by_two_where_most_are_short(
     rng = np.random.default_rng(0)
     q = quantized(rng.integers(1, 4, 9 * UNIT) * (rng.random(9 * UNIT) >= zeros))
     e = codec.encode(q, "runlength")
-    assert e.payload.words.size > prefix.PAIRED
+    assert e.payload.words.size > prefix.LEAST_WORDS
     seen = []
     read = kernels.read
 

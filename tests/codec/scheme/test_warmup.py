@@ -113,21 +113,29 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
     """And no process is no error: what is needed is compiled here."""
     commands: list[list[str]] = []
 
-    def popen(command: list[str], **_: Any) -> str:
-        commands.append(command)
-        return "process"
+    class Process:
+        def __init__(self, command: list[str], **_: Any) -> None:
+            commands.append(command)
+
+        def wait(self) -> int:
+            return 0
 
     ends: list[Any] = []
-    monkeypatch.setattr(warmup.subprocess, "Popen", popen)
+    monkeypatch.setattr(warmup.subprocess, "Popen", Process)
     monkeypatch.setattr(warmup.atexit, "register", lambda *call: ends.append(call))
+    monkeypatch.setattr(warmup, "threads", lambda: 2)
     monkeypatch.setattr(warmup, "is_compiled", lambda: True)
     assert warmup.warm_up_beside() is None
     assert not commands
     monkeypatch.setattr(warmup, "is_compiled", lambda: False)
-    assert warmup.warm_up_beside() == "process"
-    assert ends == [(warmup._end, "process")]
+    process: Any = warmup.warm_up_beside()
+    assert type(process) is Process
+    assert ends == [(warmup._end, process)]
     assert commands[0][0] == sys.executable
     assert commands[0][-1].endswith("compile_all()")
+    monkeypatch.setattr(warmup, "threads", lambda: 1)
+    assert warmup.warm_up_beside() is None
+    monkeypatch.setattr(warmup, "threads", lambda: 2)
 
     def refused(*_: Any, **__: Any) -> None:
         raise OSError("no more processes")

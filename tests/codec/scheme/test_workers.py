@@ -512,7 +512,8 @@ print(type(kernels.assign_codes._cache).__name__)
 
 
 def test_read_only_install(tmp_path: Path) -> None:
-    """Nowhere to cache: numba says so by a RuntimeError, and the codec does without.
+    """Numba finds no folder for a cache, and says so by a RuntimeError. The codec then has one
+    among temporary files, but never takes code that others may have put there.
 
     A file where a folder should be made stops even root, whom permissions would not.
     """
@@ -522,9 +523,24 @@ def test_read_only_install(tmp_path: Path) -> None:
     cache.write_text("no folder")
     nowhere = str(cache / "below")
     places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)
-    done = run(["-c", READ_ONLY], root=tmp_path, **places)
-    assert done.returncode == 0, done.stderr
-    place, values, kind = done.stdout.splitlines()
-    assert Path(place).parent == tmp_path / "codec"
-    assert values == "[-4.5, -4.5, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 2.5, 4.0]"
-    assert kind == "NullCache"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    def kind_of_cache() -> str:
+        done = run(["-c", READ_ONLY], root=tmp_path, TMPDIR=str(temporary), **places)
+        assert done.returncode == 0, done.stderr
+        place, values, kind = done.stdout.splitlines()
+        assert Path(place).parent == tmp_path / "codec"
+        assert values == "[-4.5, -4.5, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 2.5, 4.0]"
+        return kind
+
+    assert kind_of_cache() == "FunctionCache"
+    folder = temporary / f"lcviz-kernels-{os.getuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.rglob("*.nbc"))
+    folder.chmod(0o777)
+    assert kind_of_cache() == "NullCache"
+    folder.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").chmod(0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert kind_of_cache() == "NullCache"

@@ -1,4 +1,4 @@
-"""Systems and disks that lack what Linux has: each test takes the calls away that they lack."""
+"""Systems and disks that lack what Linux has: each test removes the calls that one lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Patch = pytest.MonkeyPatch
 
 
 def windows(monkeypatch: Patch) -> None:
-    """No files without names, no modes, and no way to open a directory."""
+    """No files without names, no modes, no opened directories, no list of processors, no advice on
+    pages."""
     opened = os.open
 
     def without_directories(path: Any, flags: int, *more: Any, **how: Any) -> int:
