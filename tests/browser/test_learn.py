@@ -64,6 +64,14 @@ ANSWERS = """async () => {
 }"""
 
 
+# Whether the name of a number line and what is said about it cover each other.
+OVERLAP = """() => [...document.querySelectorAll('[data-picture=steps] svg > g')].some(lane => {
+    const [name, said] = [...lane.querySelectorAll(":scope > text")]
+        .map(text => text.getBoundingClientRect());
+    return name.right > said.left && name.bottom > said.top + 1 && said.bottom > name.top + 1;
+})"""
+
+
 def test_every_picture_can_be_touched(page_of_file: Page) -> None:
     """In the one file, which needs no server."""
     from playwright.sync_api import expect
@@ -205,6 +213,7 @@ def test_the_page_does_not_scroll_sideways(page_of_file: Page) -> None:
             bars = (page.locator(".ribbon i").nth(i).bounding_box() for i in range(2))
             whole, exponents = (bar["width"] for bar in bars)
             assert exponents == pytest.approx(whole * 3 / 32, abs=0.1)
+            page.wait_for_function(f"!({OVERLAP})()")
         runs.get_by_role("slider").press("ArrowRight")
         runs.get_by_role("button", name="Fold").click()  # which says more
     assert heights[0] == heights[1]
