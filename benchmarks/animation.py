@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 from benchmarks.dashboard.first import warm
 from benchmarks.dashboard.serving import FLAGS, PATIENCE, chromium, server
@@ -28,16 +28,24 @@ from lcviz.ui.race import SECONDS
 SIZE = 1280, 720
 PICTURE_SIZE = 960, 540
 PER_SECOND = 8  # pictures
+AWAY = SIZE[0] - 240, 24  # where the page has nothing that answers to the pointer
 HOLD = 3.0  # seconds that the last picture stays
 MAX_BYTES = 2e6
 SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
-# Draws the mouse pointer, which Chromium does not do without a screen.
+# Draws the mouse pointer, which Chromium does not do without a screen. At rest it is not drawn.
 POINTER = """addEventListener("DOMContentLoaded", () => {
     const dot = document.createElement("div");
     dot.style = "position: fixed; z-index: 9999999; width: 18px; height: 18px; margin: -9px; " +
-        "border-radius: 50%; pointer-events: none; background: #0008; border: 2px solid #fff";
+        "border-radius: 50%; pointer-events: none; background: #0008; border: 2px solid #fff; " +
+        "left: 0; top: 0; visibility: hidden";
     document.body.append(dot);
-    const at = event => dot.style.translate = `${event.clientX}px ${event.clientY}px`;
+    let resting;
+    const at = event => {
+        dot.style.translate = `${event.clientX}px ${event.clientY}px`;
+        dot.style.visibility = "visible";
+        clearTimeout(resting);
+        resting = setTimeout(() => dot.style.visibility = "hidden", 600);
+    };
     addEventListener("pointermove", at, true);
     for (const [name, scale] of [["pointerdown", 0.6], ["pointerup", 1]])
         addEventListener(name, () => dot.style.scale = scale, true);
@@ -132,10 +140,12 @@ def play(page: Page, film: Film) -> None:
         page.wait_for_timeout(1000)
     with film.scene(most=9):
         _press(page, "Race back")
-        over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
+        end = re.compile(r"\b(wins|are level|Nobody wins)\b")
+        over = page.locator("p.text").filter(has_text=end).first
         over.wait_for(state="attached")
-        page.mouse.move(SIZE[0] - 20, 20)
-        page.wait_for_timeout(1000 * SECONDS + 1500)  # the race plays and is read
+        page.wait_for_timeout(1000 * SECONDS)  # the race plays
+        expect(over).to_have_css("opacity", "1", timeout=PATIENCE)
+        page.wait_for_timeout(1500)  # it is read
 
 
 def _press(page: Page, name: str, inside: Locator | None = None) -> None:
@@ -148,7 +158,7 @@ def _press(page: Page, name: str, inside: Locator | None = None) -> None:
     page.mouse.down()
     page.wait_for_timeout(120)
     page.mouse.up()
-    page.mouse.move(SIZE[0] / 2, SIZE[1] - 20)  # away: its help would stay
+    page.mouse.move(*AWAY)  # its help would stay
 
 
 def save(pictures: list[tuple[Image.Image, int]], path: Path) -> int:

@@ -37,13 +37,16 @@ ASSETS = {"lcviz/assets/icon.svg": "img/icon.svg"}
 LEARN = "learn.html"
 ICON = '<link rel="icon" href="img/icon.svg">\n'
 BACK = (
-    '<nav style="padding: 0.5rem 1.2rem; font-family: var(--st-font)">'
-    '<a href="index.html">← lcviz</a></nav>\n'
+    '<nav style="padding: 0.5rem 1.2rem; font-family: var(--st-font); color: var(--st-text-color)">'
+    '<a href="index.html" style="color: inherit">← lcviz</a></nav>\n'
 )
 
 _PAGE_OF = PAGES | ASSETS
 _FILE_OF = {page: file for file, page in PAGES.items()}
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
+_CODE = re.compile(r"(`[^`]*`)")
+_WITHIN_NUMBERS = re.compile(r"(?<=\d) (?=[%→±])|(?<=[→±]) (?=\d)")
 _LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _PICTURE = re.compile(r'<img src="([^"]+)"[^>]* alt="([^"]+)"[^>]*>')
 
@@ -78,12 +81,23 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Turn links between files of the repository into links between pages of the site."""
+    """Turn links between files of the repository into links between pages of the site.
+
+    Numbers in tables stay in one line, with their sign of percent.
+    """
     place = page.file.src_uri
     file = _FILE_OF.get(place, f"docs/{place}")
     markdown = _PICTURE.sub(r"![\2](\1)", markdown)
     parts = _FENCE.split(markdown)  # every second one is code
     parts[::2] = (_LINK.sub(lambda link: _on_site(link, file, place), part) for part in parts[::2])
+    parts[::2] = (_ROW.sub(_unbroken, part) for part in parts[::2])
+    return "".join(parts)
+
+
+def _unbroken(row: re.Match[str]) -> str:
+    """A row of a table whose numbers do not break over lines. Code stays as it is."""
+    parts = _CODE.split(row[0])  # every second one is code
+    parts[::2] = (_WITHIN_NUMBERS.sub("\N{NO-BREAK SPACE}", part) for part in parts[::2])
     return "".join(parts)
 
 

@@ -68,13 +68,13 @@ class ChainWriter(FileSystemWriter):
     BudgetError, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError if the
     step to resume from cannot be read.
 
+    The settings from bits to distance are those of `Coding`. Without any target the distance is
+    0.3. An alphabet belongs to one chunk, or with scope "model" to a rank's record. A budget limits
+    each rank's deltas of a save, headers included: it is a share of the float32 size of the lossy
+    chunks that get a delta. Bases and an optimizer's moments are not counted.
+
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
-        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. Without any
-            target the distance is 0.3. An alphabet belongs to one chunk, or with scope "model" to
-            a rank's record. A budget limits each rank's deltas of a save, headers included: it is a
-            share of the float32 size of the lossy chunks that get a delta. Bases and an optimizer's
-            moments are not counted.
         policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
             first save refuses a pattern that matches nothing on any rank, unless its kind ends in
             "?" ("exact?"), or with use_collectives=False, where no rank knows the names of other

@@ -61,8 +61,10 @@ class GradientCheckpointer(Checkpointer):
             by Accelerate or Lightning. The copy takes as much memory as parameters and state.
         base_every: Records between two bases, which hold the whole state; None: a base only where
             one is needed. A restore runs the steps since the last base again.
-        keep_bases, resume, storage_options: As for `Checkpointer`. To continue without a new base,
-            load what `restore` returns into model and optimizer.
+        keep_bases: As for `Checkpointer`.
+        resume: As for `Checkpointer`. To continue without a new base, load what `restore` returns
+            into model and optimizer.
+        storage_options: As for `Checkpointer`.
 
     Raises:
         SettingsError: A setting is out of range, or the optimizer has no parameters.

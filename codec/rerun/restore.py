@@ -51,11 +51,12 @@ def restore(
     """The state of a step, from a chain that a `GradientCheckpointer` wrote.
 
     Args:
-        source, storage_options: As for `codec.Chain`.
+        source: As for `codec.Chain`.
         optimizer: Made as in the saved training; its parameters may have any values. It does not
             change: the steps run on a copy, on the same device.
         step: The number of the checkpoint; None for the newest that restores, with
             SkippedRecordWarning if a newer one is damaged.
+        storage_options: As for `codec.Chain`.
 
     Returns:
         The saved state, bit by bit; its tensors are in main memory.

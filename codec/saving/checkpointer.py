@@ -48,6 +48,10 @@ BASE_EVERY = 1000
 class Checkpointer:
     """Saves the state of a training loop, step by step, as a chain of records.
 
+    The settings from bits to distance are those of `Coding`. A budget also pays for the record's
+    header. Without any target the distance is 0.3, which keeps a restart close to one from exact
+    weights (docs/explanation/results.md).
+
     With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
     takes the chain over from a writer that has not closed it, or that does not know whether its
     newest save arrived. If that writer still runs, its next `save` raises LockedError. The first
@@ -59,9 +63,6 @@ class Checkpointer:
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`. A budget also
-            pays for the record's header. Without any target the distance is 0.3, which keeps a
-            restart close to one from exact weights (docs/explanation/results.md).
         ema: How averaged weights are stored: "lossy" as the model's weights, or "exact". None is
             exact too, and the first save logs it. Averaged weights have a key such as ema,
             model_ema, swa, averaged or shadow. A pattern of the policy comes first.
@@ -157,6 +158,8 @@ class Checkpointer:
     def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         """Append one record. It is on disk when this returns, unless saves are asynchronous.
 
+        After any error the chain is as it was.
+
         Args:
             step: The number of the checkpoint, larger than all previous ones.
             state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
@@ -178,8 +181,6 @@ class Checkpointer:
             RecordError: The record cannot be read again. For example, its header is too long.
             LockedError: Another writer has taken the chain, or another call is under way.
             WriteError: The disk refuses, or this Checkpointer is closed.
-
-            After any of these the chain is as it was.
         """
         return self._lock.run(self._save, step, state)
 

@@ -45,6 +45,8 @@ Header = Callable[[Arrays], int]
 class Tracker:
     """Encodes each state as the delta to the track.
 
+    The settings from bits to distance are those of `Coding`.
+
     Attributes:
         coding: The settings.
         track: The state that a restart would load.
@@ -52,7 +54,6 @@ class Tracker:
     Args:
         state: The first state, name -> numpy array or torch tensor. Its exact copy becomes the
             track.
-        bits, scope, coder, budget, tolerance, quantizer, distance: See `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.

@@ -296,7 +296,8 @@ def value_origins(before: str, now: str) -> tuple[int | None, ...]:
     depend on how keys are written as text.
 
     Args:
-        before, now: Structures that `check_structure` accepts.
+        before: A structure that `check_structure` accepts.
+        now: Another one.
 
     Returns:
         As many numbers as ``now`` has values; None where ``before`` has none.

@@ -64,6 +64,14 @@ ANSWERS = """async () => {
 }"""
 
 
+# Whether the name of a number line and what is said about it cover each other.
+OVERLAP = """() => [...document.querySelectorAll('[data-picture=steps] svg > g')].some(lane => {
+    const [name, said] = [...lane.querySelectorAll(":scope > text")]
+        .map(text => text.getBoundingClientRect());
+    return name.right > said.left && name.bottom > said.top + 1 && said.bottom > name.top + 1;
+})"""
+
+
 def test_every_picture_can_be_touched(page_of_file: Page) -> None:
     """In the one file, which needs no server."""
     from playwright.sync_api import expect
@@ -189,6 +197,26 @@ def test_an_answer_moves_nothing(page_of_file: Page) -> None:
         assert len(said) > 14
         assert all(re.match(r"(Right\.|Not .+\.) ", answer) for answer in said)
         assert wrong == []
+
+
+def test_the_page_does_not_scroll_sideways(page_of_file: Page) -> None:
+    """And the ribbon stays as high, and its bars to scale: 32 bits, and 3."""
+    page = page_of_file
+    runs = page.locator('[data-picture="runs"]')
+    heights: list[list[float]] = []
+    for _ in range(2):
+        heights.append([])
+        for width in (340, 390, 600, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 1000})
+            page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+            heights[-1].append(page.locator(".ribbon").bounding_box()["height"])
+            bars = (page.locator(".ribbon i").nth(i).bounding_box() for i in range(2))
+            whole, exponents = (bar["width"] for bar in bars)
+            assert exponents == pytest.approx(whole * 3 / 32, abs=0.1)
+            page.wait_for_function(f"!({OVERLAP})()")
+        runs.get_by_role("slider").press("ArrowRight")
+        runs.get_by_role("button", name="Fold").click()  # which says more
+    assert heights[0] == heights[1]
 
 
 def test_the_link_has_what_was_done(tab: MakeTab) -> None:

@@ -10,6 +10,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,15 @@ def test_links_lead_to_pages_of_the_site() -> None:
 def test_two_clicks_from_the_first_page(page: str) -> None:
     first = links("index.md")
     assert page in first.union(*(links(one) for one in first if one.endswith(".md")))
+
+
+def test_numbers_in_tables_stay_in_one_line() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=RESULTS))
+    text = "| 1 % | 2 → 3 | 4 ± 5 % | `6 % 7` |\n\n8 %\n\n```\n| 9 % |\n```\n"
+    shown = HOOKS["on_page_markdown"](text, page, None, None)
+    assert shown == text.replace("1 %", "1\xa0%").replace("2 → 3", "2\xa0→\xa03").replace(
+        "4 ± 5 %", "4\xa0±\xa05\xa0%"
+    )
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

@@ -221,8 +221,7 @@ const STYLE = `
   .choices-row { display: flex; gap: 0.4rem; }
   .ribbon > div { display: flex; gap: 0.5em; align-items: center; font-size: 12px; line-height: 15px; }
   .ribbon span { width: 5.2em; color: var(--faint); flex: none; }
-  .ribbon i { height: 10px; border-radius: 3px; min-width: 2px; transition: width 0.5s; }
-  .ribbon b { white-space: nowrap; }
+  .ribbon i { height: 10px; border-radius: 3px; min-width: 2px; flex: none; transition: width 0.5s; }
   .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, max(330px, 32%)), 1fr)); gap: 0.6rem; }
   .card { border: 1px solid var(--line); border-radius: 10px; padding: 0.3rem 0.8rem 0.5rem; min-width: 0; display: flex; flex-direction: column; }
   .card.beyond { grid-column: 1 / -1; }
@@ -275,5 +274,6 @@ const STYLE = `
   .numbers { overflow: auto; max-height: 180px; }
   table { border-collapse: collapse; font-size: 12px; width: 100%; }
   td, th { text-align: right; padding: 1px 6px; border-bottom: 1px solid var(--line); }
+  @media (max-width: 830px) { .ribbon > :last-child { min-height: 30px; } }
   @media (max-width: 700px) { .top { grid-template-columns: 1fr; } .top p { display: none; } }
 `;

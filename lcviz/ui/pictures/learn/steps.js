@@ -1,6 +1,8 @@
 // 7 Beyond the paper: steps of one size beside buckets of powers of two, on one number line.
 
-const LANE = { high: 62, top: 20 }; // of one number line: its dots, and the room for words above
+// Of one number line: its dots, and the room for words above, in one line or two.
+const LANE = { high: 62, top: 20, tall: 34 };
+const NARROW = 430;
 
 function drawSteps(page, body, controls) {
   const { state, data, lesson, names } = page;
@@ -23,9 +25,11 @@ function drawSteps(page, body, controls) {
     const { size, codes } = page.steps;
     const deltas = numbers.map((m) => m.delta);
     const [low, high] = [Math.min(0, ...deltas), Math.max(0, ...deltas)];
+    const above = wide < NARROW ? LANE.tall : LANE.top;
+    const all = 2 * LANE.high + 2 * above + 10;
     const room = (high - low || 1) * 0.06;
     const x = (value) => ((value - low + room) / (high - low + 2 * room)) * wide;
-    set(svg, { viewBox: `0 0 ${wide} ${2 * LANE.high + 2 * LANE.top + 10}`, height: 2 * LANE.high + 2 * LANE.top + 10 });
+    set(svg, { viewBox: `0 0 ${wide} ${all}`, height: all });
     const bins = buckets.map((b) => {
       const ends = [2 ** b.exponent, 2 ** (b.exponent + 1)].map((end) => (b.sign ? -end : end)).sort((a, c) => a - c);
       return { key: `${b.sign}:${b.exponent}`, ends, level: b.kept ? b.middle : null, sign: b.sign };
@@ -38,13 +42,13 @@ function drawSteps(page, body, controls) {
       ["Equal steps", bands, codes.map((q) => q * size), page.steps.bits],
     ];
     rows.forEach(([title, own, landed, cost], row) => {
-      const top = LANE.top + row * (LANE.high + LANE.top + 6);
+      const top = above + row * (LANE.high + above + 6);
       const [places, dots, name, result] = svg.children[row].children;
       name.textContent = title;
-      set(name, { x: 2, y: top - 5 });
+      set(name, { x: 2, y: top - 5 - (above - LANE.top) });
       const off = Math.max(...deltas.map((delta, i) => Math.abs(delta - landed[i])));
       result.textContent = `${cost} bits · leaves ${words(left(deltas, landed), 2)} of δ · furthest off: ${words(off, 2)}`;
-      set(result, { x: wide - 2, y: top - 5 });
+      set(result, wide < NARROW ? { x: 2, y: top - 5, "text-anchor": "start" } : { x: wide - 2, y: top - 5, "text-anchor": "end" });
       each(
         places,
         own,
