@@ -1,10 +1,11 @@
-"""What is freed leaves the process."""
+"""What is freed leaves the process, and threads share few heaps."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,33 @@ del pieces[::2]
 freed = rss()
 give_back()
 print(full, freed, rss())
+"""
+
+# glibc gives threads that allocate at the same time heaps of their own.
+HEAPS = """
+import ctypes, sys, threading
+from lcviz.server import heap
+
+if sys.argv[2] == "few":
+    heap.keep_small()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
+barrier = threading.Barrier(12)
+
+def work():
+    barrier.wait()
+    for _ in range(2_000):
+        libc.malloc(ctypes.c_size_t(1_000))
+    barrier.wait()
+
+threads = [threading.Thread(target=work) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
 """
 
 
@@ -50,11 +78,21 @@ def test_it_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> No
     given = threading.Semaphore(0)
     monkeypatch.setattr(heap, "EVERY_SECONDS", 0.001)
     monkeypatch.setattr(heap, "give_back", given.release)
-    heap.give_back_regularly.cache_clear()
+    heap.keep_small.cache_clear()
     before = [thread.name for thread in threading.enumerate()].count("give-back")
-    heap.give_back_regularly()
-    heap.give_back_regularly()
+    heap.keep_small()
+    heap.keep_small()
     after = [thread.name for thread in threading.enumerate()].count("give-back")
     assert after == before + 1
     for _ in range(3):
         assert given.acquire(timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_threads_share_few_heaps(tmp_path: Path) -> None:
+    def heaps(which: str) -> int:
+        report = tmp_path / which
+        subprocess.run([sys.executable, "-c", HEAPS, str(report), which], check=True, timeout=300)
+        return report.read_text().count("<heap nr=")
+
+    assert heaps("many") > heap.HEAPS == heaps("few")
