@@ -20,7 +20,7 @@ ENV KERNELS=/app/kernels
 RUN sh deploy/install.sh python
 
 # Temporary files and caches are in /tmp; data sets that are not built in, in the volume.
-ENV LCVIZ_DATA=/data HOME=/tmp NUMBA_CACHE_DIR=/tmp/kernels PYTHONDONTWRITEBYTECODE=1
+ENV LCVIZ_DATA=/data HOME=/tmp NUMBA_CACHE_DIR=/tmp/kernels MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1
 VOLUME /data
 USER lcviz
 EXPOSE 8501

@@ -24,6 +24,10 @@ def serve(options: argparse.Namespace) -> int:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
     from streamlit.web import cli
 
+    from lcviz.server import heap
+
+    heap.use_few()
+
     if options.data is not None:
         from demo_models import FOLDER_VARIABLE  # with torch: slow
 

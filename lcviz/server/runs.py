@@ -52,7 +52,7 @@ class Runs:
         """
         compilation.begin()
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
-        heap.keep_small()
+        heap.give_back_regularly()
 
     def prepared(self, timeout: float = 0.0) -> bool:
         """True once the example is there, or has failed; waits up to `timeout` seconds."""

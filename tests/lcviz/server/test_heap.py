@@ -34,7 +34,7 @@ import ctypes, sys, threading
 from lcviz.server import heap
 
 if sys.argv[2] == "few":
-    heap.keep_small()
+    heap.use_few()
 libc = ctypes.CDLL(None)
 libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
 barrier = threading.Barrier(12)
@@ -69,19 +69,21 @@ def test_free_pages_between_held_ones_are_given_back() -> None:
 def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda _name: object())  # a C library without it
     heap.give_back()
+    heap.use_few()
     monkeypatch.setattr(heap.sys, "platform", "win32")
     monkeypatch.setattr(heap.ctypes, "CDLL", None)  # is not even asked for
     heap.give_back()
+    heap.use_few()
 
 
 def test_it_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Semaphore(0)
     monkeypatch.setattr(heap, "EVERY_SECONDS", 0.001)
     monkeypatch.setattr(heap, "give_back", given.release)
-    heap.keep_small.cache_clear()
+    heap.give_back_regularly.cache_clear()
     before = [thread.name for thread in threading.enumerate()].count("give-back")
-    heap.keep_small()
-    heap.keep_small()
+    heap.give_back_regularly()
+    heap.give_back_regularly()
     after = [thread.name for thread in threading.enumerate()].count("give-back")
     assert after == before + 1
     for _ in range(3):

@@ -1,4 +1,4 @@
-// The scheme once more, for an answer while a dot is being dragged. Python's answer, from the real
+// The scheme on a few numbers, for an answer while a dot is being dragged. Python's answer, from the
 // codec, is what a page opens with; a test compares the two.
 
 const f32 = Math.fround;
@@ -21,55 +21,43 @@ function valueOf(bits) {
 
 /** Two float32 lists through all stages. x: bits of P, null for all. As `values_of` in Python. */
 function lessonOf(track, live, x) {
-  const delta = live.map((value, i) => f32(f32(value) - f32(track[i])));
-  const found = new Map();
-  delta.forEach((value, i) => {
-    if (value === 0) return;
-    const [sign, field] = bitsOf(value).map((bits) => parseInt(bits, 2));
-    const key = `${sign}:${field}`;
-    if (!found.has(key)) found.set(key, { exponent: field - 127, sign, min: value, max: value, members: [] });
-    const bucket = found.get(key);
-    bucket.members.push(i);
-    bucket.min = Math.min(bucket.min, value);
-    bucket.max = Math.max(bucket.max, value);
-  });
-  const buckets = [...found.values()];
-  for (const bucket of buckets) bucket.middle = f32((bucket.min + bucket.max) / 2);
-  buckets.sort((a, b) => Math.abs(b.middle) - Math.abs(a.middle) || a.sign - b.sign);
-  const room = x === null ? buckets.length : 2 ** x - 1;
-  buckets.forEach((bucket, i) => (bucket.kept = i < room));
-  const kept = buckets.filter((bucket) => bucket.kept);
+  const delta = Float32Array.from(live, (value, i) => f32(value) - f32(track[i]));
+  const { codes, levels, counts, buckets: all } = quantize(delta, x);
+  const ofEach = quantize(delta, null); // each value's bucket, promoted or not
+  const buckets = all.map(({ exponent, sign, min, max, middle }, i) => ({
+    exponent,
+    sign,
+    min,
+    max,
+    middle,
+    members: [...ofEach.codes.keys()].filter((at) => ofEach.codes[at] === i + 1),
+    kept: i + 1 < levels.length,
+  }));
   const n = delta.length;
-  const count = (list) => {
-    const sizes = list.map((bucket) => bucket.members.length);
-    return [n - sizes.reduce((a, b) => a + b, 0), ...sizes];
-  };
-  const counts = count(kept);
   const merges = mergesOf(counts);
-  const numbers = delta.map((value, i) => {
-    const at = buckets.findIndex((bucket) => bucket.members.includes(i));
-    const own = buckets[at];
-    const written = own?.kept ? own.middle : 0;
+  const numbers = Array.from(delta, (value, i) => {
+    const bucket = ofEach.codes[i] ? ofEach.codes[i] - 1 : null;
+    const written = levels[codes[i]];
     return {
       track: f32(track[i]),
       live: f32(live[i]),
       delta: value,
       bits: bitsOf(value),
-      bucket: own ? at : null,
-      middle: own?.middle ?? 0,
+      bucket,
+      middle: ofEach.levels[ofEach.codes[i]],
       written,
-      code: own?.kept ? at + 1 : 0,
+      code: codes[i],
       rebuilt: f32(f32(track[i]) + written),
     };
   });
   return {
     numbers,
     buckets,
-    symbols: [0, ...kept.map((bucket) => bucket.middle)].map((level, i) => ({ level, count: counts[i] })),
+    symbols: Array.from(levels, (level, i) => ({ level, count: counts[i] })),
     merges,
     bits: {
       float32: 32 * n,
-      e: n * width(count(buckets)),
+      e: n * width(ofEach.counts),
       p: n * (x === null ? width(counts) : x),
       h: merges.reduce((sum, merge) => sum + merge[2], 0),
     },

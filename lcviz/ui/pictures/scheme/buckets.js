@@ -1,0 +1,90 @@
+// Stages one and two: exponent buckets (E) and priority promotion (P), as codec.scheme.quantize.
+
+const BINS = 512; // sign (1 bit) and exponent field (8 bits) of a float32
+const BIAS = 127;
+const MAGNITUDE = 0x7fffffff;
+const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
+
+/**
+ * One exponent bucket: all changes with the same exponent and sign.
+ * @typedef {object} ExponentBucket
+ * @property {number} bin sign << 8 | exponent field
+ * @property {number} exponent e of 2^e; -127 for subnormals
+ * @property {number} sign 0 for positive, 1 for negative
+ * @property {number} min smallest change in it
+ * @property {number} max largest change in it
+ * @property {number} count how many changes it has
+ * @property {number} middle what stands for all of them: (min + max) / 2
+ */
+
+/**
+ * A change in codes.
+ * @typedef {object} Quantized
+ * @property {Uint16Array} codes of each value, an index into levels
+ * @property {Float32Array} levels the first one is 0, then by falling magnitude
+ * @property {number[]} counts how many values have each code
+ * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted
+ */
+
+/**
+ * The bits of float32 values: the same memory, read as integers.
+ * @param {Float32Array} values
+ */
+const bitsOfValues = (values) => new Uint32Array(values.buffer, values.byteOffset, values.length);
+
+/**
+ * The buckets of a change, by falling magnitude. A value of 0 is in none.
+ * @param {Float32Array} delta finite values
+ * @returns {ExponentBucket[]}
+ */
+function bucketsOf(delta) {
+  const count = new Uint32Array(BINS);
+  const low = new Uint32Array(BINS).fill(MAGNITUDE);
+  const high = new Uint32Array(BINS);
+  for (const word of bitsOfValues(delta)) {
+    const magnitude = word & MAGNITUDE;
+    if (magnitude === 0) continue;
+    if (magnitude >= NON_FINITE) throw new RangeError("NaN and infinity have no bucket");
+    const bin = word >>> 23;
+    count[bin] += 1;
+    if (magnitude < low[bin]) low[bin] = magnitude;
+    if (magnitude > high[bin]) high[bin] = magnitude;
+  }
+  // The magnitudes are bits of float32 values.
+  const [lows, highs] = [new Float32Array(low.buffer), new Float32Array(high.buffer)];
+  /** @type {ExponentBucket[]} */
+  const buckets = [];
+  for (let bin = 0; bin < BINS; bin++) {
+    if (count[bin] === 0) continue;
+    const sign = bin >> 8;
+    const [min, max] = sign ? [-highs[bin], -lows[bin]] : [lows[bin], highs[bin]];
+    const middle = Math.fround((min + max) / 2);
+    buckets.push({ bin, exponent: (bin & 255) - BIAS, sign, min, max, count: count[bin], middle });
+  }
+  const sum = (/** @type {ExponentBucket} */ bucket) => Math.abs(bucket.min + bucket.max);
+  return buckets.sort((a, b) => b.exponent - a.exponent || sum(b) - sum(a) || a.sign - b.sign);
+}
+
+/**
+ * Quantize a change.
+ * @param {Float32Array} delta finite values
+ * @param {number | null} x bits of priority promotion: 2^x - 1 buckets are kept; null for all
+ * @returns {Quantized}
+ */
+function quantize(delta, x) {
+  const buckets = bucketsOf(delta);
+  const promoted = x === null ? buckets : buckets.slice(0, 2 ** x - 1);
+  const codeOfBin = new Uint16Array(BINS);
+  promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
+  const codes = new Uint16Array(delta.length);
+  bitsOfValues(delta).forEach((word, i) => {
+    if ((word & MAGNITUDE) !== 0) codes[i] = codeOfBin[word >>> 23]; // 0 shares a bin with subnormals
+  });
+  const counts = promoted.map((bucket) => bucket.count);
+  return {
+    codes,
+    levels: Float32Array.from([0, ...promoted.map((bucket) => bucket.middle)]),
+    counts: [counts.reduce((sum, count) => sum - count, delta.length), ...counts],
+    buckets,
+  };
+}

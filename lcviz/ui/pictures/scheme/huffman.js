@@ -1,0 +1,126 @@
+// Stage three: a canonical Huffman code (H), as codec.scheme.huffman.
+
+const LONGEST_WORD = 15; // bits
+const FIRST_LENGTH = 8; // the first length of a table is stored as a difference from this one
+
+/** Bits that fill 32-bit words from the lowest bit on. */
+class BitWriter {
+  constructor() {
+    /** @type {number[]} */
+    this.words = [];
+    this.bits = 0;
+  }
+
+  /**
+   * Write the n lowest bits of a value, the lowest first.
+   * @param {number} value
+   * @param {number} n up to 32
+   */
+  write(value, n) {
+    for (let done = 0; done < n; ) {
+      const at = this.bits & 31;
+      if (at === 0) this.words.push(0);
+      const take = Math.min(32 - at, n - done);
+      const part = (value >>> done) & (take === 32 ? 0xffffffff : (1 << take) - 1);
+      const last = this.words.length - 1;
+      this.words[last] = (this.words[last] | (part << at)) >>> 0;
+      this.bits += take;
+      done += take;
+    }
+  }
+
+  /** The bytes so far; unused bits are 0. */
+  bytes() {
+    return new Uint8Array(Uint32Array.from(this.words).buffer, 0, Math.ceil(this.bits / 8));
+  }
+}
+
+/**
+ * Optimal lengths of code words of at most 15 bits, by package-merge (Larmore and Hirschberg, 1990).
+ * Of equal counts the larger index gets the longer word. A length of 0 means no word.
+ * @param {ArrayLike<number>} counts
+ * @returns {Uint8Array} a length for each count
+ */
+function codeLengths(counts) {
+  const lengths = new Uint8Array(counts.length);
+  const symbols = Array.from(lengths.keys()).filter((symbol) => counts[symbol] > 0);
+  const n = symbols.length;
+  if (n < 2) return lengths;
+  symbols.sort((a, b) => counts[a] - counts[b] || b - a); // the rarest first
+  /** @type {boolean[][]} whether each item of a level is a leaf, by rising weight */
+  const leaves = [];
+  /** @type {number[]} */
+  let packages = [];
+  for (let level = 0; level < LONGEST_WORD; level++) {
+    const [weights, isLeaf] = [/** @type {number[]} */ ([]), /** @type {boolean[]} */ ([])];
+    for (let leaf = 0, pack = 0; leaf + pack < n + packages.length; ) {
+      const takesLeaf =
+        pack === packages.length || (leaf < n && counts[symbols[leaf]] <= packages[pack]);
+      isLeaf.push(takesLeaf);
+      weights.push(takesLeaf ? counts[symbols[leaf++]] : packages[pack++]);
+    }
+    leaves.push(isLeaf);
+    packages = Array.from({ length: weights.length >> 1 }, (_, i) => weights[2 * i] + weights[2 * i + 1]);
+  }
+  // Of the last level the cheapest 2n - 2 items are taken. A leaf is one bit of its word; a package
+  // stands for two items of the level before.
+  for (let level = LONGEST_WORD - 1, wanted = 2 * n - 2; level >= 0; level--) {
+    const taken = leaves[level].slice(0, wanted).filter(Boolean).length;
+    for (let i = 0; i < taken; i++) lengths[symbols[i]] += 1;
+    wanted = 2 * (wanted - taken);
+  }
+  return lengths;
+}
+
+/**
+ * The canonical code words, as numbers whose lowest bit is written first. Words of one length are
+ * consecutive in the order of symbols; shorter words come first (RFC 1951, 3.2.2).
+ * @param {Uint8Array} lengths
+ * @returns {Uint16Array}
+ */
+function codeWords(lengths) {
+  const words = new Uint16Array(lengths.length);
+  let word = 0;
+  for (let length = 1; length <= LONGEST_WORD; length++, word <<= 1) {
+    lengths.forEach((itsLength, symbol) => {
+      if (itsLength !== length) return;
+      for (let bit = 0; bit < length; bit++) words[symbol] |= ((word >> bit) & 1) << (length - 1 - bit);
+      word += 1;
+    });
+  }
+  return words;
+}
+
+/** Steps from one length to the next one -> [bits, how many], the lowest bit first. */
+const STEPS = new Map([
+  [0, [0b1, 1]],
+  [1, [0b010, 3]],
+  [-1, [0b100, 3]],
+  [2, [0b01000, 5]],
+  [-2, [0b11000, 5]],
+]);
+
+/**
+ * The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables.
+ * @param {Uint8Array} lengths
+ */
+function packedLengths(lengths) {
+  const writer = new BitWriter();
+  const end = lengths.reduce((last, length, i) => (length > 0 ? i + 1 : last), 0);
+  let last = FIRST_LENGTH;
+  for (let i = 0; i < end; i++) {
+    if (lengths[i] > 0) {
+      const [bits, n] = STEPS.get(lengths[i] - last) ?? [lengths[i] << 4, 8];
+      writer.write(bits, n);
+      last = lengths[i];
+      continue;
+    }
+    let run = 1;
+    for (; lengths[i + 1] === 0; i++) run += 1; // it ends: the last length is not 0
+    const power = 31 - Math.clz32(run);
+    writer.write(0b110, 3);
+    writer.write(1 << power, power + 1);
+    writer.write(run - (1 << power), power);
+  }
+  return writer.bytes();
+}

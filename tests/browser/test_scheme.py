@@ -1,0 +1,153 @@
+"""The scheme in JavaScript, pictures/scheme: the same bits as the codec's, in Chromium."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import codec
+from codec.scheme.prefix import PrefixCode
+from lcviz.ui.picture import SCHEME
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Floats = NDArray[np.float32]
+
+CODERS = ("huffman", "runlength")
+RUNS_A_BATCH = 100
+STEPS = 4
+# Each run: base64 of the first weights and of those of each step, x, and the coder.
+COMPUTE = """runs => {
+    const floats = text => new Float32Array(
+        Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+    const bits = values => [...bitsOfValues(Float32Array.from(values))];
+    return runs.map(([first, later, x, coder]) => {
+        const tracker = new Tracker(floats(first), x, coder);
+        return later.map(text => {
+            const { quantized, encoded } = tracker.step(floats(text));
+            return {
+                levels: bits(quantized.levels),
+                codes: [...quantized.codes],
+                buckets: quantized.buckets.map(
+                    b => [b.exponent, b.sign, b.count, ...bits([b.min, b.max])]),
+                lengths: encoded.table && [...encoded.table.lengths],
+                classes: encoded.table?.classes ?? 0,
+                packed: encoded.table && !encoded.reused ? [...encoded.table.packed] : [],
+                streams: [...encoded.streams],
+                words: [...encoded.words],
+                track: bits(tracker.track),
+            };
+        });
+    });
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        scripts = (stage.read_text("utf-8") for stage in SCHEME)
+        page.set_content(f"<script>{''.join(scripts)}</script>")
+        yield page
+
+
+def answers_of(page: Page, runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
+    """What the page computes for some runs: their weights, x and coder."""
+
+    def text(array: Floats) -> str:
+        return base64.b64encode(array.tobytes()).decode()
+
+    return page.evaluate(
+        COMPUTE,
+        [[text(first), [*map(text, later)], x, coder] for (first, *later), x, coder in runs],
+    )
+
+
+def bits(values: Any) -> list[int]:
+    """The bits of float32 numbers: JSON would round them, and has one zero."""
+    array: Floats = np.asarray(values, np.float32)
+    return array.view(np.uint32).tolist()
+
+
+def codec_s_answers(states: Sequence[Floats], x: int | None, coder: str) -> list[dict[str, Any]]:
+    """The same from the codec."""
+    tracker, answers = codec.Tracker({"w": states[0]}, bits=x, coder=coder), []
+    for weights in states[1:]:
+        delta = weights - tracker.state["w"]
+        quantized = codec.quantize(delta, x)
+        assert quantized.buckets is not None
+        (group,) = tracker.step({"w": weights}).groups
+        payload = group.encoded.payload
+        assert (codec.decode(group.encoded).codes == quantized.codes).all()
+        codes = payload if isinstance(payload, PrefixCode) else None
+        answers.append(
+            {
+                "levels": bits(group.encoded.levels),
+                "codes": quantized.codes.tolist(),
+                "buckets": [
+                    [b.exponent, b.sign, b.count, *bits([b.min, b.max])] for b in quantized.buckets
+                ],
+                "lengths": codes.table.lengths.tolist() if codes else None,
+                "classes": codes.table.classes if codes else 0,
+                "packed": codes.table.packed.tolist() if codes and not codes.cached else [],
+                "streams": codes.streams.tolist() if codes else [],
+                "words": codes.words.tolist() if codes else [],
+                "track": bits(tracker.state["w"]),
+            }
+        )
+    return answers
+
+
+def made(rng: np.random.Generator, n: int) -> list[Floats]:
+    """Weights of a few steps: changes of many magnitudes, subnormal ones too, many or few."""
+    states = [rng.standard_normal(n).astype(np.float32)]
+    scale, power, share = rng.choice((1e-42, 1e-3, 1.0, 1e20)), rng.choice((1, 3, 9)), rng.random()
+    for _ in range(STEPS):
+        change = scale * rng.standard_normal(n) ** power
+        change[rng.random(n) < share] = 0
+        states.append((states[-1] + change.astype(np.float32)).astype(np.float32))
+    return states
+
+
+@pytest.mark.parametrize("batch", range(5))
+def test_runs_of_checkpoints(page: Page, batch: int) -> None:
+    """Levels, codes, tables, reuse of tables, every bit of the payload, and the track: 2,000 arrays
+    in all."""
+    rng = np.random.default_rng(batch)
+    runs = []
+    for _ in range(RUNS_A_BATCH):
+        x = rng.choice((1, 2, 3, 4, 8, 0))
+        coder = str(rng.choice(CODERS))
+        runs.append((made(rng, int(rng.integers(8, 400))), int(x) or None, coder))
+    for run, answers in zip(runs, answers_of(page, runs), strict=True):
+        expected = codec_s_answers(*run)
+        for answer, step in zip(answers, expected, strict=True):
+            assert answer == step
+
+
+def test_several_streams_long_runs_and_many_levels(page: Page) -> None:
+    rng = np.random.default_rng(0)
+    runs: list[tuple[Sequence[Floats], int | None, str]] = []
+    few = [np.zeros(200_000, np.float32) for _ in range(3)]
+    for k, weights in enumerate(few):
+        weights[rng.integers(0, weights.size, 40 * k)] = 0.5 * k
+    runs += [(few, 2, "runlength"), (few, 2, "huffman")]
+    wide = [np.ldexp(rng.standard_normal(3_000), rng.integers(-140, 60, 3_000)) for _ in range(3)]
+    runs += [([w.astype(np.float32) for w in wide], None, coder) for coder in CODERS]
+    dense = [rng.standard_normal(150_000).astype(np.float32) for _ in range(3)]
+    runs += [(dense, 3, coder) for coder in CODERS]
+    for run in runs:
+        assert answers_of(page, [run]) == [codec_s_answers(*run)]
+
+
+def test_what_is_not_finite_is_refused(page: Page) -> None:
+    for value in (np.nan, np.inf):
+        states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
+        with pytest.raises(Exception, match="NaN and infinity have no bucket"):
+            answers_of(page, [(states, 2, "huffman")])
