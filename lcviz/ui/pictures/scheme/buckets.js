@@ -76,10 +76,10 @@ function quantize(delta, x) {
   const promoted = x === null ? buckets : buckets.slice(0, 2 ** x - 1);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
-  const codes = new Uint16Array(delta.length);
-  bitsOfValues(delta).forEach((word, i) => {
-    if ((word & MAGNITUDE) !== 0) codes[i] = codeOfBin[word >>> 23]; // 0 shares a bin with subnormals
-  });
+  const [bits, codes] = [bitsOfValues(delta), new Uint16Array(delta.length)];
+  for (let i = 0; i < bits.length; i++) {
+    if ((bits[i] & MAGNITUDE) !== 0) codes[i] = codeOfBin[bits[i] >>> 23]; // 0 shares a bin with subnormals
+  }
   const counts = promoted.map((bucket) => bucket.count);
   return {
     codes,

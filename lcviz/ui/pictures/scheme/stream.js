@@ -117,12 +117,15 @@ class Tracker {
    * @param {Float32Array} weights
    */
   step(weights) {
-    const quantized = quantize(weights.map((weight, i) => weight - this.track[i]), this.x);
+    const delta = new Float32Array(weights.length);
+    for (let i = 0; i < delta.length; i++) delta[i] = weights[i] - this.track[i];
+    const quantized = quantize(delta, this.x);
     const encoded = encodeCodes(quantized, this.coder, this.table);
     if (encoded.table) this.table = encoded.table;
-    quantized.codes.forEach((code, i) => {
-      if (code > 0) this.track[i] += quantized.levels[code];
-    });
+    const { codes, levels } = quantized;
+    for (let i = 0; i < delta.length; i++) {
+      if (codes[i] > 0) this.track[i] += levels[codes[i]]; // adding 0 would turn -0 into 0
+    }
     return { quantized, encoded };
   }
 }
