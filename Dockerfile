@@ -19,8 +19,9 @@ ARG TORCH_INDEX=""
 ENV KERNELS=/app/kernels
 RUN sh deploy/install.sh python
 
-# Temporary files and caches are in /tmp; data sets that are not built in, in the volume.
-ENV LCVIZ_DATA=/data HOME=/tmp NUMBA_CACHE_DIR=/tmp/kernels MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1
+# The volume has data sets that are not built in, and the files of runs and visitors: in /tmp, which
+# is memory, they would count towards -m. /tmp has caches.
+ENV LCVIZ_DATA=/data TMPDIR=/data HOME=/tmp NUMBA_CACHE_DIR=/tmp/kernels MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1
 VOLUME /data
 USER lcviz
 EXPOSE 8501

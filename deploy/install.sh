@@ -1,9 +1,12 @@
 #!/bin/sh
-# Installs the dashboard for a server. Usage, in the project's folder: sh deploy/install.sh PYTHON
+# Installs the dashboard for a server. Usage, in the project's folder:
+#
+#     KERNELS=FOLDER sh deploy/install.sh PYTHON
 #
 # TORCH_INDEX: an index with builds of PyTorch for the CPU alone; the usual one if it is empty.
-# KERNELS: the folder for the codec's compiled kernels, from which start.sh takes them.
+# KERNELS: an absolute folder for the codec's compiled kernels, from which start.sh takes them.
 set -eu
+: "${KERNELS:?an absolute folder for the compiled kernels}"
 
 "$1" -m pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
     "$(grep '^torch==' requirements.txt)"

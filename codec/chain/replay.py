@@ -36,7 +36,7 @@ class Position:
         record: The content of that file.
         track: The live track, valid until the replay goes on.
         delta: What led here; None on a base and in a merged record.
-        writer: Program and version that wrote the record; None if no record says it.
+        writer: Program and version that wrote the base before it; None if that does not say.
     """
 
     step: int
@@ -104,8 +104,7 @@ class Replay:
         step: The step of the track.
         run: The run of the records.
         identity: The identity of the record that was applied last.
-        writer: Program and version that wrote it. Deltas do not say it: they have the writer of
-            the record before them.
+        writer: Program and version that wrote the newest base, and the deltas after it.
     """
 
     def __init__(self) -> None:
@@ -141,7 +140,7 @@ class Replay:
                 f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
             )
         delta, track = None, self.track
-        writer = record.writer if record.kind == "base" else record.writer or self.writer
+        writer = record.writer if record.kind == "base" else self.writer
         parts: list[tuple[int, str, Delta]] = []
         tables = None  # that a merged record leaves
         if record.kind == "base":

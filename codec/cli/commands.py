@@ -116,8 +116,8 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
 
 
 def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
-    """What `info` says about the newest base: its writer, and of the optimizer's lossy tensors
-    their JSON and a sentence."""
+    """What `info` says about the newest base: its writer, then the JSON and the sentence about the
+    optimizer's lossy tensors."""
     entry = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
     if entry is None:
         return None, {}, ""

@@ -264,6 +264,7 @@ def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
             chunks.setdefault(at, []).append(name)
     for at, names in chunks.items():
         replay, needs = rebuild(step.parent, at)
-        if replay.writer == version.WRITER:  # a delta has the writer of its base; else a new base
-            state.bundles.append(bundle_of(replay, needs, names, coding))
+        if replay.writer != version.WRITER:  # all ranks go on with bases, as with a new writer
+            return RankState()
+        state.bundles.append(bundle_of(replay, needs, names, coding))
     return state

@@ -85,7 +85,8 @@ class ChainWriter(FileSystemWriter):
             keep + base_every directories exist. Steps saved by an earlier process count if
             ``resume`` names one of them and they were saved with ``keep`` too. Other files stay.
         resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
-            this rank still has. Without it the first save of a process is a base.
+            this rank still has. Without it, or if another version wrote that step, the first save
+            of a process is a base.
 
     Raises:
         SettingsError: A setting is out of range.

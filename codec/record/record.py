@@ -74,7 +74,7 @@ class Record:
         arrays: Name -> array.
         entries: Name -> dtype, shape and offsets of that array in the file.
         replaces: Identity of the record that this one replaces; None if there was none.
-        writer: Program and version that wrote it; None in deltas, and if it does not say.
+        writer: Program and version that wrote it; None if it does not say, as in deltas.
     """
 
     where: str

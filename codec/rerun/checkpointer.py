@@ -63,7 +63,7 @@ class GradientCheckpointer(Checkpointer):
             one is needed. A restore runs the steps since the last base again.
         keep_bases: As for `Checkpointer`.
         resume: As for `Checkpointer`. To continue without a new base, load what `restore` returns
-            into model and optimizer.
+            into model and optimizer. A chain of another version goes on with a base all the same.
         storage_options: As for `Checkpointer`.
 
     Raises:

@@ -78,7 +78,7 @@ class Checkpointer:
             keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. Damaged records at the end are set aside, with
-            SkippedRecordWarning.
+            SkippedRecordWarning. A chain of another version goes on with a base.
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the previous one is being written: "wait"

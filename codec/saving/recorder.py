@@ -147,7 +147,7 @@ class Recorder:
         self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: str | None = None  # a record that may exist though its save failed
         self._encoder = DeltaEncoder()
-        self._is_base_due = False  # because another version wrote the newest record
+        self._is_base_due = False  # because another version wrote the newest base
         self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
@@ -352,7 +352,7 @@ class Recorder:
                 self._written = self._written.and_then(entry.kind, entry.nbytes)
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
         self.tracker = Tracker.resume(position.track, self.coding)
-        # A delta has the writer of the record before it.
+        # A delta has the writer of the base before it.
         self._is_base_due = position.writer != version.WRITER
 
     def _remove_history(self) -> None:

@@ -156,15 +156,19 @@ def _temporary_cache() -> str | None:
     Code is loaded from it, so it must be this user's alone. None if there is no such folder.
     """
     user = getattr(os, "getuid", lambda: 0)()
-    folder = Path(tempfile.gettempdir(), f"lcviz-kernels-{user}")
     try:
+        place = tempfile.gettempdir()
+        if place == os.getcwd():  # Python found no other; a copied folder may bring code along
+            return None
+        folder = Path(place, f"lcviz-kernels-{user}")
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
+        if status.st_uid != user or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022:
+            return None
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
         return None
-    is_ours = status.st_uid == user and stat.S_ISDIR(status.st_mode)
-    return str(folder) if is_ours and not status.st_mode & 0o022 else None
+    return str(folder)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import subprocess
 import threading
 from pathlib import Path
@@ -81,7 +82,8 @@ def warm_up_beside() -> subprocess.Popen[bytes] | None:
 
     Returns:
         The process, which ends by itself or with this one; None if there is nothing to compile,
-        numba has no folder for a cache, there is only one processor, or no process can be started.
+        numba has no folder for a cache, the codec has only one thread, or no process can be
+        started.
     """
     if threads() == 1 or is_compiled():
         return None
@@ -91,28 +93,36 @@ def warm_up_beside() -> subprocess.Popen[bytes] | None:
         )
     except OSError:
         return None
-    atexit.register(_end, process)
+    atexit.register(_end, process, os.getpid())
     threading.Thread(target=process.wait, daemon=True).start()  # else it stays, as a zombie
     return process
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], parent: int) -> None:
+    if os.getpid() != parent:  # a fork of it: the process is not its own
+        return
     process.terminate()
     process.wait()
 
 
 def is_compiled() -> bool:
-    """Whether numba's cache has a kernel of this version, or numba has no folder for a cache.
+    """Whether numba's cache has the kernels of this version, or numba has no folder for a cache.
 
-    A cache entry older than the kernels' source belongs to another version.
+    Those that are compiled first and last stand for all: the process may have ended in between. A
+    cache entry older than the kernels' source belongs to another version.
     """
     kernels.load()
     folder = kernels.read.stats.cache_path
     if folder is None:
         return True
-    entries = Path(folder).glob(f"{Path(kernels.__file__).stem}.{kernels.read.__name__}-*.nbi")
-    changed = Path(kernels.__file__).stat().st_mtime
-    return any(entry.stat().st_mtime >= changed for entry in entries)
+    source = Path(kernels.__file__)
+    changed = source.stat().st_mtime
+
+    def is_cached(kernel: Any) -> bool:
+        entries = Path(folder).glob(f"{source.stem}.{kernel.__name__}-*.nbi")
+        return any(entry.stat().st_mtime >= changed for entry in entries)
+
+    return is_cached(kernels.read) and is_cached(kernels.read_steps)
 
 
 def compile_all() -> None:

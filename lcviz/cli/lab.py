@@ -201,7 +201,8 @@ def _parser() -> Parser:
         "learn",
         _write_learn,
         "write the Learn page as one file",
-        "The scheme in seven pictures, as one HTML file that needs neither a server nor a network.",
+        "Six pictures of the scheme, and one beyond the paper, as one HTML file. Needs neither a "
+        "server nor a network.",
     )
     learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
     return parser

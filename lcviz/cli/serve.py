@@ -22,11 +22,10 @@ def serve(options: argparse.Namespace) -> int:
     for package in ("pandas", "plotly", "scipy", "sklearn", "torch"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
-    from streamlit.web import cli
-
     from lcviz.server import heap
 
-    heap.use_few()
+    heap.use_few()  # before Streamlit starts threads
+    from streamlit.web import cli
 
     if options.data is not None:
         from demo_models import FOLDER_VARIABLE  # with torch: slow

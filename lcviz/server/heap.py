@@ -1,5 +1,4 @@
-"""Keeps the server's memory small: few heaps, and freed memory goes back
-to the system.
+"""Keeps the server's memory small: few heaps, and freed memory goes back to the system.
 
 glibc keeps freed memory that lies between pieces still in use: after minutes of training, drawing
 and closing runs, a server takes 1.5 times the memory that it uses. It also gives each new thread a

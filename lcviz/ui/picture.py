@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = Path(__file__).parent / "pictures"
-# The scheme in JavaScript, a file a stage, in the order of the stages.
-STAGES = ("buckets", "huffman", "runs", "tables", "stream")
-SCHEME = tuple(FOLDER / "scheme" / f"{stage}.js" for stage in STAGES)
-WITH_SCHEME = ("learn",)  # modules that compute with it
+# The scheme in JavaScript: each file uses those before it.
+SCHEME = tuple(
+    FOLDER / "scheme" / f"{name}.js" for name in ("buckets", "huffman", "runs", "tables", "stream")
+)
+SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
 UNWRAP = "\nexport default (component) => draw({ ...component, data: component.data[0] });\n"
 HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with numbers
@@ -102,8 +103,7 @@ def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> No
 
 def script(name: str) -> str:
     """The JavaScript of a module: what all modules share, its parts in a folder NAME, itself."""
-    scheme = SCHEME if name in WITH_SCHEME else ()
-    parts = [FOLDER / "common.js", *scheme, *sorted((FOLDER / name).glob("*.js"))]
+    parts = [FOLDER / "common.js", *SCHEME_OF.get(name, ()), *sorted((FOLDER / name).glob("*.js"))]
     return "".join(path.read_text() for path in [*parts, FOLDER / f"{name}.js"])
 
 

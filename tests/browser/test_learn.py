@@ -17,7 +17,7 @@ from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.one_file import learn_html
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
-from lcviz.ui.picture import FOLDER, SCHEME
+from lcviz.ui.picture import FOLDER, SCHEME_OF
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -300,7 +300,7 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     asked.append((track, track, 2, None, True))
     asked.append(([0.0, 0.0, 0.0], [1e-40, -1e-40, 3.0], 1, None, False))
     asked.append(([0.5, 0.5], [0.75, 0.25], 1, None, False))  # alike but for the sign
-    files = [*SCHEME, FOLDER / "learn" / "scheme.js"]
+    files = [*SCHEME_OF["learn"], FOLDER / "learn" / "scheme.js"]
     script = "".join(path.read_text() for path in files)
     found = page_of_file.evaluate(ASKED % (script, FINEST), [list(one) for one in asked])
     for (before, now, x, restored, carries), (stages, checkpoints, steps) in zip(

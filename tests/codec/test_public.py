@@ -24,7 +24,6 @@ FIRST_CALL = """
 import sys, threading
 import numpy as np
 import codec
-from codec import version
 
 assert "numba" not in sys.modules
 values = np.linspace(-1, 1, 1000, dtype=np.float32)

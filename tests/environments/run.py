@@ -153,14 +153,15 @@ def _dashboard(folder: Path, wheel: Path) -> dict[str, object]:
 def _container(folder: Path, wheel: Path) -> dict[str, object]:
     """The Dockerfile's steps without Docker: deploy/install.sh, then deploy/start.sh.
 
-    If root runs this, the server runs as nobody, and the disk with its programs is read-only.
+    If root runs this and may mount, the server runs as nobody, and its programs are read-only.
     """
     python, source = _environment(folder, sys.executable), wheel.parent / "source"
     kernels, temporary = folder / "kernels", folder / "tmp"
     _run(["sh", "deploy/install.sh", python], cwd=source, KERNELS=str(kernels))
     temporary.mkdir()
     command = ["sh", str(source / "deploy" / "start.sh")]
-    if os.geteuid() == 0:
+    is_root = os.geteuid() == 0 and shutil.which("unshare") is not None
+    if is_root and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0:
         for path in (folder.parent, folder):
             path.chmod(0o755)
         temporary.chmod(0o777)
@@ -178,6 +179,7 @@ def _container(folder: Path, wheel: Path) -> dict[str, object]:
         PATH=f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
         PYTHONDONTWRITEBYTECODE="1",
     )
+    assert all(path.stat().st_mode & 0o004 for path in kernels.rglob("*")), "others cannot read it"
     built = {path.name for path in kernels.rglob("*.nbc")}
     compiled = {path.name for path in temporary.rglob("*.nbc")} - built
     assert not compiled, f"compiled at the start: {compiled}"

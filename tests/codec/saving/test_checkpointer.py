@@ -132,8 +132,8 @@ def test_kernels_are_compiled_beside_the_training(
 def test_another_version_begins_with_a_base(
     tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A merged record and a base say who wrote them; a delta has the writer of the one before."""
-    path, states = tmp_path / "run.lcc", sparse_states(8)
+    """Merged records and bases say who wrote them; deltas have the writer of the base before."""
+    path, states = tmp_path / "run.lcc", sparse_states(10)
 
     def saved(writer: str, first: int, last: int) -> list[str]:
         monkeypatch.setattr(version, "WRITER", writer)
@@ -149,6 +149,8 @@ def test_another_version_begins_with_a_base(
     chain = codec.Chain(path)
     assert [chain.read(entry).writer for entry in chain.entries] == writers
     assert saved("lcviz 0.3.0", 7, 8) == ["delta"]
+    codec.merge(path, steps=2)  # the newest records are this version's, the deltas in them are not
+    assert saved("lcviz 0.4.0", 8, 10) == ["base", "delta"]
     assert codec.verify(path).ok
 
 
