@@ -6,6 +6,7 @@ import atexit
 import os
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,20 @@ def warm_up_beside() -> subprocess.Popen[bytes] | None:
 
     Returns:
         The process, which ends by itself or with this one; None if there is nothing to compile,
-        numba has no folder for a cache, the codec has only one thread, or no process can be
-        started.
+        numba has no folder for a cache, the codec has only one thread, or the system refuses to
+        read the cache or to start a process.
     """
-    if threads() == 1 or is_compiled():
-        return None
     try:
+        if threads() == 1 or is_compiled():
+            return None
         process = subprocess.Popen(
             child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
     except OSError:
         return None
     atexit.register(_end, process, os.getpid())
-    threading.Thread(target=process.wait, daemon=True).start()  # else it stays, as a zombie
+    with suppress(RuntimeError):  # no more threads; the process then stays, as a zombie
+        threading.Thread(target=process.wait, daemon=True).start()
     return process
 
 

@@ -147,6 +147,9 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
 
     monkeypatch.setattr(warmup.subprocess, "Popen", refused)
     assert warmup.warm_up_beside() is None
+    monkeypatch.setattr(warmup.subprocess, "Popen", Process)
+    monkeypatch.setattr(warmup, "is_compiled", refused)
+    assert warmup.warm_up_beside() is None
 
 
 def test_the_process_ends_with_this_one(tmp_path: Path) -> None:

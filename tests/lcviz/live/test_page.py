@@ -187,7 +187,7 @@ def test_a_link_to_a_step_that_is_not_there(bare: Live, step: str) -> None:
 def test_stepping_and_only_saved_steps_can_be_chosen(bare: Live, create: Create) -> None:
     run = create(interval=2, stop_after=7)
     page = bare(run=run.id)
-    assert page.texts("header")[0].startswith("The base is saved: 31.9 kB")
+    assert page.texts("header")[0].startswith("The base is saved: 32.0 kB")
     assert page.pictures == set()
     slider = page.click("step").step_slider
     assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
