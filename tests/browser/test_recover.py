@@ -55,6 +55,7 @@ def test_a_recording_then_a_run_of_ones_own(tab: MakeTab) -> None:
     expecting(page).to_have_url(re.compile("recover_seeds=1"))
     visitor.settled()
     finished, stop = page.get_by_text("Finished on"), page.get_by_role("button", name="Stop")
+    expecting(stop).to_have_count(0)  # that of the run before
     visitor.click_until(begin, finished.or_(stop).first)
     expecting(finished).to_be_visible()
     expecting(begin).to_have_count(0)
