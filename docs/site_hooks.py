@@ -1,4 +1,4 @@
-"""What mkdocs adds to docs/: pages made of files outside docs/, links to them, and the Learn page.
+"""What mkdocs adds to docs/: pages made of files outside docs/, links to them, and the play page.
 
 mkdocs.yml names this module. A file outside docs/ becomes a page without a copy in the repository,
 and a link to it leads to that page. Pages keep the links that a code host follows.
@@ -34,12 +34,11 @@ PAGES = {  # file of the repository -> page of the site
     },
 }
 ASSETS = {"lcviz/assets/icon.svg": "img/icon.svg"}
-LEARN = "learn.html"
+PLAY = "index.html"  # the first page
 ICON = '<link rel="icon" href="img/icon.svg">\n'
-BACK = (
-    '<nav style="padding: 0.5rem 1.2rem; font-family: var(--st-font); color: var(--st-text-color)">'
-    '<a href="index.html" style="color: inherit">← lcviz</a></nav>\n'
-)
+DOCUMENTS = '<a class="documents" href="start.html">Documents</a>\n'
+BESIDE = '<button type="button" id="begin-guide"'
+NOT_THERE = '<meta http-equiv="refresh" content="0; url=start.html">\n'
 
 _PAGE_OF = PAGES | ASSETS
 _FILE_OF = {page: file for file, page in PAGES.items()}
@@ -51,32 +50,25 @@ _LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _PICTURE = re.compile(r'<img src="([^"]+)"[^>]* alt="([^"]+)"[^>]*>')
 
 _log = logging.getLogger("mkdocs.hooks.lcviz")
-_learn: dict[str, str] = {}  # name -> content, of at most one page
 
 
 def on_config(config: Any) -> Any:
-    """Name headings as a code host does; make the Learn page, or take it out of the navigation."""
+    """Name headings as a code host does."""
     from pymdownx.slugs import slugify
 
     config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
-    _learn.clear()
-    if (content := _learn_page()) is None:
-        config.nav = _without(LEARN, config.nav)
-    else:
-        _learn[LEARN] = content
     return config
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the files outside docs/."""
+    """Add the files outside docs/, and the play page."""
     from mkdocs.structure.files import File
 
     for file, page in PAGES.items():
         files.append(File.generated(config, page, content=_as_page(ROOT / file)))
     for file, place in ASSETS.items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / file)))
-    for name, content in _learn.items():
-        files.append(File.generated(config, name, content=content))
+    files.append(File.generated(config, PLAY, content=_play_page()))
     return files
 
 
@@ -121,29 +113,22 @@ def _as_page(path: Path) -> str:
     return f"# {path.name}\n\n```{path.suffix[1:] or 'text'}\n{text}```\n"
 
 
-def _learn_page() -> str | None:
-    """The Learn page as one file; None where a library that it needs is not installed."""
+def _play_page() -> str:
+    """The play page, with a link to the documents.
+
+    Where a library that it needs is not installed, the documents alone.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / LEARN
-        command = [sys.executable, "-m", "lcviz", "learn", "-o", str(path)]
+        path = Path(folder) / PLAY
+        command = [sys.executable, "-m", "lcviz", "play", "-o", str(path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             text = path.read_text(encoding="utf-8")
             text = text.replace("<title", f"{ICON}<title", 1)
-            return text.replace("<main", f"{BACK}<main", 1)
+            return text.replace(BESIDE, f"{DOCUMENTS}{BESIDE}", 1)
     if "is not installed" not in done.stderr:
         from mkdocs.exceptions import PluginError
 
         raise PluginError(f"{' '.join(command)}: {done.stderr}")
-    _log.info("the Learn page is left out: %s", done.stderr.strip())
-    return None
-
-
-def _without(name: str, nav: Any) -> Any:
-    """The navigation without the entry of one file."""
-    if isinstance(nav, list):
-        kept = (item for item in nav if not isinstance(item, dict) or name not in item.values())
-        return [_without(name, item) for item in kept]
-    if isinstance(nav, dict):
-        return {title: _without(name, item) for title, item in nav.items()}
-    return nav
+    _log.info("the play page is left out: %s", done.stderr.strip())
+    return NOT_THERE

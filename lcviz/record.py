@@ -16,7 +16,6 @@ from lcviz.live.buckets_picture import Worth
 from lcviz.live.followed import first_weight, history_of
 from lcviz.live.headline import describe_crash
 from lcviz.live.page_pictures import Subject, pictures
-from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.live.step_record import saved_record
 from lcviz.recover import page_rework
 from lcviz.recover import recorded as recover
@@ -26,7 +25,7 @@ from lcviz.report.one_file import shown_text
 from lcviz.report.tensors_figure import tensor_bars
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
-from lcviz.server.runs import EXAMPLE
+from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.tune import recorded as tune
 from lcviz.tune.page_recommend import recommended
 from lcviz.tune.recommend_figure import frontier_panel

@@ -1,4 +1,4 @@
-"""The commands of `lcviz` that need torch: experiments, receipts, reports, the Learn page.
+"""The commands of `lcviz` that need torch: experiments, receipts, reports, pages as one file.
 
 Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
 interrupted experiment goes on with --resume. With --json, standard output is one JSON object: the
@@ -110,12 +110,12 @@ def _check_receipt(options: argparse.Namespace) -> int:
     return BAD_DATA if problems else OK
 
 
-def _write_learn(options: argparse.Namespace) -> int:
-    """Write the Learn page as one file."""
+def _write_play(options: argparse.Namespace) -> int:
+    """Write the play page as one file."""
     # Here, because it imports Streamlit, which other commands do not need.
-    from lcviz.learn.one_file import learn_html
+    from lcviz.play.one_file import play_html
 
-    return _write(options.output, learn_html())
+    return _write(options.output, play_html(options.seed))
 
 
 def _write_report(options: argparse.Namespace) -> int:
@@ -197,15 +197,24 @@ def _parser() -> Parser:
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
     step_help = "the step to show (default: the newest delta)"
     report.add_argument("--step", type=int, metavar="N", help=step_help)
-    learn = command(
-        "learn",
-        _write_learn,
-        "write the Learn page as one file",
-        "Six pictures of the scheme, and one beyond the paper, as one HTML file. Needs neither a "
-        "server nor a network.",
+    play = command(
+        "play",
+        _write_play,
+        "write Live and Learn as one file that computes everything itself",
+        "Live and Learn as one HTML file. It trains a model in the browser, saves it through the "
+        "scheme and crashes it. Needs neither a server nor a network.",
     )
-    learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
+    play.add_argument("-o", "--output", type=Path, default=Path("play.html"), metavar="FILE")
+    play.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the training")
     return parser
+
+
+def _seed(text: str) -> int:
+    """A seed that the page's generator takes."""
+    seed = int(text)
+    if not 0 <= seed < 2**31:
+        raise argparse.ArgumentTypeError(f"a seed is from 0 to {2**31 - 1:,}; got {text}")
+    return seed
 
 
 def _add_options(command: Parser, experiment: Experiment) -> None:

@@ -25,7 +25,7 @@ EXPERIMENTS = {
 TOOLS = {
     "receipt": "Check a receipt of the dashboard against its archive.",
     "report": "Write the figures of a chain as one file.",
-    "learn": "Write the Learn page as one file.",
+    "play": "Write Live and Learn as one file that computes everything itself.",
     "codec": "Inspect, check, make and maintain LC-Checkpoint chains.",
 }
 

@@ -8,5 +8,4 @@ Read in this order:
     pictures        the six pictures and their values; ui/pictures/learn draws them
     values, runs    a lesson, five checkpoints and runs of zeros as plain values
     questions       the question under each picture
-    one_file        the same page as one HTML file
 """

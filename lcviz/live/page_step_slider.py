@@ -8,9 +8,9 @@ import streamlit as st
 
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
+from lcviz.server.runs import EXAMPLE_OPENS
 from lcviz.ui import session
 
-EXAMPLE_OPENS = 20  # the step of the example to show first: a restart there still loses something
 _STEP = "step"  # in the URL, while the page does not follow the newest step
 _FOLLOW = "follow"  # in the session: (how many toggles were made, value of the last one)
 _SLIDER = "step-slider"  # in the session: (run id, step, token) of a slider that can be moved

@@ -27,6 +27,7 @@ SWITCH_SECONDS = 0.0005
 CALM_SECONDS = 3.0
 EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
+EXAMPLE_OPENS = 20  # the step of the example to show first: a restart there still loses something
 
 
 class Runs:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "pictures"
 # The scheme in JavaScript: each file uses those before it.
 SCHEME = tuple(
-    FOLDER / "scheme" / f"{name}.js" for name in ("buckets", "huffman", "runs", "tables", "stream")
+    FOLDER / "scheme" / f"{name}.js"
+    for name in ("buckets", "huffman", "runs", "tables", "stream", "steps", "tracker")
 )
 SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
@@ -101,20 +102,26 @@ def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> No
     _component(data["picture"])(key=place, data=[explained], **callbacks)
 
 
-def script(name: str) -> str:
-    """The JavaScript of a module: what all modules share, its parts in a folder NAME, itself."""
-    parts = [FOLDER / "common.js", *SCHEME_OF.get(name, ()), *sorted((FOLDER / name).glob("*.js"))]
-    return "".join(path.read_text() for path in [*parts, FOLDER / f"{name}.js"])
-
-
 def drawing(name: str) -> str:
-    """The script of a module with a function draw(component) in place of its default export."""
-    return script(name).replace("export default function", "function draw", 1)
+    """The script of a module, with a function draw(component) in place of its default export."""
+    return shared_script() + own_script(name)
+
+
+def shared_script() -> str:
+    """What all modules share."""
+    return (FOLDER / "common.js").read_text(encoding="utf-8")
+
+
+def own_script(name: str) -> str:
+    """A module without `shared_script`: what it uses of the scheme, its parts in a folder NAME, itself."""
+    parts = [*SCHEME_OF.get(name, ()), *sorted((FOLDER / name).glob("*.js")), FOLDER / f"{name}.js"]
+    whole = "".join(path.read_text(encoding="utf-8") for path in parts)
+    return whole.replace("export default function", "function draw", 1)
 
 
 def style() -> str:
     """The style of all modules."""
-    return (FOLDER / "pictures.css").read_text()
+    return (FOLDER / "pictures.css").read_text(encoding="utf-8")
 
 
 @cache

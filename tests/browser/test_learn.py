@@ -1,12 +1,11 @@
-"""Learn in a browser: every picture is touched, on the page and in the one file."""
+"""Learn in a browser: every picture is touched, on the page and without a server."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +13,18 @@ import pytest
 
 from lcviz.lab.lesson import lesson
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
-from lcviz.learn.one_file import learn_html
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 from lcviz.ui.picture import FOLDER, SCHEME_OF
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 MakeTab = Callable[..., Any]
 ASKED = """args => { %s; return args.map(([track, live, x, restored, carries]) =>
     [lessonOf(track, live, x), checkpointsOf(track, live, x, 5, restored, carries),
      [0, 5, %d].map(fine => stepsOf(track, live, fine))]); }"""
 MEANING = "ũ, what a restart would load"
-PATIENCE = 60_000
 
 
 ALL = [
@@ -72,11 +69,11 @@ OVERLAP = """() => [...document.querySelectorAll('[data-picture=steps] svg > g')
 })"""
 
 
-def test_every_picture_can_be_touched(page_of_file: Page) -> None:
-    """In the one file, which needs no server."""
+def test_every_picture_can_be_touched(pictures: Page) -> None:
+    """Without a server."""
     from playwright.sync_api import expect
 
-    page = page_of_file
+    page = pictures
 
     def picture(name: str) -> Any:
         return page.locator(f'[data-picture="{name}"]')
@@ -179,29 +176,20 @@ def test_every_picture_can_be_touched(page_of_file: Page) -> None:
     assert page.get_by_role("table").count() == 7
     expect(tree.locator("xpath=../..").get_by_role("table")).to_contain_text("111")
 
-    from axe_playwright_python.sync_playwright import Axe
 
-    backgrounds = set()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        assert [v["id"] for v in Axe().run(page).response["violations"]] == []
-    assert len(backgrounds) == 2
-
-
-def test_an_answer_moves_nothing(page_of_file: Page) -> None:
+def test_an_answer_moves_nothing(pictures: Page) -> None:
     """It stands where the picture's sentence was, which is back at the next touch."""
     for width in (1280, 800, 340):
-        page_of_file.set_viewport_size({"width": width, "height": 1000})
-        said, wrong = page_of_file.evaluate(ANSWERS)
+        pictures.set_viewport_size({"width": width, "height": 1000})
+        said, wrong = pictures.evaluate(ANSWERS)
         assert len(said) > 14
         assert all(re.match(r"(Right\.|Not .+\.) ", answer) for answer in said)
         assert wrong == []
 
 
-def test_the_page_does_not_scroll_sideways(page_of_file: Page) -> None:
+def test_the_page_does_not_scroll_sideways(pictures: Page) -> None:
     """And the ribbon stays as high, and its bars to scale: 32 bits, and 3."""
-    page = page_of_file
+    page = pictures
     runs = page.locator('[data-picture="runs"]')
     heights: list[list[float]] = []
     for _ in range(2):
@@ -288,7 +276,7 @@ def test_letters_above_dots_stay_apart(alone: Callable[..., Page]) -> None:
     assert min(b - a for a, b in pairwise(places)) > 10.9
 
 
-def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
+def test_the_module_computes_what_the_codec_does(pictures: Page) -> None:
     rng = random.Random(0)
     track, live = map(read_numbers, (TRACK, TRAINED))
     asked: list[tuple[list[float], list[float], int | None, int | None, bool]] = []
@@ -302,7 +290,7 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     asked.append(([0.5, 0.5], [0.75, 0.25], 1, None, False))  # alike but for the sign
     files = [*SCHEME_OF["learn"], FOLDER / "learn" / "scheme.js"]
     script = "".join(path.read_text() for path in files)
-    found = page_of_file.evaluate(ASKED % (script, FINEST), [list(one) for one in asked])
+    found = pictures.evaluate(ASKED % (script, FINEST), [list(one) for one in asked])
     for (before, now, x, restored, carries), (stages, checkpoints, steps) in zip(
         asked, found, strict=True
     ):
@@ -319,18 +307,8 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
 
 
 @pytest.fixture
-def page_of_file(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """The page as a file, opened as by a double click: nothing goes wrong or over the network."""
-    path = tmp_path / "learn.html"
-    path.write_text(learn_html(), encoding="utf-8")
-    problems: list[str] = []
-    with browser.new_context(reduced_motion="reduce", offline=True) as context:
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda m: m.type == "error" and problems.append(m.text))
-        page.on("request", lambda r: r.url.startswith("http") and problems.append(r.url))
-        page.goto(path.as_uri())
-        page.locator(".learn .card").nth(6).wait_for()
-        yield page
-        assert problems == []
+def pictures(alone: Callable[..., Page]) -> Page:
+    """The pictures as they are in one file, without a server: nothing goes over the network."""
+    track, live = map(read_numbers, (TRACK, TRAINED))
+    data = learn_picture(track, live, live, Start(), alone=True).data
+    return alone("learn", data, width=1280, height=1000, reduced_motion="reduce")

@@ -110,8 +110,8 @@ def test_nothing_in_a_recording_can_be_used(browser: Any) -> None:
     with browser.new_page() as page:
         page.add_style_tag(content=picture.style())
         for name, data in RECORDED["pictures"].items():
-            draw = f"window['draw-{data['picture']}'] = function"
-            script = picture.script(data["picture"]).replace("export default function", draw)
+            script = picture.drawing(data["picture"])
+            script += f"\nwindow['draw-{data['picture']}'] = draw;"
             page.add_script_tag(content=script, type="module")
             page.wait_for_function(f"() => window['draw-{data['picture']}']")
             page.evaluate(DRAW, [name, data | {"recorded": True}])

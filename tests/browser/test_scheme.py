@@ -28,7 +28,8 @@ COMPUTE = """runs => {
         Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
     const bits = values => [...bitsOfValues(Float32Array.from(values))];
     return runs.map(([first, later, x, coder]) => {
-        const tracker = new Tracker(floats(first), x, coder);
+        const setting = { x, most: null, budget: null, coder, carries: true };
+        const tracker = new Tracker(floats(first), setting);
         return later.map(text => {
             const { quantized, encoded } = tracker.step(floats(text));
             return {

@@ -73,7 +73,7 @@ def test_the_navigation_has_every_page() -> None:
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     listed = list(entries(SITE["nav"]))
     assert len(listed) == len(set(listed))
-    assert set(listed) == pages | set(OUTSIDE) | {HOOKS["LEARN"]}
+    assert set(listed) == pages | set(OUTSIDE) | {HOOKS["PLAY"]}
     assert [title for tab in SITE["nav"] for title in tab] == TABS
 
 
@@ -94,7 +94,7 @@ def test_links_lead_to_pages_of_the_site() -> None:
 
 @pytest.mark.parametrize("page", WANTED.values(), ids=WANTED)
 def test_two_clicks_from_the_first_page(page: str) -> None:
-    first = links("index.md")
+    first = links("start.md")
     assert page in first.union(*(links(one) for one in first if one.endswith(".md")))
 
 
@@ -143,10 +143,10 @@ def test_what_can_be_installed() -> None:
         "optional-dependencies"
     ]
     table = {
-        spans(c[0])[0] for head, c in rows(TEXTS["index.md"]) if head == "extra" and "`" in c[0]
+        spans(c[0])[0] for head, c in rows(TEXTS["start.md"]) if head == "extra" and "`" in c[0]
     }
     assert table == set(extras) - {"bench", "dev"}
-    assert 'pip install ".[dashboard]"\nlcviz\n' in TEXTS["index.md"]
+    assert 'pip install ".[dashboard]"\nlcviz\n' in TEXTS["start.md"]
 
 
 def test_settings_exist() -> None:
@@ -224,4 +224,4 @@ def test_quoted_constants() -> None:
     assert f"leaves at most {DEFAULT_DISTANCE} of the change" in TEXTS["how-to/which-knob.md"]
     assert f"more than {MAX_STEPS} steps apart" in TEXTS["how-to/which-knob.md"]
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
-    assert f"Python {python.strip('>=')} or newer" in TEXTS["index.md"]
+    assert f"Python {python.strip('>=')} or newer" in TEXTS["start.md"]

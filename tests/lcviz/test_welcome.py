@@ -13,9 +13,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz import welcome
-from lcviz.live.page_step_slider import EXAMPLE_OPENS
 from lcviz.record import recorded
-from lcviz.server.runs import EXAMPLE
+from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui import navigation, recording
 from lcviz.ui.glossary import title_help
 

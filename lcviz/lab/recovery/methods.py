@@ -194,12 +194,13 @@ class _Baseline:
             "blocks": np.zeros(most_nbytes, np.uint8),
             "values": np.zeros(most_nbytes // 4, np.float32),
         }
-        header = _header_nbytes(exact | lossy_arrays)
+        header = header_nbytes(exact | lossy_arrays)
         # As with LC, exact tensors do not count.
-        most_nbytes += full - layout.lossy_nbytes + header - _header_nbytes(lossy_arrays)
+        most_nbytes += full - layout.lossy_nbytes + header - header_nbytes(lossy_arrays)
         kind = Scar if self._method.kind == "scar" else TopN
         return kind(tensors, (most_nbytes - header) / full) if most_nbytes > header else None
 
 
-def _header_nbytes(arrays: Arrays) -> int:
+def header_nbytes(arrays: Arrays) -> int:
+    """Bytes of a baseline's record with these arrays that are none of theirs."""
     return sealed_nbytes(10**6, arrays) - sum(array.nbytes for array in arrays.values())

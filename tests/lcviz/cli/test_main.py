@@ -70,7 +70,7 @@ def test_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     assert "none" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["learn"]], ids=["dashboard", "command"])
+@pytest.mark.parametrize("words", [[], ["play"]], ids=["dashboard", "command"])
 def test_a_part_that_is_not_installed(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(lab, "main", broken)
     with pytest.raises(ModuleNotFoundError):
-        main.main(["learn"])
+        main.main(["play"])
 
 
 def test_every_needed_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

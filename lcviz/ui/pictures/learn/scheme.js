@@ -22,8 +22,8 @@ function valueOf(bits) {
 /** Two float32 lists through all stages. x: bits of P, null for all. As `values_of` in Python. */
 function lessonOf(track, live, x) {
   const delta = Float32Array.from(live, (value, i) => f32(value) - f32(track[i]));
-  const { codes, levels, counts, buckets: all } = quantize(delta, x);
-  const ofEach = quantize(delta, null); // each value's bucket, promoted or not
+  const { codes, levels, counts, buckets: all } = quantize(delta, promotedBy(x));
+  const ofEach = quantize(delta, Infinity); // each value's bucket, promoted or not
   const buckets = all.map(({ exponent, sign, min, max, middle }, i) => ({
     exponent,
     sign,

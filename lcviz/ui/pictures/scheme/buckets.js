@@ -21,9 +21,11 @@ const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
  * A change in codes.
  * @typedef {object} Quantized
  * @property {Uint16Array} codes of each value, an index into levels
- * @property {Float32Array} levels the first one is 0, then by falling magnitude
+ * @property {Float32Array} levels the first one is 0; buckets have theirs by falling magnitude
  * @property {number[]} counts how many values have each code
- * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted
+ * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted. None
+ * for equal steps
+ * @property {number} size of a step; 0 for buckets
  */
 
 /**
@@ -66,14 +68,20 @@ function bucketsOf(delta) {
 }
 
 /**
- * Quantize a change.
+ * How many buckets x bits promote; all without a number of bits.
+ * @param {number | null} x
+ */
+const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
+
+/**
+ * Quantize a change in exponent buckets.
  * @param {Float32Array} delta finite values
- * @param {number | null} x bits of priority promotion: 2^x - 1 buckets are kept; null for all
+ * @param {number} most buckets that are kept
  * @returns {Quantized}
  */
-function quantize(delta, x) {
+function quantize(delta, most) {
   const buckets = bucketsOf(delta);
-  const promoted = x === null ? buckets : buckets.slice(0, 2 ** x - 1);
+  const promoted = buckets.slice(0, most);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
   const [bits, codes] = [bitsOfValues(delta), new Uint16Array(delta.length)];
@@ -86,5 +94,6 @@ function quantize(delta, x) {
     levels: Float32Array.from([0, ...promoted.map((bucket) => bucket.middle)]),
     counts: [counts.reduce((sum, count) => sum - count, delta.length), ...counts],
     buckets,
+    size: 0,
   };
 }

@@ -1,9 +1,11 @@
-// The codes of a checkpoint as bits, as codec.scheme.prefix; and the track that they move.
+// The codes of a checkpoint as bits, as codec.scheme.prefix.
 
 const UNIT = 65536; // elements
 const MOST_UNITS = 32; // of a stream
 const SYMBOLS_A_STREAM = 8192; // at least
 const LEAST_STREAMS = 8; // if there are enough units
+
+/** @typedef {"huffman" | "runlength"} Coder */
 
 /**
  * Codes without loss.
@@ -32,28 +34,74 @@ function elementsOfStream(n, symbols) {
 }
 
 /**
- * Encode the codes of a change.
- * @param {Quantized} quantized
- * @param {"huffman" | "runlength"} coder
- * @param {CodeTable | null} last the table of an earlier checkpoint
- * @returns {EncodedCodes}
+ * A message: the codes of a change, and what its table is chosen by.
+ * @typedef {object} Message
+ * @property {number} elements of each stream but the last
+ * @property {Tokens | null} tokens null if runs are not coded
+ * @property {Choice} choice
  */
-function encodeCodes({ codes, counts }, coder, last) {
+
+/**
+ * Choose the table of a change. Nothing is written yet.
+ * @param {Quantized} quantized
+ * @param {Coder} coder
+ * @param {CodeTable | null} last the table of an earlier checkpoint
+ * @returns {Message | null} null if every element has the last code: then no bits are needed
+ */
+function messageOf({ codes, counts }, coder, last) {
   const k = counts.length;
-  if (k === 1 || (k === 2 && counts[0] === 0)) {
-    return { table: null, reused: false, streams: new Uint32Array(), words: new Uint32Array() };
-  }
+  if (k === 1 || (k === 2 && counts[0] === 0)) return null;
   const elements = coder === "runlength" ? elementsOfStream(codes.length, codes.length - counts[0]) : UNIT;
   const tokens = coder === "runlength" ? tokensOf(codes, elements) : null;
   const all = { codes: counts, tokens: tokens && countTokens(tokens, k - 1) };
-  const { table, reused } = chooseTable(all, last, Math.ceil(codes.length / elements));
-  const writers = tokens && table.classes > 1 ? writeTokens(tokens, table, k - 1) : writeCodes(codes, table, elements);
+  return { elements, tokens, choice: chooseTable(all, last, Math.ceil(codes.length / elements)) };
+}
+
+/**
+ * Encode the codes of a change.
+ * @param {Quantized} quantized
+ * @param {Coder} coder
+ * @param {CodeTable | null} last the table of an earlier checkpoint
+ * @returns {EncodedCodes}
+ */
+function encodeCodes(quantized, coder, last) {
+  const message = messageOf(quantized, coder, last);
+  if (message === null) return { table: null, reused: false, streams: new Uint32Array(), words: new Uint32Array() };
+  const { elements, tokens } = message;
+  const { table, reused } = message.choice;
+  const writers =
+    tokens && table.classes > 1
+      ? writeTokens(tokens, table, quantized.counts.length - 1)
+      : writeCodes(quantized.codes, table, elements);
   return {
     table,
     reused,
     streams: Uint32Array.from(writers, (writer) => writer.bits),
     words: Uint32Array.from(writers.flatMap((writer) => writer.words)),
   };
+}
+
+/**
+ * Bytes of a change: of its code words, its table if that is new, and its levels.
+ * @param {Quantized} quantized
+ * @param {CodeTable | null} table
+ * @param {boolean} reused whether the table is the last one
+ * @param {number} bits of the code words
+ */
+function nbytesOf({ levels, size }, table, reused, bits) {
+  const nLevels = size > 0 ? 1 : levels.length - 1; // equal steps store the size of one
+  return Math.ceil(bits / 8) + (table && !reused ? table.packed.length : 0) + 4 * nLevels;
+}
+
+/**
+ * Bytes of a change with a coder.
+ * @param {Quantized} quantized
+ * @param {Coder} coder
+ * @param {CodeTable | null} last the table of an earlier checkpoint
+ */
+function nbytesWith(quantized, coder, last) {
+  const choice = messageOf(quantized, coder, last)?.choice;
+  return nbytesOf(quantized, choice?.table ?? null, choice?.reused ?? false, choice?.bits ?? 0);
 }
 
 /**
@@ -96,36 +144,4 @@ function writeTokens({ runs, symbols, ends }, table, n) {
     }
     return writer;
   });
-}
-
-/** What a restart would load. Each checkpoint moves it towards the weights; it keeps what is missing. */
-class Tracker {
-  /**
-   * @param {Float32Array} weights those of the first checkpoint, which is exact
-   * @param {number | null} x bits of priority promotion, null for all buckets
-   * @param {"huffman" | "runlength"} coder
-   */
-  constructor(weights, x, coder) {
-    this.track = weights.slice();
-    [this.x, this.coder] = [x, coder];
-    /** @type {CodeTable | null} */
-    this.table = null; // the last one that was written
-  }
-
-  /**
-   * One checkpoint: the change since the track, in codes and bits. The track moves.
-   * @param {Float32Array} weights
-   */
-  step(weights) {
-    const delta = new Float32Array(weights.length);
-    for (let i = 0; i < delta.length; i++) delta[i] = weights[i] - this.track[i];
-    const quantized = quantize(delta, this.x);
-    const encoded = encodeCodes(quantized, this.coder, this.table);
-    if (encoded.table) this.table = encoded.table;
-    const { codes, levels } = quantized;
-    for (let i = 0; i < delta.length; i++) {
-      if (codes[i] > 0) this.track[i] += levels[codes[i]]; // adding 0 would turn -0 into 0
-    }
-    return { quantized, encoded };
-  }
 }

@@ -1,0 +1,89 @@
+"""What the play page is given: the digits, sizes that no weight changes, and words."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codec.inspect import sealed_nbytes
+from demo_models.images import DIGITS_TRAIN, digits_rows
+from lcviz.lab.recovery.methods import header_nbytes
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from lcviz.learn.pictures import Start, learn_picture
+from lcviz.run.run import Run
+from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
+from lcviz.ui.glossary import title_help
+
+# What the pictures are called, and the words that their texts mark.
+TITLES = (
+    *("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back"),
+    "track",
+)
+PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
+
+
+def given(seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The values that the page's code begins with, for JSON.
+
+    Args:
+        seed: Of the training that the page opens with.
+        setting: What differs from the page's own setting, see the type `Setting` of tracker.js.
+
+    Returns:
+        digits: base64 of the deflated rows of `digits_rows`. train: how many of them are the
+        training part. sizes: see `_record_sizes`. terms: word, in small
+        letters -> its meaning. learn: the data of Learn's pictures. opens: the step to show first.
+        seed, setting: as given.
+    """
+    track, live = read_numbers(TRACK), read_numbers(TRAINED)
+    helps = {title: title_help(title) for title in TITLES}
+    return {
+        "digits": base64.b64encode(_deflated(digits_rows().tobytes())).decode(),
+        "train": DIGITS_TRAIN,
+        "sizes": _record_sizes(),
+        "terms": {title.lower(): text["help"] for title, text in helps.items() if text},
+        "learn": learn_picture(track, live, live, Start(), alone=True).data,
+        "opens": EXAMPLE_OPENS,
+        "seed": seed,
+        "setting": setting or {},
+    }
+
+
+def _deflated(data: bytes) -> bytes:
+    """Without zlib's header, as a browser's "deflate-raw" reads it."""
+    compressor = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _record_sizes() -> dict[str, int]:
+    """Sizes of the example's records, in bytes.
+
+    Returns:
+        base: of the first one. header: of the header of a delta; they differ by some bytes. full:
+        of a whole checkpoint, as the race saves it. rival: of the header of SCAR's and TOPN's
+        records.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run("play", EXAMPLE, Path(folder) / "run.lcc")
+        try:
+            run.step()
+            base, delta = run.wait(PATIENCE).checkpoints
+            coded = sum(alphabet.nbytes for alphabet in delta.alphabets)
+            n = delta.nbytes  # of a rival's record, which takes as many bytes
+            rival = {"blocks": np.zeros(n, np.uint8), "values": np.zeros(n // 4, np.float32)}
+            weights = run.saved.states()
+            assert weights is not None, "a run always has its newest states"
+            whole = {f"t/{name}": array for name, array in weights.live.items()}
+            return {
+                "base": base.nbytes,
+                "header": delta.nbytes - coded,
+                "full": sealed_nbytes(delta.step, whole),
+                "rival": header_nbytes(rival),
+            }
+        finally:
+            run.close()

@@ -1,0 +1,71 @@
+"""The play page as one HTML file that needs no server and no network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from lcviz.ui import picture
+from lcviz.ui.recording import QUESTION
+
+from .given import given
+
+TITLE = "lcviz: what can a checkpoint leave out?"
+ABOUT = (
+    "This page trains logistic regression on 8 × 8 digits and saves it every 10 iterations. "
+    "Everything is computed here, in your browser."
+)
+MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "learn")
+_FOLDER = Path(__file__).parent
+WORKER = (  # each file uses those before it
+    *picture.SCHEME,
+    *(
+        _FOLDER / "worker" / f"{name}.js"
+        for name in ("random", "digits", "regression", "text", "run", "record", "rivals", "race")
+    ),
+    *(
+        _FOLDER / "worker" / "pictures" / f"{name}.js"
+        for name in ("headline", "weights", "buckets", "bits", "loss", "race")
+    ),
+    *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
+)
+PAGE = tuple(
+    _FOLDER / "page" / f"{name}.js" for name in ("address", "places", "guide", "lecture", "main")
+)
+
+
+def play_html(seed: int = 0, setting: dict[str, Any] | None = None) -> str:
+    """The page. seed, setting: see `given`."""
+    values = json.dumps(
+        given(seed, setting), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    script = [
+        f"const GIVEN = {values};",
+        f"const PICTURE_STYLE = {json.dumps(picture.style())};",
+        picture.shared_script(),
+        "const DRAW = {};",
+        *(
+            f"DRAW.{name} = (() => {{\n{picture.own_script(name)}\nreturn draw;\n}})();"
+            for name in MODULES
+        ),
+        *map(_read, PAGE),
+    ]
+    return Template(_read(_FOLDER / "page" / "page.html")).substitute(
+        title=TITLE,
+        question=QUESTION,
+        about=ABOUT,
+        style=_read(_FOLDER / "page" / "page.css"),
+        worker=_embedded("".join(map(_read, WORKER))),
+        script=_embedded("\n".join(script)),
+    )
+
+
+def _embedded(script: str) -> str:
+    """A script as it can stand in HTML."""
+    return script.replace("</", "<\\/")
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,166 @@
+// The page: it draws what the worker answers, and tells the worker what is clicked.
+
+const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
+const find = (id) => document.getElementById(id);
+const card = (name) => document.querySelector(`[data-place="${name}"]`);
+
+const address = readAddress();
+const worker = new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
+const say = (...message) => worker.postMessage(message);
+/** @type {any} what the worker said last */
+let last = null;
+let tab = address.page.tab;
+
+const guide = new Guide(find("guide"), (name) => card(name) ?? find(name)?.closest("label") ?? find(name));
+const lecture = new Lecture(find("lecture"), card);
+
+worker.onerror = (event) => fail(event.message);
+worker.onmessage = ({ data }) => {
+  if (data.failed) return fail(data.failed);
+  last = data;
+  requestAnimationFrame(() => {
+    if (last) draw(last);
+    last = null;
+    say("drawn");
+  });
+};
+say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, terms: GIVEN.terms }, address.opening);
+
+/** Say what went wrong, and what to do. @param {string} why */
+function fail(why) {
+  show("message", `This page cannot compute here: ${why}. Reload it, or open it in a newer browser.`);
+}
+
+/** @param {string} id @param {string} text */
+function show(id, text) {
+  find(id).textContent = text;
+  find(id).hidden = !text;
+}
+
+/** @type {any} the state that the page shows */
+let state = null;
+let written = 0;
+
+/** @param {{ pictures: any, state: any }} answer */
+function draw(answer) {
+  state = answer.state;
+  const { pictures } = answer;
+  drawControls();
+  show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
+  card("race").hidden = !pictures?.race;
+  for (const [name, data] of Object.entries(pictures ?? {})) {
+    drawIn(card(name), data, (event, value) => {
+      say("picture", event, value);
+    });
+  }
+  guide.hear(state);
+  // Browsers refuse to write the address often.
+  if (performance.now() - written > 400 || !state.playing) {
+    writeAddress(state, { tab });
+    written = performance.now();
+  }
+}
+
+/** What is not as asked for yet. */
+function problem() {
+  if (state.dead) return "";
+  if (state.saved < state.states) return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
+  if (state.step !== null && state.step > state.newest) return `Step ${state.step} is not saved yet: below is the newest, step ${state.newest}.`;
+  return "";
+}
+
+function drawControls() {
+  const { playing, finished, dead, newest } = state;
+  find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
+  find("play").hidden = dead;
+  document.body.classList.toggle("dead", dead);
+  find("next").disabled = playing || finished;
+  find("kill").disabled = !newest;
+  find("killed").hidden = !dead;
+  if (dead) {
+    const lost = state.iteration - newest;
+    find("loss-told").textContent = `Killed at iteration ${state.iteration}${lost ? `, ${plural(lost, "iteration")} not saved` : ", just saved"}.`;
+  }
+  find("race-back").disabled = state.raced;
+  find("keep").checked = state.setting.carries;
+  find("seed").value = state.seed;
+  find("speed").value = SPEEDS.indexOf(state.speed);
+  const rate = SPEEDS[find("speed").value];
+  set(find("speed"), { "aria-valuetext": rate ? `${rate} iterations a second` : "full speed" });
+  find("speed-told").textContent = rate ? `${rate}/s` : "full";
+  const follows = state.step === null;
+  find("newest").checked = follows;
+  find("step").value = follows ? newest : state.step;
+  find("step-told").textContent = `step ${state.shown}`;
+}
+
+find("play").onclick = () => say(state?.playing ? "pause" : "play");
+find("next").onclick = () => say("next");
+find("kill").onclick = () => say("crash");
+find("race-back").onclick = () => say("race");
+find("go-on").onclick = () => say("goOn");
+find("reset").onclick = () => say("reset", seedOfField());
+find("keep").onchange = (event) => say("use", { carries: event.target.checked });
+find("speed").oninput = (event) => say("speed", SPEEDS[event.target.value]);
+find("step").oninput = (event) => say("step", Number(event.target.value) || 10);
+find("newest").onchange = (event) => say("step", event.target.checked ? null : state.newest);
+find("begin-lecture").onclick = () => lecture.begin();
+find("begin-guide").onclick = () => guide.begin();
+find("print").onclick = () => print();
+find("copy-link").onclick = copyLink;
+
+/** The seed in the field, or the run's where that is no seed. */
+function seedOfField() {
+  const text = find("seed").value.trim();
+  return /^\d{1,10}$/.test(text) && Number(text) <= 2 ** 31 ? Number(text) : state.seed;
+}
+
+async function copyLink() {
+  writeAddress(state, { tab });
+  try {
+    await navigator.clipboard.writeText(location.href);
+    find("copy-link").textContent = "Copied";
+  } catch {
+    find("copy-link").textContent = "Copy the address above";
+  }
+  setTimeout(() => (find("copy-link").textContent = "Copy link"), 2000);
+}
+
+for (const name of ["live", "learn"]) find(`to-${name}`).onclick = () => openTab(name);
+
+/** @param {string} name */
+function openTab(name) {
+  tab = name;
+  for (const other of ["live", "learn"]) {
+    find(other).hidden = other !== name;
+    set(find(`to-${other}`), { "aria-selected": String(other === name), tabindex: other === name ? 0 : -1 });
+  }
+  if (name === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
+  if (state) writeAddress(state, { tab });
+}
+
+// Space plays and pauses, the right arrow steps, unless what has the focus needs the key.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = document.activeElement ?? document.body;
+  const isFree = at === document.body || at.matches("button:not([role])");
+  if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
+    openTab(tab === "live" ? "learn" : "live");
+    find(`to-${tab}`).focus();
+  } else if (isFree && lecture.hear(event.key)) {
+    // done
+  } else if (tab !== "live" || !isFree || lecture.on) {
+    return;
+  } else if (event.key === " " && at === document.body) {
+    find("play").click();
+  } else if (event.key === "ArrowRight") {
+    find("next").click();
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
+
+openTab(tab);
+if (address.page.lecture) setTimeout(() => lecture.begin(), 500);
+else if (address.page.isPlain && !isRemembered(SEEN)) guide.begin();

@@ -1,0 +1,20 @@
+// Where the pictures stand. Each has a shadow of its own, as in the dashboard: their styles do not meet.
+
+/** Place -> the module that drew it last. */
+const drawnBy = new Map();
+
+/**
+ * Draw a picture's data in its place.
+ * @param {HTMLElement} place
+ * @param {any} data
+ * @param {(event: string, value: any) => void} send
+ */
+function drawIn(place, data, send) {
+  const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+  if (drawnBy.get(place) !== data.picture) {
+    // Buckets and equal steps take turns in one place.
+    root.replaceChildren(make("style", {}, PICTURE_STYLE), make("div"));
+    drawnBy.set(place, data.picture);
+  }
+  DRAW[data.picture]({ data, parentElement: root.lastElementChild, setTriggerValue: send });
+}

@@ -1,0 +1,175 @@
+// The weights as ten images, one a class, as lcviz.live.weights_picture; and one weight over the steps.
+
+const ACROSS = 5; // images in a row
+const MAP_LEVELS = 7; // of a map, on each side of 0
+const GAP_LEVEL = -8; // between two images
+const MAP_HEIGHT = 176; // CSS pixels
+const CURVE_HEIGHT = 118;
+const TENSOR = "linear.weight";
+const TENSOR_TEXT = "linear.weight (10 × 28 × 28)";
+
+/** Rows and columns of the map: images with a gap between them. */
+const MAP_SHAPE = [(CLASSES / ACROSS) * (SIDE + 1) - 1, ACROSS * (SIDE + 1) - 1];
+/** Which weight each pixel of the map shows, -1 in a gap. */
+const MAP = Int32Array.from({ length: MAP_SHAPE[0] * MAP_SHAPE[1] }, (_, i) => {
+  const [row, column] = [Math.floor(i / MAP_SHAPE[1]), i % MAP_SHAPE[1]];
+  const [y, x] = [row % (SIDE + 1), column % (SIDE + 1)];
+  if (y === SIDE || x === SIDE) return -1;
+  return (Math.floor(row / (SIDE + 1)) * ACROSS + Math.floor(column / (SIDE + 1))) * PIXELS + y * SIDE + x;
+});
+
+/** Row and column of a weight in the map; null for a bias. @param {number} weight */
+function pixelOf(weight) {
+  if (weight >= N_WEIGHTS) return null;
+  const [image, at] = [Math.floor(weight / PIXELS), weight % PIXELS];
+  const [top, left] = [Math.floor(image / ACROSS), image % ACROSS].map((place) => place * (SIDE + 1));
+  return [top + Math.floor(at / SIDE), left + (at % SIDE)];
+}
+
+/** The weight at a pixel; null in a gap. @param {number} row @param {number} column */
+function weightAt(row, column) {
+  const weight = MAP[row * MAP_SHAPE[1] + column];
+  return weight === undefined || weight < 0 ? null : weight;
+}
+
+/** What happens to what a checkpoint leaves out. @param {boolean} carries @param {string} verb */
+const leftOut = (carries, verb = "stay") => (carries ? `${verb} in the next δ` : `${verb === "stay" ? "are" : "is"} lost`);
+
+/**
+ * A map as base64 of two pixels a byte, 4 bits each in two's complement, the low half first. Every value
+ * that is not 0 is visible.
+ * @param {Float32Array} values of the weights
+ * @param {number} largest the magnitude of the strongest level; 0 for that of the values
+ */
+function packedMap(values, largest = 0) {
+  const bytes = new Uint8Array(Math.ceil(MAP.length / 2));
+  if (!largest) for (let i = 0; i < N_WEIGHTS; i++) largest = Math.max(largest, Math.abs(values[i]));
+  const scale = MAP_LEVELS / (largest || 1);
+  for (let i = 0; i < MAP.length; i++) {
+    let level = GAP_LEVEL;
+    if (MAP[i] >= 0) {
+      const value = values[MAP[i]] * scale;
+      level = value > 0 ? Math.min(Math.ceil(value), MAP_LEVELS) : Math.max(Math.floor(value), -MAP_LEVELS);
+    }
+    bytes[i >> 1] |= (level & 15) << (4 * (i % 2));
+  }
+  return base64(bytes);
+}
+
+/** @param {View} view */
+function weightsPicture({ checkpoint, dissected, setting, followed, playing }) {
+  const { before, after, live, quantized } = checkpoint;
+  const stays = leftOut(setting.carries, "stays");
+  const [moved, left] = [new Float32Array(N_WEIGHTS), new Float32Array(N_WEIGHTS)];
+  let [nWritten, nMissing] = [0, 0];
+  for (let i = 0; i < N_WEIGHTS; i++) {
+    moved[i] = Math.sign(after[i] - before[i]);
+    left[i] = live[i] - after[i];
+    nWritten += Number(moved[i] !== 0);
+    nMissing += Number(left[i] !== 0);
+  }
+  const written = `Coloured: ${groupedNumber(nWritten)} of ${groupedNumber(N_WEIGHTS)} weights in ${TENSOR_TEXT}. What is left of δ ${stays}.`;
+  const missing = `Coloured: ${groupedNumber(nMissing)} of ${groupedNumber(N_WEIGHTS)} weights in ${TENSOR_TEXT} differ from the [[track]], left out or rounded. That ${stays}.`;
+  const about = setting.carries ? "live weights minus what a restart loads" : "since the last checkpoint";
+  return pictureData("weights", "δ", about, written, {
+    step: checkpoint.step,
+    tensor: TENSOR,
+    tensors: [TENSOR],
+    shape: MAP_SHAPE,
+    maps: {
+      written: packedMap(moved, 1),
+      restored: packedMap(after),
+      missing: packedMap(left),
+    },
+    captions: { written, missing },
+    terms: { track: { help: TERMS.track } },
+    height: MAP_HEIGHT,
+    left_out: stays,
+    carries: setting.carries,
+    followed: pixelOf(followed),
+    values: playing ? null : pixelValues(checkpoint, dissected, quantized),
+  }, 1);
+}
+
+/** What each pixel says of its weight. @param {Checkpoint} checkpoint @param {Dissected} dissected @param {Quantized} quantized */
+function pixelValues({ before, live }, { all, nKept }, quantized) {
+  const uniform = quantized.size > 0;
+  const [u, track, codes] = [new Float32Array(MAP.length), new Float32Array(MAP.length), new Uint16Array(MAP.length)];
+  MAP.forEach((weight, i) => {
+    if (weight < 0) return;
+    [u[i], track[i]] = [live[weight], before[weight]];
+    // In equal steps each level is a bucket; those of the changes that became 0 follow.
+    const level = quantized.codes[weight];
+    codes[i] = uniform ? level || (all.codes[weight] ? nKept + all.codes[weight] : 0) : all.codes[weight];
+  });
+  const exponents = all.buckets.map(({ exponent, sign, middle }, i) => [exponent, sign, uniform || i >= nKept ? 0 : middle]);
+  const steps = Array.from(quantized.levels.subarray(1), (level) => [Math.floor(Math.log2(Math.abs(level))), level < 0 ? 1 : 0, level]);
+  return { u: base64(u), track: base64(track), codes: base64(codes), buckets: uniform ? [...steps, ...exponents] : exponents, uniform };
+}
+
+/** One weight over the steps: u is trained, ũ follows in steps. @param {View} view */
+function weightPicture({ run, checkpoint, setting, followed: i, words, dissected }) {
+  const saved = run.shown.checkpoints;
+  const { step, before, after, live, delta, quantized } = checkpoint;
+  const track = saved.map((one) => [one.step - INTERVAL, one.before[i]]).filter(([at]) => at !== step);
+  track.push([step, after[i]]);
+  track.sort(([a], [b]) => a - b);
+  /** @param {number[][]} points */
+  const line = (points) => ({ dash: "solid", x: points.map(([at]) => at), y: points.map(([, value]) => plotted(value, 9)) });
+  const bias = i >= N_WEIGHTS;
+  const place = bias ? `linear.bias (${i - N_WEIGHTS})` : `${TENSOR} (${Math.floor(i / PIXELS)}, ${i % PIXELS})`;
+  const difference = `${numberText(live[i])} − ${before[i] < 0 ? `(${numberText(before[i])})` : numberText(before[i])}`;
+  const change = setting.carries
+    ? `δ = u − ũ = ${difference} = ${numberText(delta[i], "+")}`
+    : `Changed by ${numberText(delta[i], "+")} since the last checkpoint`;
+  const bucket = dissected.all.buckets[dissected.all.codes[i] - 1];
+  const level = quantized.levels[quantized.codes[i]];
+  const levelText = level ? numberText(level, "+") : `0: ${setting.carries ? "it stays in the next δ" : "it is lost"}`;
+  const inBucket = bucket ? bucketText(bucket.exponent, bucket.sign) : "none: δ is 0";
+  return pictureData("curves", "One weight", place, `${change}, bucket ${inBucket}, level ${levelText}. Code: ${codeText(checkpoint, words, i)}.`, {
+    lines: [
+      { name: "u trained", colour: "down", ...line(saved.map((one) => [one.step, one.live[i]])) },
+      { name: "ũ restored", colour: "up", ...line(track), stairs: true },
+    ],
+    marks: [{ step, text: `step ${step}`, strong: false }],
+    range: [0, LAST],
+    log: false,
+    unit: "step",
+    height: CURVE_HEIGHT,
+    clickable: true,
+  });
+}
+
+/** The bits that encode a value, in words. @param {Checkpoint} checkpoint @param {CodeWord[]} words @param {number} at */
+function codeText({ encoded }, words, at) {
+  if (encoded.table === null) return "none: all values have the same level";
+  const found = wordAt(words, at);
+  if (!found) return "none: zeros at a stream's end need no bits";
+  const { word, rest, run, zero, code } = found;
+  const text = `${word}${rest ? ` + ${pluralText(rest.length, "bit")}` : ""}`;
+  if (encoded.table.classes === 1) return text;
+  if (zero) return `${text}: zero ${zero} of a run of ${run}`;
+  return run ? `${text}: ${pluralText(run, "zero")}, then it` : `${text}: no zeros before it`;
+}
+
+/** The weight to follow first: the smallest kept change. It has waited in earlier steps. @param {Checkpoint} checkpoint */
+function firstWeight({ delta, quantized }) {
+  let best = 0;
+  for (let i = 1; i < N_WEIGHTS; i++) {
+    const [kept, other] = [quantized.codes[i] > 0, quantized.codes[best] > 0];
+    const nearer = kept ? Math.abs(delta[i]) < Math.abs(delta[best]) : Math.abs(delta[i]) > Math.abs(delta[best]);
+    if (kept !== other ? kept : nearer) best = i;
+  }
+  return best;
+}
+
+/** The weight with the largest change among some values, weights before biases; null if there is none. @param {Float32Array} delta @param {(at: number) => boolean} isOne */
+function largestAmong(delta, isOne) {
+  /** @type {number | null} */
+  let best = null;
+  for (let i = 0; i < N; i++) {
+    if (!isOne(i)) continue;
+    if (best === null || (i < N_WEIGHTS && Math.abs(delta[i]) > Math.abs(delta[best]))) best = i;
+  }
+  return best;
+}

@@ -1,0 +1,340 @@
+// The page's worker: it owns the run, and answers what the page and its pictures ask. It never stops
+// the page itself.
+
+const SLICE = 10; // milliseconds of work between two looks at messages
+const CALM = 80; // milliseconds between two pictures while the training is at full speed
+const LEAST_BUDGET = 0.001; // of equal steps
+const OPENS = 20; // the step to show first: a restart there still loses something
+const RATED = 20; // iterations whose pace is shown
+
+/** @type {Setting} */
+const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carries: true };
+
+/**
+ * What the page asks for when it opens, from its address.
+ * @typedef {object} Opening
+ * @property {number} seed
+ * @property {Partial<Setting>} setting
+ * @property {number | null} step to show; null for the newest
+ * @property {number} at train up to this iteration
+ * @property {number[]} kills crash at these iterations, and go on after all but the last
+ * @property {boolean} dead whether the last crash is the end
+ * @property {boolean} raced whether to race back from it
+ * @property {number | null} followed
+ * @property {boolean} byWorth
+ */
+
+/**
+ * What the pictures of a step are drawn from.
+ * @typedef {object} View
+ * @property {Run} run
+ * @property {Checkpoint} checkpoint
+ * @property {Setting} setting of the checkpoint
+ * @property {Dissected} dissected
+ * @property {CodeWord[]} words all of the checkpoint
+ * @property {number} followed index of a parameter
+ * @property {boolean} isTrial whether the checkpoint is of a setting that is only tried
+ * @property {boolean} byWorth whether bars show what removing them costs
+ * @property {{ loss: number, without: number[] } | null} worth
+ * @property {boolean} playing
+ * @property {number} rate iterations a second
+ * @property {boolean} dead
+ * @property {Raced | null} raced
+ */
+
+/** The run that a visitor steers, and what is shown of it. */
+class Player {
+  /**
+   * @param {{ train: Digits, heldOut: Digits }} data
+   * @param {RecordSizes} sizes
+   * @param {(answer: object) => void} post
+   */
+  constructor(data, sizes, post) {
+    [this.data, this.sizes, this.post] = [data, sizes, post];
+    /** @type {Setting} */
+    this.setting = { ...FIRST_SETTING };
+    this.seed = 0;
+    /** @type {number | null} */
+    this.step = OPENS;
+    /** @type {number | null} */
+    this.followed = null;
+    this.byWorth = false;
+    /** @type {number | null} iterations a second; null for full speed */
+    this.speed = 10;
+    this.begin(0);
+    this.drawn = true; // whether the page has drawn the last answer
+    this.working = false;
+    this.shownAt = 0; // milliseconds, of the last answer
+    /** @type {number | undefined} */
+    this.shownStep = undefined;
+  }
+
+  /** @param {number} seed */
+  begin(seed) {
+    this.seed = seed;
+    this.run = new Run(this.data, this.sizes, seed, FIRST_SETTING);
+    this.playing = this.dead = false;
+    this.target = 0; // train up to here at once
+    /** @type {Raced | null} */
+    this.raced = null;
+    /** @type {number[]} when the last iterations ended */
+    this.ended = [];
+    this.changed = true;
+  }
+
+  /** @param {Opening} opening */
+  open(opening) {
+    Object.assign(this.setting, opening.setting);
+    this.begin(opening.seed);
+    this.run.use(this.setting);
+    [this.step, this.followed, this.byWorth] = [opening.step, opening.followed, opening.byWorth];
+    opening.kills.forEach((kill, i) => {
+      while (this.run.iteration < kill) this.run.advance();
+      this.crash();
+      if (this.dead && (i < opening.kills.length - 1 || !opening.dead)) this.goOn();
+    });
+    if (opening.raced) this.race();
+    this.target = this.dead ? 0 : opening.at;
+  }
+
+  play() {
+    if (this.run.finished || this.dead) {
+      this.begin(this.seed);
+      this.run.use(this.setting);
+    }
+    [this.playing, this.step, this.ended] = [true, null, []];
+  }
+
+  pause() {
+    this.playing = false;
+  }
+
+  /** Train up to the next checkpoint. */
+  next() {
+    [this.playing, this.step] = [false, null];
+    if (!this.run.finished && !this.dead) this.target = this.run.newest + INTERVAL;
+  }
+
+  /** @param {number} seed */
+  reset(seed) {
+    this.begin(seed);
+    this.run.use(this.setting);
+    this.step = null;
+    this.target = INTERVAL; // so that there is something to see
+  }
+
+  crash() {
+    if (this.dead || !this.run.newest) return;
+    this.run.replay(Infinity);
+    this.run.kill();
+    [this.dead, this.playing, this.target] = [true, false, 0];
+    this.raced = null;
+  }
+
+  race() {
+    if (!this.dead) return;
+    this.run.replay(Infinity);
+    this.raced = raceBack(this.run);
+  }
+
+  goOn() {
+    if (!this.dead) return;
+    this.run.replay(Infinity);
+    this.run.goOn();
+    [this.dead, this.raced] = [false, null];
+  }
+
+  /** @param {Partial<Setting>} change */
+  use(change) {
+    Object.assign(this.setting, change);
+    this.run.use(this.setting);
+    this.raced = null;
+  }
+
+  /** What a picture has sent. @param {string} event @param {any} value */
+  heard(event, value) {
+    const view = this.view();
+    if (!view) return;
+    const { delta, quantized } = view.checkpoint;
+    const { all } = view.dissected;
+    /** @type {Record<string, () => void>} */
+    const acts = {
+      back: () => this.use(this.run.own.setting),
+      pixel: () => this.follow(weightAt(value[0], value[1])),
+      word: () => this.follow(value),
+      bucket: () => this.follow(largestAmong(delta, (i) => isIn(all.buckets[all.codes[i] - 1], value))),
+      bar: () => this.follow(largestAmong(delta, (i) => delta[i] !== 0 && barOf(quantized.codes[i], stepsOfBar(quantized)) === value)),
+      cut: () => this.use({ most: value }),
+      bits: () => this.use(this.bitsChosen(value, view.checkpoint)),
+      coder: () => this.use({ coder: value }),
+      view: () => (this.byWorth = value === "error"),
+      step: () => (this.step = value),
+    };
+    acts[event]?.();
+  }
+
+  /** @param {string} button of BUTTONS @param {Checkpoint} checkpoint @returns {Partial<Setting>} */
+  bitsChosen(button, { nbytes }) {
+    // Equal steps at the size of the checkpoint on the page.
+    const budget = Math.max(Number((nbytes / (4 * N)).toFixed(4)), LEAST_BUDGET);
+    if (button === "steps") return { budget, most: null };
+    return { x: button === "all" ? null : Number(button), budget: null, most: null };
+  }
+
+  /** @param {number | null} weight */
+  follow(weight) {
+    if (weight !== null) this.followed = weight;
+  }
+
+  /** The checkpoint to show, as tried or, until that is computed, as the run saved it; null before the first. @returns {View | null} */
+  view() {
+    const { run } = this;
+    const newest = run.newest;
+    const step = this.step === null || this.step > newest ? newest : Math.max(Math.round(this.step / INTERVAL), 1) * INTERVAL;
+    const tried = run.trial?.at(step);
+    const checkpoint = tried ?? run.own.at(step);
+    if (!checkpoint) return null;
+    const dissected = dissect(checkpoint);
+    // Until the step that was asked for is saved, another one stands for it.
+    const followed = this.followed ?? firstWeight(checkpoint);
+    if (this.step === null || this.step <= newest) this.followed = followed;
+    const measures = this.byWorth && !this.playing && checkpoint.quantized.size === 0;
+    return {
+      run,
+      checkpoint,
+      setting: (tried ? run.shown : run.own).setting,
+      dissected,
+      words: codeWordsOf(checkpoint, Infinity),
+      followed,
+      isTrial: Boolean(tried),
+      byWorth: this.byWorth,
+      worth: measures ? lossesWithout(checkpoint, dissected, this.data.heldOut) : null,
+      playing: this.playing,
+      rate: this.rate,
+      dead: this.dead,
+      raced: this.raced,
+    };
+  }
+
+  /** Iterations a second, of the last ones. */
+  get rate() {
+    const { ended } = this;
+    return ended.length > 1 ? (1000 * (ended.length - 1)) / (ended[ended.length - 1] - ended[0]) : 0;
+  }
+
+  /** Draw what is shown, unless the page is still busy with the last answer. */
+  show() {
+    const { run } = this;
+    const view = this.view();
+    this.post({
+      pictures: view && picturesOf(view),
+      state: {
+        iteration: run.iteration,
+        newest: run.newest,
+        finished: run.finished,
+        playing: this.playing,
+        dead: this.dead,
+        raced: Boolean(this.raced),
+        kills: run.kills,
+        step: this.step,
+        shown: view?.checkpoint.step ?? 0,
+        followed: this.followed,
+        byWorth: this.byWorth,
+        setting: this.setting,
+        isOwn: !run.trial,
+        seed: this.seed,
+        speed: this.speed,
+        saved: run.shown.checkpoints.length,
+        states: run.states.length,
+      },
+    });
+    [this.drawn, this.changed, this.shownAt, this.shownStep] = [false, false, performance.now(), view?.checkpoint.step];
+  }
+
+  /** Work for a moment, show what has changed, and go on as long as there is something to do. */
+  work() {
+    const until = performance.now() + SLICE;
+    const { run } = this;
+    while (this.isCatchingUp && performance.now() < until) {
+      run.advance();
+      this.changed ||= run.iteration % INTERVAL === 0;
+    }
+    if (this.playing) this.advance(until);
+    const before = run.trial?.checkpoints.length;
+    run.replay(Math.max(until - performance.now(), 1));
+    this.changed ||= before !== run.trial?.checkpoints.length;
+    const isFast = this.isCatchingUp || (this.playing && !this.speed);
+    if (this.changed && this.drawn && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.show();
+    // Once the page has drawn the last answer, it calls again.
+    this.working = this.playing || this.isCatchingUp || !run.isReplayed;
+    if (this.working) later(() => this.work(), this.playing && this.speed ? 5 : 0);
+  }
+
+  /** Whether iterations are still due at once. */
+  get isCatchingUp() {
+    return this.run.iteration < Math.min(this.target, LAST);
+  }
+
+  /** Whether the step that was asked for is there, but was not shown yet. */
+  get isAwaited() {
+    return this.shownStep !== this.step && this.step !== null && this.step <= this.run.newest;
+  }
+
+  /** Train as fast as the speed allows. @param {number} until */
+  advance(until) {
+    const { run, ended } = this;
+    do {
+      const last = ended[ended.length - 1] ?? 0;
+      if (this.speed && performance.now() - last < 1000 / this.speed) break;
+      run.advance();
+      ended.push(performance.now());
+      if (ended.length > RATED) ended.shift();
+      this.changed = true;
+    } while (!run.finished && performance.now() < until);
+    if (run.finished) this.playing = false;
+  }
+
+  /** Begin to work, if that is not under way. */
+  wake() {
+    if (!this.working) this.work();
+  }
+}
+
+/** Whether a bucket is that of an exponent and a sign. @param {ExponentBucket | undefined} bucket @param {number[]} key */
+const isIn = (bucket, [exponent, sign]) => bucket !== undefined && bucket.exponent === exponent && bucket.sign === sign;
+
+/** All pictures of a step, by place. @param {View} view */
+function picturesOf(view) {
+  return {
+    headline: headlinePicture(view),
+    weights: weightsPicture(view),
+    buckets: view.checkpoint.quantized.size > 0 || view.setting.budget !== null ? stepsPicture(view) : bucketsPicture(view),
+    bits: bitsPicture(view),
+    weight: weightPicture(view),
+    loss: lossPicture(view),
+    examples: examplesPicture(view),
+    ...(view.dead && view.raced ? { race: racePicture(view.raced) } : {}),
+  };
+}
+
+const channel = new MessageChannel(); // a timer of 0 waits for 4 milliseconds
+/** @type {() => void} */
+let next = () => {};
+channel.port2.onmessage = () => next();
+
+/** Call a function after some milliseconds, or once messages have been read. @param {() => void} act @param {number} milliseconds */
+function later(act, milliseconds) {
+  if (milliseconds) {
+    setTimeout(act, milliseconds);
+  } else {
+    next = act;
+    channel.port1.postMessage(null);
+  }
+}
+
+/** Bytes of a text in base64 that were deflated. @param {string} text */
+async function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}

@@ -1,0 +1,51 @@
+"""The play page as one file: small, and without anything from elsewhere. Chromium opens it in browser/."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from demo_models.images import DIGITS_TRAIN, digits_rows
+from lcviz.cli.lab import main
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from lcviz.learn.pictures import Start, learn_picture
+
+NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}  # which nobody loads
+MOST = 400_000  # bytes
+
+
+def test_the_file_is_small_and_needs_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "play.html"
+    assert main(["play", "-o", str(path), "--seed", "7"]) == 0
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) <= MOST
+    assert set(re.findall(r"https?://[^\"'\s]+", text)) == NAMES
+    assert not re.search(r"<link|\bimport\b|@import|\bsrc=|url\((?!#)|fetch\(|^export ", text, re.M)
+    assert "prefers-color-scheme: dark" in text
+    (line,) = re.findall(r"^const GIVEN = (.+);$", text, re.MULTILINE)
+    given = json.loads(line)
+    track, live = map(read_numbers, (TRACK, TRAINED))
+    assert given["learn"] == learn_picture(track, live, live, Start(), alone=True).data
+    assert given["seed"] == 7
+    digits = zlib.decompress(base64.b64decode(given["digits"]), wbits=-zlib.MAX_WBITS)
+    rows = np.frombuffer(digits, np.uint8).reshape(-1, 65)
+    assert (rows == digits_rows()).all()
+    assert given["train"] == DIGITS_TRAIN
+
+
+@pytest.mark.parametrize("seed", ["-1", "2147483648", "one"])
+def test_a_seed_that_is_none(seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["play", "--seed", seed])
+    assert "seed" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-o", str(tmp_path / "no" / "play.html")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
