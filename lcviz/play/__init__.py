@@ -2,8 +2,8 @@
 
     one_file    puts the page together
     given       the data and sizes that the page's own code needs
-    worker      the training, the chain and the race in JavaScript, and what the pictures show of them
-    page        the page itself: controls, address, guide, lecture
+    worker      in JavaScript: the training, the chain, the race, and what pictures show of them
+    page        in JavaScript: the page itself, its controls, address, guide and lecture
 
 The pictures are those of the dashboard, ui/pictures; so is the scheme, ui/pictures/scheme.
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.inspect import sealed_nbytes
+from codec.inspect import Arrays, sealed_nbytes
 from demo_models.images import DIGITS_TRAIN, digits_rows
 from lcviz.lab.recovery.methods import header_nbytes
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
@@ -75,7 +75,8 @@ def _record_sizes() -> dict[str, int]:
             base, delta = run.wait(PATIENCE).checkpoints
             coded = sum(alphabet.nbytes for alphabet in delta.alphabets)
             n = delta.nbytes  # of a rival's record, which takes as many bytes
-            rival = {"blocks": np.zeros(n, np.uint8), "values": np.zeros(n // 4, np.float32)}
+            blocks, values = np.zeros(n, np.uint8), np.zeros(n // 4, np.float32)
+            rival: Arrays = {"blocks": blocks, "values": values}
             weights = run.saved.states()
             assert weights is not None, "a run always has its newest states"
             whole = {f"t/{name}": array for name, array in weights.live.items()}

@@ -113,7 +113,7 @@ def shared_script() -> str:
 
 
 def own_script(name: str) -> str:
-    """A module without `shared_script`: what it uses of the scheme, its parts in a folder NAME, itself."""
+    """A module without what all share: its part of the scheme, its folder NAME, itself."""
     parts = [*SCHEME_OF.get(name, ()), *sorted((FOLDER / name).glob("*.js")), FOLDER / f"{name}.js"]
     whole = "".join(path.read_text(encoding="utf-8") for path in parts)
     return whole.replace("export default function", "function draw", 1)

@@ -19,14 +19,14 @@ from lcviz.live.headline import describe_crash
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
 from lcviz.play.given import given
-from lcviz.play.one_file import WORKER, play_html
+from lcviz.play.one_file import WORKER
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings, Snapshot
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui.glossary import title_help
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 PATIENCE = 60_000

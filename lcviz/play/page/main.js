@@ -48,11 +48,8 @@ function draw(answer) {
   drawControls();
   show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
   card("race").hidden = !pictures?.race;
-  for (const [name, data] of Object.entries(pictures ?? {})) {
-    drawIn(card(name), data, (event, value) => {
-      say("picture", event, value);
-    });
-  }
+  drawn = pictures ?? {};
+  drawPictures();
   guide.hear(state);
   // Browsers refuse to write the address often.
   if (performance.now() - written > 400 || !state.playing) {
@@ -61,11 +58,28 @@ function draw(answer) {
   }
 }
 
+/** @type {Record<string, any>} place -> data of the picture that is drawn there */
+let drawn = {};
+
+function drawPictures() {
+  for (const [name, data] of Object.entries(drawn)) drawIn(card(name), data, (event, value) => say("picture", event, value));
+}
+
+// Paper is white, and pictures are painted in the colours of the page.
+addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("paper");
+  find("handout-link").textContent = location.protocol === "file:" ? "" : location.href;
+  drawPictures();
+});
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("paper");
+  drawPictures();
+});
+
 /** What is not as asked for yet. */
 function problem() {
   if (state.dead) return "";
   if (state.saved < state.states) return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
-  if (state.step !== null && state.step > state.newest) return `Step ${state.step} is not saved yet: below is the newest, step ${state.newest}.`;
   return "";
 }
 
@@ -79,7 +93,7 @@ function drawControls() {
   find("killed").hidden = !dead;
   if (dead) {
     const lost = state.iteration - newest;
-    find("loss-told").textContent = `Killed at iteration ${state.iteration}${lost ? `, ${plural(lost, "iteration")} not saved` : ", just saved"}.`;
+    find("loss-told").textContent = `Killed at ${state.iteration}${lost ? `, ${plural(lost, "iteration")} not saved` : ", just saved"}.`;
   }
   find("race-back").disabled = state.raced;
   find("keep").checked = state.setting.carries;
@@ -88,9 +102,7 @@ function drawControls() {
   const rate = SPEEDS[find("speed").value];
   set(find("speed"), { "aria-valuetext": rate ? `${rate} iterations a second` : "full speed" });
   find("speed-told").textContent = rate ? `${rate}/s` : "full";
-  const follows = state.step === null;
-  find("newest").checked = follows;
-  find("step").value = follows ? newest : state.step;
+  find("step").value = state.step ?? newest;
   find("step-told").textContent = `step ${state.shown}`;
 }
 
@@ -102,8 +114,8 @@ find("go-on").onclick = () => say("goOn");
 find("reset").onclick = () => say("reset", seedOfField());
 find("keep").onchange = (event) => say("use", { carries: event.target.checked });
 find("speed").oninput = (event) => say("speed", SPEEDS[event.target.value]);
-find("step").oninput = (event) => say("step", Number(event.target.value) || 10);
-find("newest").onchange = (event) => say("step", event.target.checked ? null : state.newest);
+// At the right end the pictures follow the newest checkpoint.
+find("step").oninput = ({ target }) => say("step", Number(target.value) < state.newest ? Number(target.value) || 10 : null);
 find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin();
 find("print").onclick = () => print();

@@ -76,7 +76,7 @@ function raceBack(run) {
     { name: "LC", nbytes, weights: chain.checkpoints[chain.checkpoints.length - 1].after },
   ];
   const firstLoss = Math.max(failAt - Math.max(BEFORE, since) - SMOOTH, 0);
-  const training = new Training(data.train, run.training.seed);
+  const training = new Training(data.train, run.seed);
   const loss = () => measure(training.parameters, data.heldOut, PROBE).loss;
   // Its losses before the crash; then on without a crash.
   const recent = run.recent.filter(({ iteration }) => iteration >= firstLoss);

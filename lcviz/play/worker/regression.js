@@ -114,10 +114,12 @@ class Training {
    * @param {number} seed decides the first parameters and the batches
    */
   constructor(digits, seed) {
-    [this.digits, this.seed] = [digits, seed];
+    this.digits = digits;
+    this.seed = seed;
     this.parameters = firstWeights(seed);
     this.epoch = { number: -1, order: new Uint32Array() };
-    [this.source, this.image] = [new Float64Array(SOURCE_PIXELS), new Float64Array(PIXELS)];
+    this.source = new Float64Array(SOURCE_PIXELS);
+    this.image = new Float64Array(PIXELS);
   }
 
   /**

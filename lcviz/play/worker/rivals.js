@@ -21,7 +21,8 @@ class Prioritized {
    */
   constructor(weights, blocks, nbytes) {
     this.track = weights.slice();
-    [this.blocks, this.nbytes] = [blocks, nbytes];
+    this.blocks = blocks;
+    this.nbytes = nbytes;
     this.spent = 0; // in the last checkpoint
   }
 

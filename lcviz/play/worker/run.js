@@ -31,7 +31,9 @@ class Chain {
    * @param {Digits} heldOut
    */
   constructor(setting, weights, sizes, heldOut) {
-    [this.setting, this.sizes, this.heldOut] = [{ ...setting }, sizes, heldOut];
+    this.setting = { ...setting };
+    this.sizes = sizes;
+    this.heldOut = heldOut;
     this.tracker = new Tracker(weights, this.setting, sizes.header);
     /** @type {Checkpoint[]} */
     this.checkpoints = [];
@@ -65,7 +67,9 @@ class Run {
    * @param {Setting} setting its own
    */
   constructor(data, sizes, seed, setting) {
-    [this.data, this.sizes] = [data, sizes];
+    this.data = data;
+    this.sizes = sizes;
+    this.seed = seed;
     this.training = new Training(data.train, seed);
     this.base = this.training.parameters.slice();
     this.iteration = 0;

@@ -50,18 +50,27 @@ class Player {
    * @param {(answer: object) => void} post
    */
   constructor(data, sizes, post) {
-    [this.data, this.sizes, this.post] = [data, sizes, post];
-    /** @type {Setting} */
+    this.data = data;
+    this.sizes = sizes;
+    this.post = post;
+    /** @type {Setting} what the page shows the whole run saved with */
     this.setting = { ...FIRST_SETTING };
-    this.seed = 0;
-    /** @type {number | null} */
+    /** @type {number | null} to show; null for the newest */
     this.step = OPENS;
     /** @type {number | null} */
     this.followed = null;
     this.byWorth = false;
     /** @type {number | null} iterations a second; null for full speed */
     this.speed = 10;
-    this.begin(0);
+    this.run = new Run(data, sizes, 0, FIRST_SETTING);
+    this.playing = false;
+    this.dead = false;
+    this.target = 0; // train up to this iteration at once
+    /** @type {Raced | null} */
+    this.raced = null;
+    /** @type {number[]} when the last iterations ended */
+    this.ended = [];
+    this.changed = true; // whether there is something new to show
     this.drawn = true; // whether the page has drawn the last answer
     this.working = false;
     this.shownAt = 0; // milliseconds, of the last answer
@@ -69,25 +78,24 @@ class Player {
     this.shownStep = undefined;
   }
 
-  /** @param {number} seed */
+  /** A new training. @param {number} seed */
   begin(seed) {
-    this.seed = seed;
     this.run = new Run(this.data, this.sizes, seed, FIRST_SETTING);
-    this.playing = this.dead = false;
-    this.target = 0; // train up to here at once
-    /** @type {Raced | null} */
+    this.run.use(this.setting);
+    this.playing = false;
+    this.dead = false;
+    this.target = 0;
     this.raced = null;
-    /** @type {number[]} when the last iterations ended */
     this.ended = [];
-    this.changed = true;
   }
 
   /** @param {Opening} opening */
   open(opening) {
     Object.assign(this.setting, opening.setting);
     this.begin(opening.seed);
-    this.run.use(this.setting);
-    [this.step, this.followed, this.byWorth] = [opening.step, opening.followed, opening.byWorth];
+    this.step = opening.step;
+    this.followed = opening.followed;
+    this.byWorth = opening.byWorth;
     opening.kills.forEach((kill, i) => {
       while (this.run.iteration < kill) this.run.advance();
       this.crash();
@@ -99,10 +107,11 @@ class Player {
 
   play() {
     if (this.run.finished || this.dead) {
-      this.begin(this.seed);
-      this.run.use(this.setting);
+      this.begin(this.run.seed);
     }
-    [this.playing, this.step, this.ended] = [true, null, []];
+    this.playing = true;
+    this.step = null;
+    this.ended = [];
   }
 
   pause() {
@@ -111,14 +120,14 @@ class Player {
 
   /** Train up to the next checkpoint. */
   next() {
-    [this.playing, this.step] = [false, null];
+    this.playing = false;
+    this.step = null;
     if (!this.run.finished && !this.dead) this.target = this.run.newest + INTERVAL;
   }
 
   /** @param {number} seed */
   reset(seed) {
     this.begin(seed);
-    this.run.use(this.setting);
     this.step = null;
     this.target = INTERVAL; // so that there is something to see
   }
@@ -127,7 +136,9 @@ class Player {
     if (this.dead || !this.run.newest) return;
     this.run.replay(Infinity);
     this.run.kill();
-    [this.dead, this.playing, this.target] = [true, false, 0];
+    this.dead = true;
+    this.playing = false;
+    this.target = 0;
     this.raced = null;
   }
 
@@ -141,7 +152,8 @@ class Player {
     if (!this.dead) return;
     this.run.replay(Infinity);
     this.run.goOn();
-    [this.dead, this.raced] = [false, null];
+    this.dead = false;
+    this.raced = null;
   }
 
   /** @param {Partial<Setting>} change */
@@ -242,13 +254,16 @@ class Player {
         byWorth: this.byWorth,
         setting: this.setting,
         isOwn: !run.trial,
-        seed: this.seed,
+        seed: run.seed,
         speed: this.speed,
         saved: run.shown.checkpoints.length,
         states: run.states.length,
       },
     });
-    [this.drawn, this.changed, this.shownAt, this.shownStep] = [false, false, performance.now(), view?.checkpoint.step];
+    this.drawn = false;
+    this.changed = false;
+    this.shownAt = performance.now();
+    this.shownStep = view?.checkpoint.step;
   }
 
   /** Work for a moment, show what has changed, and go on as long as there is something to do. */

@@ -1,4 +1,4 @@
-"""The play page as one file: small, and without anything from elsewhere. Chromium opens it in browser/."""
+"""The play page as one file: small, and without anything from elsewhere. Chromium: browser/."""
 
 from __future__ import annotations
 

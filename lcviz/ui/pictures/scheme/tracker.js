@@ -29,7 +29,8 @@ class Tracker {
    */
   constructor(weights, setting, headerNbytes = 0) {
     this.track = weights.slice();
-    [this.setting, this.headerNbytes] = [setting, headerNbytes];
+    this.setting = setting;
+    this.headerNbytes = headerNbytes;
     this.last = weights; // those of the checkpoint before
     /** @type {CodeTable | null} */
     this.table = null; // the last one that was written
@@ -55,7 +56,8 @@ class Tracker {
     for (let i = 0; i < n; i++) {
       if (codes[i] > 0) after[i] += levels[codes[i]]; // adding 0 would turn -0 into 0
     }
-    [this.track, this.last] = [after, weights];
+    this.track = after;
+    this.last = weights;
     return { before, delta, quantized, encoded, after };
   }
 
