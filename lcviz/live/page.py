@@ -48,6 +48,7 @@ from .page_attempt import CARRIES, stored_attempt
 from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_pictures
+from .page_play import play_button
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
@@ -103,6 +104,7 @@ def page() -> None:
             help="Sizes over time, bits by x, the code as a tree, and the lines for your own "
             "training.",
         )
+        play_button(run, settings)
         st.caption(describe(run.settings))
     if details:
         show_details(run)

@@ -27,18 +27,21 @@ TITLES = (
 PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
 
 
-def given(seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None) -> dict[str, Any]:
+def given(
+    seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None, step: int = EXAMPLE_OPENS
+) -> dict[str, Any]:
     """The values that the page's code begins with, for JSON.
 
     Args:
         seed: Of the training that the page opens with.
         setting: What differs from the page's own setting, see the type `Setting` of tracker.js.
+        step: To show first.
 
     Returns:
         digits: base64 of the deflated rows of `digits_rows`. train: how many of them are the
         training part. sizes: see `_record_sizes`. terms: word, in small
-        letters -> its meaning. learn: the data of Learn's pictures. opens: the step to show first.
-        seed, setting: as given.
+        letters -> its meaning. learn: the data of Learn's pictures. opens, seed,
+        setting: as given.
     """
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     helps = {title: title_help(title) for title in TITLES}
@@ -48,7 +51,7 @@ def given(seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None) -> di
         "sizes": _record_sizes(),
         "terms": {title.lower(): text["help"] for title, text in helps.items() if text},
         "learn": learn_picture(track, live, live, Start(), alone=True).data,
-        "opens": EXAMPLE_OPENS,
+        "opens": step,
         "seed": seed,
         "setting": setting or {},
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui import picture
 from lcviz.ui.recording import QUESTION
 
@@ -36,10 +37,12 @@ PAGE = tuple(
 )
 
 
-def play_html(seed: int = 0, setting: dict[str, Any] | None = None) -> str:
-    """The page. seed, setting: see `given`."""
+def play_html(
+    seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None, step: int = EXAMPLE_OPENS
+) -> str:
+    """The page. seed, setting, step: see `given`."""
     values = json.dumps(
-        given(seed, setting), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        given(seed, setting, step), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     script = [
         f"const GIVEN = {values};",
