@@ -113,9 +113,14 @@ def _check_receipt(options: argparse.Namespace) -> int:
 def _write_play(options: argparse.Namespace) -> int:
     """Write the play page as one file."""
     # Here, because it imports Streamlit, which other commands do not need.
-    from lcviz.play.one_file import play_html
+    from lcviz.live.recorded_chain import recorded_chain
+    from lcviz.play.one_file import play_html, recorded_html
 
-    return _write(options.output, play_html(options.seed))
+    if options.run is None:
+        return _write(options.output, play_html(options.seed))
+    with _bar("reading", "step") as progress:
+        recorded = recorded_chain(options.run, progress)
+    return _write(options.output, recorded_html(recorded))
 
 
 def _write_report(options: argparse.Namespace) -> int:
@@ -205,6 +210,8 @@ def _parser() -> Parser:
         "scheme and crashes it. Needs neither a server nor a network.",
     )
     play.add_argument("-o", "--output", type=Path, default=Path("play.html"), metavar="FILE")
+    run_help = "a run.lcc, a .lcc.zip, or a URL: show this chain in place of a training"
+    play.add_argument("--run", metavar="RUN", help=run_help)
     play.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the training")
     return parser
 

@@ -20,9 +20,7 @@ CODERS = ("runlength", "huffman")  # of the play page
 
 def play_button(run: Run, settings: RunSettings) -> None:
     """Offer the play page with the settings on this page."""
-    html = partial(
-        play_html, settings.seed, _setting(settings), viewed_checkpoint(run.snapshot()).step
-    )
+    html = partial(play_html, settings.seed, _setting(run), viewed_checkpoint(run.snapshot()).step)
     st.download_button(
         "Open without a server",
         html,

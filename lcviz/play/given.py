@@ -43,18 +43,23 @@ def given(
         letters -> its meaning. learn: the data of Learn's pictures. opens, seed,
         setting: as given.
     """
-    track, live = read_numbers(TRACK), read_numbers(TRAINED)
     helps = {title: title_help(title) for title in TITLES}
     return {
         "digits": base64.b64encode(_deflated(digits_rows().tobytes())).decode(),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
         "terms": {title.lower(): text["help"] for title, text in helps.items() if text},
-        "learn": learn_picture(track, live, live, Start(), alone=True).data,
+        "learn": learn_data(),
         "opens": step,
         "seed": seed,
         "setting": setting or {},
     }
+
+
+def learn_data() -> dict[str, Any]:
+    """The data of Learn's pictures."""
+    track, live = read_numbers(TRACK), read_numbers(TRAINED)
+    return learn_picture(track, live, live, Start(), alone=True).data
 
 
 def _deflated(data: bytes) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -11,12 +13,16 @@ from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui import picture
 from lcviz.ui.recording import QUESTION
 
-from .given import given
+from .given import given, learn_data
 
 TITLE = "lcviz: what can a checkpoint leave out?"
 ABOUT = (
     "This page trains logistic regression on 8 × 8 digits and saves it every 10 iterations. "
     "Everything is computed here, in your browser."
+)
+RECORDED = (
+    "A recorded chain: these pictures show what its records hold, as it was when this file was "
+    "made. Only Learn computes here."
 )
 MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "learn")
 _FOLDER = Path(__file__).parent
@@ -33,19 +39,45 @@ WORKER = (  # each file uses those before it
     *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
 )
 PAGE = tuple(
-    _FOLDER / "page" / f"{name}.js" for name in ("address", "places", "guide", "lecture", "main")
+    _FOLDER / "page" / f"{name}.js"
+    for name in ("address", "places", "recorded", "guide", "lecture", "main")
 )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded chain in the place of the page's own training.
+
+    Attributes:
+        title: Of the chain.
+        pictures: base64 of deflated JSON: a list of {"step", "pictures"} by rising step, where
+            pictures is place on the page -> data.
+    """
+
+    title: str
+    pictures: str
+
+
 def play_html(
-    seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None, step: int = EXAMPLE_OPENS
+    seed: int = EXAMPLE.seed,
+    setting: dict[str, Any] | None = None,
+    step: int = EXAMPLE_OPENS,
 ) -> str:
-    """The page. seed, setting, step: see `given`."""
-    values = json.dumps(
-        given(seed, setting, step), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    """The page that trains. seed, setting, step: see `given`."""
+    return _page(given(seed, setting, step), QUESTION, ABOUT)
+
+
+def recorded_html(recorded: Recorded) -> str:
+    """The page of a recorded chain."""
+    values = {"learn": learn_data(), "recorded": recorded.pictures, "opens": None}
+    return _page(values, recorded.title, RECORDED)
+
+
+def _page(values: dict[str, Any], question: str, about: str) -> str:
+    """The page with what it begins with, and the two sentences at its top."""
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     script = [
-        f"const GIVEN = {values};",
+        f"const GIVEN = {text};",
         f"const PICTURE_STYLE = {json.dumps(picture.style())};",
         picture.shared_script(),
         "const DRAW = {};",
@@ -57,10 +89,10 @@ def play_html(
     ]
     return Template(_read(_FOLDER / "page" / "page.html")).substitute(
         title=TITLE,
-        question=QUESTION,
-        about=ABOUT,
+        question=escape(question),
+        about=about,
         style=_read(_FOLDER / "page" / "page.css"),
-        worker=_embedded("".join(map(_read, WORKER))),
+        worker="" if "recorded" in values else _embedded("".join(map(_read, WORKER))),
         script=_embedded("\n".join(script)),
     )
 

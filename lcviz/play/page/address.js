@@ -18,7 +18,8 @@ function readAddress() {
     ...(["huffman", "runlength"].includes(parts.get("coder") ?? "") ? { coder: parts.get("coder") } : {}),
     ...(parts.get("keep") === "0" ? { carries: false } : {}),
   };
-  const step = parts.get("step") === "newest" ? null : whole("step", 1, 600, GIVEN.opens);
+  const last = GIVEN.recorded ? Infinity : 600;
+  const step = parts.get("step") === "newest" ? null : whole("step", 1, last, GIVEN.opens);
   return {
     page: { tab: parts.get("tab") === "learn" ? "learn" : "live", lecture: parts.has("lecture"), isPlain: !location.hash.slice(1) },
     opening: {
@@ -40,6 +41,13 @@ function writeAddress(state, page) {
   const { setting } = state;
   const parts = new URLSearchParams();
   if (page.tab !== "live") parts.set("tab", page.tab);
+  if (!setting) parts.set("step", state.shown); // of a recorded chain
+  if (setting) writeRun(parts, state, setting);
+  history.replaceState(null, "", `#${parts}`);
+}
+
+/** The parts of the address that describe a training. @param {URLSearchParams} parts @param {any} state @param {any} setting */
+function writeRun(parts, state, setting) {
   if (state.seed) parts.set("seed", state.seed);
   if (setting.budget !== null) parts.set("budget", setting.budget);
   else if (setting.most !== null) parts.set("cut", setting.most);
@@ -53,5 +61,4 @@ function writeAddress(state, page) {
   if (state.raced) parts.set("raced", "1");
   if (state.followed !== null) parts.set("weight", state.followed);
   if (state.byWorth) parts.set("view", "error");
-  history.replaceState(null, "", `#${parts}`);
 }

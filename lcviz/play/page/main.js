@@ -5,8 +5,10 @@ const find = (id) => document.getElementById(id);
 const card = (name) => document.querySelector(`[data-place="${name}"]`);
 
 const address = readAddress();
-const worker = new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
-const say = (...message) => worker.postMessage(message);
+const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
+const worker = recorded ? null : new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
+/** Tell the worker, or the recorded run, something. */
+const say = (...message) => (recorded ? recorded.hear(...message) : worker.postMessage(message));
 /** @type {any} what the worker said last */
 let last = null;
 let tab = address.page.tab;
@@ -14,8 +16,8 @@ let tab = address.page.tab;
 const guide = new Guide(find("guide"), (name) => card(name) ?? find(name)?.closest("label") ?? find(name));
 const lecture = new Lecture(find("lecture"), card);
 
-worker.onerror = (event) => fail(event.message);
-worker.onmessage = ({ data }) => {
+/** Draw an answer with the next frame, unless a newer one comes before. @param {any} data */
+function hear(data) {
   if (data.failed) return fail(data.failed);
   last = data;
   requestAnimationFrame(() => {
@@ -23,8 +25,16 @@ worker.onmessage = ({ data }) => {
     last = null;
     say("drawn");
   });
-};
-say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, terms: GIVEN.terms }, address.opening);
+}
+
+if (recorded) {
+  document.body.classList.add("recorded");
+  say("open", address.opening);
+} else {
+  worker.onerror = (event) => fail(event.message);
+  worker.onmessage = ({ data }) => hear(data);
+  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, terms: GIVEN.terms }, address.opening);
+}
 
 /** Say what went wrong, and what to do. @param {string} why */
 function fail(why) {
@@ -45,11 +55,13 @@ let written = 0;
 function draw(answer) {
   state = answer.state;
   const { pictures } = answer;
-  drawControls();
+  if (recorded) drawRecorded();
+  else drawControls();
   show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
   card("race").hidden = !pictures?.race;
   drawn = pictures ?? {};
   drawPictures();
+  if (recorded) return writeAddress(state, { tab });
   guide.hear(state);
   // Browsers refuse to write the address often.
   if (performance.now() - written > 400 || !state.playing) {
@@ -78,9 +90,19 @@ addEventListener("afterprint", () => {
 
 /** What is not as asked for yet. */
 function problem() {
+  if (recorded) return "";
   if (state.dead) return "";
   if (state.saved < state.states) return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
   return "";
+}
+
+/** A recorded chain has no controls but the step. */
+function drawRecorded() {
+  const { recorded: steps, shown } = state;
+  set(find("step"), { min: 0, max: steps.length - 1, step: 1, "aria-valuetext": `step ${shown}` });
+  find("step").value = steps.indexOf(shown);
+  find("step-told").textContent = `step ${shown}`;
+  card("examples").hidden = true;
 }
 
 function drawControls() {
@@ -115,7 +137,11 @@ find("reset").onclick = () => say("reset", seedOfField());
 find("keep").onchange = (event) => say("use", { carries: event.target.checked });
 find("speed").oninput = (event) => say("speed", SPEEDS[event.target.value]);
 // At the right end the pictures follow the newest checkpoint.
-find("step").oninput = ({ target }) => say("step", Number(target.value) < state.newest ? Number(target.value) || 10 : null);
+find("step").oninput = ({ target }) => {
+  const value = Number(target.value);
+  if (recorded) say("step", state.recorded[value]);
+  else say("step", value < state.newest ? value || 10 : null);
+};
 find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin();
 find("print").onclick = () => print();
@@ -175,4 +201,4 @@ document.addEventListener("keydown", (event) => {
 
 openTab(tab);
 if (address.page.lecture) setTimeout(() => lecture.begin(), 500);
-else if (address.page.isPlain && !isRemembered(SEEN)) guide.begin();
+else if (!recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin();

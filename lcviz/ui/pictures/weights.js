@@ -149,7 +149,7 @@ function say(pixel, data, values) {
   const written = writtenAt(pixel, data);
   if (written === GAP) return ["between two tiles"];
   const what = written ? `written: ${written > 0 ? "up" : "down"}` : "not written";
-  if (!values) return [what, "its values: pause"];
+  if (!values) return [what, data.without_values ?? "its values: pause"];
   const { u, track, row } = values.of(pixel);
   const n = (value) => String(Number(value.toPrecision(4))).replace("-", "−");
   const before = track < 0 ? `(${n(track)})` : n(track);

@@ -1,0 +1,38 @@
+// A recorded chain in the place of the worker: its pictures were drawn when the page was made.
+
+/** Answers as the worker does, from pictures by step. */
+class RecordedRun {
+  /**
+   * @param {string} text base64 of deflated JSON: [{ step, pictures }], by rising step
+   * @param {(answer: object) => void} answer
+   */
+  constructor(text, answer) {
+    this.answer = answer;
+    this.step = null;
+    this.view = "values";
+    this.steps = unpackedJson(text);
+  }
+
+  /** What the page or a picture says: only steps and views can be chosen. @param {string} name @param {any[]} values */
+  async hear(name, ...values) {
+    if (name === "open") this.step = values[0].step;
+    else if (name === "step") [this.step] = values;
+    else if (name === "picture" && values[0] === "step") [, this.step] = values;
+    else if (name === "picture" && values[0] === "view") [, this.view] = values;
+    else return;
+    const steps = await this.steps;
+    const wanted = this.step ?? Infinity;
+    const shown = steps.findLast(({ step }) => step <= wanted) ?? steps[0];
+    const { buckets } = shown.pictures;
+    this.answer({
+      pictures: { ...shown.pictures, buckets: { ...buckets, view: this.view } },
+      state: { recorded: steps.map(({ step }) => step), step: this.step, shown: shown.step },
+    });
+  }
+}
+
+/** @param {string} text base64 of deflated JSON */
+async function unpackedJson(text) {
+  const stream = new Blob([unpacked(text)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Response(stream).json();
+}
