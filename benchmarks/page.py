@@ -1,6 +1,7 @@
 """What a visitor of the dashboard waits for, what watching costs, and whether a crowd fits in.
 
-    PYTHONPATH=. python benchmarks/page.py [fresh|restart|warm|controls|clicks|watching|soak ...]
+    PYTHONPATH=. python benchmarks/page.py
+        [fresh|restart|warm|controls|clicks|watching|play|soak ...]
         [--pages live learn ...] [--rounds 5] [--clicks 500] [--visitors 8] [--minutes 30]
         [--chromium PATH]
 
@@ -8,10 +9,10 @@ fresh, restart, warm: seconds until the first picture of each page, and of a bar
 chart, on a server just installed, just started, and visited before. controls: seconds from a key, a
 click or a drag to what it changes. clicks: on the buttons of a training that ticks, beside busy
 processes; fails if one is lost. watching: iterations a second of the training, watched and not,
-and remounts. soak: so many visitors at the same time for so many minutes; fails on a mix-up, an
-error, or memory that grows. Without a part: warm, controls, watching. Each is a module of
-`dashboard/`. Needs Linux, playwright (requirements-dev.txt) and a Chromium: Debian's headless shell
-if it is there, else its chromium.
+and remounts. play: the page without a server. soak: so many visitors at the same time for so many
+minutes; fails on a mix-up, an error, or memory that grows. Without a part: warm, controls,
+watching. Each is a module of `dashboard/`. Needs Linux, playwright (requirements-dev.txt) and a
+Chromium: Debian's headless shell if it is there, else its chromium.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import argparse
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import clicks, controls, first, soak, watching
+from benchmarks.dashboard import clicks, controls, first, play, soak, watching
 from benchmarks.dashboard.serving import FLAGS, chromium, server
 
-PARTS = (*first.SITUATIONS, "controls", "clicks", "watching", "soak")
+PARTS = (*first.SITUATIONS, "controls", "clicks", "watching", "play", "soak")
 USUAL = ("warm", "controls", "watching")
 
 
@@ -52,6 +53,8 @@ def main() -> None:
                     controls.report(browser, ours, options.rounds)
                 if "watching" in parts:
                     watching.report(browser, ours, options.rounds)
+        if "play" in parts:
+            play.report(browser, options.rounds)
         if "clicks" in parts:
             with server("app.py") as ours:
                 clicks.report(browser, ours, options.clicks)

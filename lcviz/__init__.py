@@ -2,6 +2,7 @@
 
     cli           the command `lcviz`; start: the script that it serves
     live, learn, tune, recover, inspect, export, glossary    the pages
+    play          Live and Learn as one file that computes in the browser
     ui, report    what pages share; the figures of a chain
     server, run   what visitors share; a training with its saves
     lab           the experiments and measurements behind pages and commands

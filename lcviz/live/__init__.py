@@ -12,5 +12,7 @@ Read in this order:
     loss_picture, examples_picture    one picture each
     page_kill           "Kill it now": what a crash destroys
     race_picture        the race back after a crash
+    page_play           "Open without a server": the page as one file
+    recorded_chain      a chain on disk as these pictures, for such a file
     details             figures that do not fit on the first screen
 """

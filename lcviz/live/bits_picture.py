@@ -63,7 +63,7 @@ def bits_picture(
         code = "an arithmetic code"
         coders[record.coder] = (*ARITHMETIC, "arithmetic")
     bits = record.sizes.bits(record.nbytes)
-    text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}."
+    text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}.{_beats(record)}"
     if record.moments:
         text = f"{_shares_text(record, parts)} Code words and bars are the weights'."
     return Picture(
@@ -141,6 +141,13 @@ def _label(record: StepRecord, part: str) -> str:
     """What a part is called."""
     label = "arithmetic code" if part == "code words" and _arithmetic(record) else part
     return f"weights: {label}" if record.moments and part in OF_WEIGHTS else label
+
+
+def _beats(record: StepRecord) -> str:
+    """A sentence where the record takes less than the entropy, which looks impossible."""
+    if (record.sizes.of(record.coder) or 0) >= record.sizes.entropy or record.coder == "huffman":
+        return ""
+    return " Runs of zeros take less than the entropy of single values."
 
 
 def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:

@@ -38,7 +38,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
     first, *followers = equal
-    size = f"At {nbytes_text(first.nbytes)} per checkpoint"
+    size = f"At {nbytes_text(first.nbytes)} per checkpoint on average"
     if first.capped:
         names = enumerated([o.method.name for o in equal])
         text = f"{size} nobody wins: none of {names} was back within "

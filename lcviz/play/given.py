@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from lcviz.run.run import Run
 from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui.glossary import title_help
 
-# What the pictures are called, and the words that their texts mark.
-TITLES = (
-    *("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back"),
-    "track",
+TITLES = ("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back")
+WORDS = (  # that the texts of pictures explain
+    *("bits per parameter", "code table", "dead zone", "entropy", "level", "SCAR", "slot", "slots"),
+    *("TOPN", "track"),
 )
 PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
 
@@ -39,21 +40,26 @@ def given(
 
     Returns:
         digits: base64 of the deflated rows of `digits_rows`. train: how many of them are the
-        training part. sizes: see `_record_sizes`. terms: word, in small
-        letters -> its meaning. learn: the data of Learn's pictures. opens, seed,
-        setting: as given.
+        training part. sizes: see `_record_sizes`. titles, words: of pictures and in their texts, in
+        small letters -> their meaning. learn: the data of Learn's pictures. opens, seed, setting:
+        as given.
     """
-    helps = {title: title_help(title) for title in TITLES}
     return {
         "digits": base64.b64encode(_deflated(digits_rows().tobytes())).decode(),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
-        "terms": {title.lower(): text["help"] for title, text in helps.items() if text},
+        "titles": _helps(TITLES),
+        "words": _helps(WORDS),
         "learn": learn_data(),
         "opens": step,
         "seed": seed,
         "setting": setting or {},
     }
+
+
+def _helps(names: Sequence[str]) -> dict[str, str]:
+    """What the glossary says of names, by these in small letters; others are left out."""
+    return {name.lower(): text["help"] for name in names if (text := title_help(name))}
 
 
 def learn_data() -> dict[str, Any]:

@@ -17,8 +17,8 @@ from .given import given, learn_data
 
 TITLE = "lcviz: what can a checkpoint leave out?"
 ABOUT = (
-    "This page trains logistic regression on 8 × 8 digits and saves it every 10 iterations. "
-    "Everything is computed here, in your browser."
+    "This page trains a small model, logistic regression on handwritten digits, and saves it "
+    "every 10 iterations: in your browser, without a server."
 )
 RECORDED = (
     "A recorded chain: these pictures show what its records hold, as it was when this file was "

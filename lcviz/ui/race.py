@@ -81,7 +81,9 @@ def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
     rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
     whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
     if not capped and smooth and rework > 0:
-        whole.append((rework, o.race.trend[0]))
+        # It may lie below at once.
+        end = values[int(rework)] if rework == int(rework) < len(values) else math.inf
+        whole.append((rework, min(end, o.race.trend[0])))
     elif not capped and rework > 0:
         whole.append((float(rework), values[int(rework)]))
     return whole, None if capped else whole[-1][0]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import codec
 import demo_models
+from lcviz.cli.lab import main
 from lcviz.lab.recovery.kill import Crash, OnDisk
 from lcviz.live.buckets_picture import Worth
 from lcviz.live.followed import first_weight, history_of
@@ -19,14 +21,14 @@ from lcviz.live.headline import describe_crash
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
 from lcviz.play.given import given
-from lcviz.play.one_file import WORKER
+from lcviz.play.one_file import WORKER, play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings, Snapshot
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui.glossary import title_help
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 PATIENCE = 60_000
@@ -67,7 +69,8 @@ RACE = """async ([given, at, setting]) => {
 }"""
 PLAYER = """
 async function playerOf(given) {
-    Object.assign(TERMS, given.terms);
+    Object.assign(TERMS, given.titles);
+    Object.assign(WORDS, given.words);
     const bytes = await inflated(given.digits);
     const split = given.train * (SOURCE_PIXELS + 1);
     const [train, heldOut] = [bytes.subarray(0, split), bytes.subarray(split)].map(digitsOf);
@@ -173,9 +176,7 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
     if data["picture"] == "curves":  # the last steps differ
         for line in data["lines"]:
             line["y"] = line["y"][:10]
-    if data["picture"] == "weights":
-        data["terms"] = {}
-    return {name: value for name, value in data.items() if name != "link"}
+    return {name: value for name, value in data.items() if name not in ("link", "terms")}
 
 
 def same(answer: Any, expected: Any, where: str) -> None:
@@ -198,6 +199,7 @@ def same(answer: Any, expected: Any, where: str) -> None:
         else:  # a level of a map, where rounding decides
             assert np.mean([a == b for a, b in zip(answer, expected, strict=True)]) > 0.99, where
     elif isinstance(expected, str):
+        answer, expected = (re.sub(r"\[\[|\]\]", "", text) for text in (answer, expected))
         texts = [NUMBER.split(text.replace(",", "")) for text in (answer, expected)]
         assert texts[0] == texts[1], where
         numbers = [
@@ -231,3 +233,295 @@ def test_the_race_back_is_live_s(worker: Page, finished: Finish) -> None:
         assert capped == expected.capped
         assert rework == pytest.approx(expected.rework, abs=0.02)
         assert nbytes == pytest.approx(expected.nbytes, rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as one file."""
+    path = tmp_path_factory.mktemp("play") / "play.html"
+    path.write_text(play_html(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Iterator[Callable[..., Page]]:
+    """opened("#x=1", (390, 844), color_scheme="dark"): the page, opened as by a double click.
+
+    In the end nothing has gone wrong, and nothing was asked of a network.
+    """
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    contexts: list[BrowserContext] = []
+    problems: list[str] = []
+
+    def make(
+        fragment: str = "#seed=0", size: tuple[int, int] = SIZES[0], of: Path = file, **options: Any
+    ) -> Page:
+        width, height = size
+        context = browser.new_context(
+            offline=True, viewport={"width": width, "height": height}, **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+        page.on("request", lambda r: r.url.startswith("http") and problems.append(r.url))
+        page.goto(of.as_uri() + fragment)
+        page.locator("[data-place=bits] figure").wait_for()
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def told(page: Page, place: str) -> Locator:
+    """What a picture says."""
+    return page.locator(f"[data-place={place}] p.text")
+
+
+def settled(page: Page) -> None:
+    """Wait until the whole run is trained, and saved as tried."""
+    page.wait_for_function("state?.finished && state.saved === state.states")
+
+
+def test_it_opens_where_errors_show(opened: Callable[..., Page]) -> None:
+    page = opened("")
+    page.wait_for_function("state?.shown === 20")
+    for place in PLACES:
+        assert page.locator(f"[data-place={place}] figure").is_visible()
+    assert "2 of 10 differ" in told(page, "examples").inner_text()
+    assert page.locator("#guide").is_visible()
+    # All of it on one screen, but for the words below the last pictures.
+    assert page.evaluate("document.documentElement.scrollHeight") <= 760
+
+
+def test_the_first_minute(opened: Callable[..., Page]) -> None:
+    """Five gestures, each on a picture that answers: the model is broken, saved, and crashed."""
+    from playwright.sync_api import expect
+
+    page = opened("", reduced_motion="reduce")
+    settled(page)
+    ask = page.locator("[data-guide=ask]")
+    expect(ask).to_contain_text("1 of 5")
+    page.get_by_role("button", name="1", exact=True).click()
+    expect(ask).to_contain_text("2 of 5")
+    expect(told(page, "examples")).to_contain_text("8 of 10 differ")
+    page.locator("#step").fill("600")
+    expect(ask).to_contain_text("3 of 5")
+    assert accuracy(page, "whole-run") > 0.8
+    page.locator("#keep").uncheck()
+    expect(ask).to_contain_text("4 of 5")
+    settled(page)
+    assert accuracy(page, "whole-run") < 0.4
+    page.locator("#keep").check()
+    page.get_by_role("button", name="2", exact=True).click()
+    page.locator("[data-place=weights] .map").click(position={"x": 30, "y": 30})
+    expect(ask).to_contain_text("5 of 5")
+    page.locator("#play").click()
+    page.wait_for_function("state.playing && state.iteration > 12")
+    page.locator("#kill").click()
+    page.locator("#race-back").click()
+    expect(told(page, "race")).to_contain_text("Full, with")
+    expect(ask).to_contain_text("That was all")
+    page.locator("[data-guide=skip]").click()
+    page.goto(page.url.partition("#")[0])
+    page.wait_for_function("state?.shown === 20")
+    assert not page.locator("#guide").is_visible()  # once is enough
+
+
+def accuracy(page: Page, whose: str) -> float:
+    """Of the restored model: a share."""
+    number = page.locator(f"[data-place=examples] [data-quantity={whose}-accuracy]")
+    return float(number.get_attribute("data-value"))
+
+
+def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
+    page = opened("#seed=3&at=347&x=3&coder=huffman", reduced_motion="reduce")
+    page.wait_for_function("state?.iteration === 347")
+    page.locator("#kill").click()
+    page.locator("#race-back").click()
+    page.locator("[data-place=race] figure").wait_for()
+    page.locator("#step").fill("120")
+    page.wait_for_function("state.shown === 120")
+    expected = {place: told(page, place).inner_text() for place in (*PLACES, "race")}
+    other = opened(f"#{page.url.partition('#')[2]}", reduced_motion="reduce")
+    other.locator("[data-place=race] figure").wait_for()
+    other.wait_for_function("state.shown === 120")
+    for place, text in expected.items():
+        assert told(other, place).inner_text() == text
+    assert "Killed at 347, 7 iterations not saved" in other.locator("#loss-told").inner_text()
+    other.locator("#go-on").click()
+    other.wait_for_function("!state.dead && state.playing && state.iteration > 340")
+    assert other.evaluate("state.kills") == [347]
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "#x=99&step=-5&killed=abc&dead=1&weight=999999&budget=NaN&seed=-1&at=x&coder=zip",
+        "#killed=1-2-900&dead=1&raced=1",
+        "#cut=0&step=9999&view=error",
+        "#%&&==",
+    ],
+)
+def test_an_address_that_is_wrong(opened: Callable[..., Page], fragment: str) -> None:
+    """What cannot be is left out."""
+    page = opened(fragment)
+    settled(page)
+    assert page.locator("#message").is_hidden()
+
+
+def test_training_is_steered(opened: Callable[..., Page]) -> None:
+    """By buttons and by keys; a new seed is another training."""
+    from playwright.sync_api import expect
+
+    page = opened("#at=20&step=newest")
+    page.wait_for_function("state?.iteration === 20")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("state.iteration === 30 && state.shown === 30")
+    page.keyboard.press(" ")
+    page.wait_for_function("state.playing && state.iteration > 31")
+    page.keyboard.press(" ")
+    page.wait_for_function("!state.playing")
+    page.locator("#speed").fill("5")
+    page.locator("#play").click()
+    page.wait_for_function("state.finished && !state.playing")
+    expect(page.locator("#play")).to_have_text("▶ Train live")
+    first = told(page, "loss").inner_text()
+    page.locator("#seed").fill("8")
+    page.locator("#reset").click()
+    page.wait_for_function("state.seed === 8 && state.finished")
+    assert told(page, "loss").inner_text() != first
+    page.locator("#seed").fill("seven")
+    page.locator("#seed").press("Enter")
+    expect(page.locator("#message")).to_contain_text("A seed is a whole number")
+    assert page.evaluate("state.seed") == 8
+
+
+def test_everything_can_be_tried(opened: Callable[..., Page]) -> None:
+    """Each x, equal steps, both coders, the cut, what a bucket is worth."""
+    from playwright.sync_api import expect
+
+    page = opened("#step=200")
+    settled(page)
+    button = page.get_by_role("button", name=re.compile("^equal steps$"))
+    button.click()
+    expect(told(page, "buckets")).to_contain_text("Steps of")
+    settled(page)
+    assert 0.001 < page.evaluate("state.setting.budget") < 0.1
+    for x in ("4", "all", "2"):
+        page.get_by_role("button", name=x, exact=True).click()
+        page.wait_for_function(f"String(state.setting.x ?? 'all') === '{x}'")
+    page.get_by_role("button", name="Huffman", exact=True).click()
+    page.wait_for_function("state.setting.coder === 'huffman'")
+    expect(page.locator("[data-place=bits] .compare .here")).to_contain_text("Huffman (paper)")
+    page.get_by_role("button", name="Back").click()
+    page.wait_for_function("state.isOwn")
+    page.get_by_role("button", name="error without it").click()
+    expect(told(page, "buckets")).to_contain_text("the loss is")
+    cut = page.get_by_role("slider", name="Cut between kept and postponed buckets")
+    cut.focus()
+    cut.press("ArrowRight")
+    page.wait_for_function("state.setting.most === 4")
+    page.locator("[data-place=bits] .row span >> nth=2").click()
+    page.locator("[data-place=loss] svg").click(position={"x": 150, "y": 40})
+    page.wait_for_function("state.step !== 200")
+
+
+def test_a_finger_drags_the_cut(opened: Callable[..., Page]) -> None:
+    page = opened("#step=50", SIZES[2], has_touch=True, is_mobile=True)
+    settled(page)
+    handle = page.get_by_role("slider", name="Cut between kept and postponed buckets")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = page.context.new_cdp_session(page)
+    for kind, points in (
+        ("touchStart", [{"x": x, "y": y}]),
+        *(("touchMove", [{"x": x + 20 * i, "y": y}]) for i in range(1, 5)),
+        ("touchEnd", []),
+    ):
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    page.wait_for_function("state.setting.most > 3")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(opened: Callable[..., Page], size: tuple[int, int], scheme: str) -> None:
+    """On Live, before and after a crash, on Learn, in a lecture; nothing scrolls sideways."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened("", size, color_scheme=scheme, reduced_motion="reduce")
+    settled(page)
+
+    def check() -> None:
+        page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(v["id"], n["html"][:200]) for v in found for n in v["nodes"]] == []
+
+    check()
+    page.locator("#kill").click()
+    page.locator("#race-back").click()
+    page.locator("[data-place=race] figure").wait_for()
+    check()
+    page.locator("#to-learn").click()
+    page.locator(".learn .card >> nth=6").wait_for()
+    check()
+    if size[0] > 700:
+        page.locator("#begin-lecture").click()
+        check()
+
+
+def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
+    """One picture at a time, with its question; arrows go on, S shows what to say."""
+    from playwright.sync_api import expect
+
+    page = opened("#step=100", color_scheme="dark")
+    settled(page)
+    page.locator("#begin-lecture").click()
+    question = page.locator("#lecture h1")
+    expect(question).to_have_text("What has to be stored?")
+    page.keyboard.press("ArrowRight")
+    expect(question).to_have_text("Which changes can wait?")
+    shown = [place for place in PLACES if page.locator(f"[data-place={place}]").is_visible()]
+    assert shown == ["buckets"]
+    assert page.locator("[data-place=buckets]").bounding_box()["width"] > 900
+    sentence = page.locator("#lecture p")
+    assert not sentence.is_visible()
+    page.keyboard.press("s")
+    expect(sentence).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#lecture")).to_be_hidden()
+    pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+    assert pages == 1
+
+
+def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
+    """Its steps can be looked at; nothing can be trained."""
+    from playwright.sync_api import expect
+
+    path, target = tmp_path / "run.lcc", tmp_path / "recorded.html"
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(40, 50)).astype(np.float32)
+    with codec.Checkpointer(path, bits=2) as checkpoints:
+        for step in range(12):
+            checkpoints.save(step, {"net": {"weight": weights}})
+            weights = weights + 0.1 * rng.normal(size=(40, 50)).astype(np.float32) ** 3
+    assert main(["play", "--run", str(path), "-o", str(target)]) == 0
+    assert target.stat().st_size < 3_000_000
+    page = opened("#step=7", of=target)
+    expect(page.locator("#step-told")).to_have_text("step 7")
+    size = codec.Chain(path).entries[7].nbytes
+    number = page.locator("[data-place=headline] [data-quantity=checkpoint-bytes]")
+    assert float(number.get_attribute("data-value")) == size
+    page.locator("#step").fill("0")
+    expect(page.locator("#step-told")).to_have_text("step 1")
+    assert "step=1" in page.url
+    assert not page.locator("#play").is_visible()
+    assert "Only Learn computes here" in page.locator(".question").inner_text()
+    page.locator("#to-learn").click()
+    page.locator(".learn .card >> nth=6").wait_for()

@@ -9,22 +9,15 @@ function readAddress() {
     return /^\d{1,10}$/.test(text) ? Math.min(Math.max(Number(text), low), high) : otherwise;
   };
   const kills = (parts.get("killed") ?? "").split("-").map(Number).filter((kill) => kill >= 1 && kill <= 600);
-  const budget = Number(parts.get("budget"));
-  const x = parts.get("x");
-  const setting = {
-    ...(x === "all" ? { x: null } : /^[1-8]$/.test(x ?? "") ? { x: Number(x) } : {}),
-    ...(parts.has("cut") ? { most: whole("cut", 0, 999, 0) } : {}),
-    ...(budget >= 0.001 && budget <= 1 ? { budget } : {}),
-    ...(["huffman", "runlength"].includes(parts.get("coder") ?? "") ? { coder: parts.get("coder") } : {}),
-    ...(parts.get("keep") === "0" ? { carries: false } : {}),
-  };
+  const own = settingOf(new URLSearchParams(parts.get("own") ?? ""));
   const last = GIVEN.recorded ? Infinity : 600;
   const step = parts.get("step") === "newest" ? null : whole("step", 1, last, GIVEN.opens);
   return {
     page: { tab: parts.get("tab") === "learn" ? "learn" : "live", lecture: parts.has("lecture"), isPlain: !location.hash.slice(1) },
     opening: {
       seed: whole("seed", 0, 2 ** 31, GIVEN.seed),
-      setting: { ...GIVEN.setting, ...setting },
+      own,
+      setting: { ...own, ...GIVEN.setting, ...settingOf(parts) },
       step,
       at: whole("at", 10, 600, 600),
       kills,
@@ -34,6 +27,27 @@ function readAddress() {
       byWorth: parts.get("view") === "error",
     },
   };
+}
+
+/** How checkpoints are saved: what parts of an address say of it. @param {URLSearchParams} parts */
+function settingOf(parts) {
+  const [x, cut, budget, coder] = ["x", "cut", "budget", "coder"].map((name) => parts.get(name) ?? "");
+  return {
+    ...(x === "all" ? { x: null } : /^[1-8]$/.test(x) ? { x: Number(x) } : {}),
+    ...(/^\d{1,3}$/.test(cut) ? { most: Number(cut) } : {}),
+    ...(Number(budget) >= 0.001 && Number(budget) <= 1 ? { budget: Number(budget) } : {}),
+    ...(["huffman", "runlength"].includes(coder) ? { coder } : {}),
+    ...(parts.has("keep") ? { carries: parts.get("keep") !== "0" } : {}),
+  };
+}
+
+/** The other way round: only what differs from the setting that a page has without an address. @param {URLSearchParams} parts @param {any} setting */
+function writeSetting(parts, { x, most, budget, coder, carries }) {
+  if (x !== 2) parts.set("x", x ?? "all");
+  if (budget !== null) parts.set("budget", budget);
+  else if (most !== null) parts.set("cut", most);
+  if (coder !== "runlength") parts.set("coder", coder);
+  if (!carries) parts.set("keep", "0");
 }
 
 /** Write what is shown into the address. @param {any} state of the worker @param {{ tab: string }} page */
@@ -49,11 +63,10 @@ function writeAddress(state, page) {
 /** The parts of the address that describe a training. @param {URLSearchParams} parts @param {any} state @param {any} setting */
 function writeRun(parts, state, setting) {
   if (state.seed) parts.set("seed", state.seed);
-  if (setting.budget !== null) parts.set("budget", setting.budget);
-  else if (setting.most !== null) parts.set("cut", setting.most);
-  if (setting.x !== 2) parts.set("x", setting.x ?? "all");
-  if (setting.coder !== "runlength") parts.set("coder", setting.coder);
-  if (!setting.carries) parts.set("keep", "0");
+  writeSetting(parts, setting);
+  const own = new URLSearchParams();
+  writeSetting(own, state.own);
+  if (own.size) parts.set("own", own);
   parts.set("step", state.step ?? "newest");
   if (state.iteration !== 600) parts.set("at", state.iteration);
   if (state.kills.length) parts.set("killed", state.kills.join("-"));

@@ -1,35 +1,38 @@
 // The first minute: five gestures, each on a picture that answers. It can be skipped.
 
+/** How many buckets a setting keeps of each checkpoint. @param {any} setting */
+const slotsOf = ({ x, most, budget }) => (budget !== null ? NaN : (most ?? (x === null ? Infinity : 2 ** x - 1)));
+
 const GESTURES = [
   {
-    ask: "Drag the cut in picture 2 to the left, until one slot is left. Or press 1 beside x.",
+    ask: "In picture 2, drag the cut to the left until one slot is left; or press 1 beside x.",
     on: "buckets",
-    done: ({ setting }) => setting.budget === null && (setting.most ?? (setting.x === null ? 99 : 2 ** setting.x - 1)) <= 1,
-    told: "Every checkpoint now keeps one bucket of changes. Look at 5: the restored model misreads.",
+    done: ({ setting }) => slotsOf(setting) === 1,
+    told: "Each checkpoint now keeps one bucket of changes. Look at 5: the restored model misreads.",
   },
   {
-    ask: "Move the step slider to the right, or click late on the loss curve in 4.",
+    ask: "Click far right on the loss curve in 4, or move the step slider to the right.",
     on: "loss",
-    done: ({ shown }) => shown >= 200,
+    done: ({ setting, shown }) => slotsOf(setting) === 1 && shown >= 200,
     told: "It reads again: what one checkpoint left out came with later ones.",
   },
   {
     ask: "Switch off “Keep what is dropped for next time”.",
     on: "keep",
-    done: ({ setting }) => !setting.carries,
+    done: ({ setting }) => slotsOf(setting) === 1 && !setting.carries,
     told: "Now it never recovers: what a checkpoint leaves out is lost for good.",
   },
   {
-    ask: "Switch it on again, then click a pixel in picture 1.",
+    ask: "Switch it on again, press 2 beside x, and click a coloured pixel in 1.",
     on: "weights",
-    done: ({ setting, followed }, began) => setting.carries && followed !== began.followed,
-    told: "One weight, everywhere: its bar in 2, its code word in 3, its staircase below.",
+    done: ({ setting, followed }, began) => setting.carries && setting.x === 2 && setting.most === null && followed !== began.followed,
+    told: "One weight, everywhere: its bar in 2, its code word in 3, its stairs below 1.",
   },
   {
-    ask: "Press “Kill it now”, then “Race back”.",
-    on: "kill",
+    ask: "Press “Train live”, “Kill it now” while it trains, and “Race back”.",
+    on: "play",
     done: ({ raced }) => raced,
-    told: "A crash costs the iterations until the loss is back. Compare the methods at equal bytes.",
+    told: "The price of a crash: iterations until the loss is back. At equal bytes LC needs the fewest.",
   },
 ];
 const SEEN = "lcviz-guide"; // in the browser's storage
@@ -40,7 +43,10 @@ class Guide {
   constructor(place, find) {
     [this.place, this.find] = [place, find];
     this.at = -1; // the gesture that is asked for
-    place.querySelector("[data-guide=skip]").onclick = () => this.end();
+    place.querySelector("[data-guide=skip]").onclick = () => {
+      this.end();
+      document.getElementById("play").focus();
+    };
   }
 
   begin() {
@@ -75,9 +81,12 @@ class Guide {
     if (at < 0) return;
     const gesture = GESTURES[at];
     place.querySelector("[data-guide=said]").textContent = this.said;
-    place.querySelector("[data-guide=ask]").textContent = gesture ? `${at + 1} of ${GESTURES.length}: ${gesture.ask}` : "That was all. Everything stays as you left it: go on, or pass on the address.";
+    place.querySelector("[data-guide=ask]").textContent = gesture ? `${at + 1} of ${GESTURES.length}: ${gesture.ask}` : "That was all. Go on as you like, or pass on the link.";
     place.querySelector("[data-guide=skip]").textContent = gesture ? "Skip" : "Close";
-    if (gesture) this.find(gesture.on)?.classList.add("guided");
+    if (!gesture) return;
+    const target = this.find(gesture.on);
+    target?.classList.add("guided");
+    if (at > 0) target?.scrollIntoView({ block: "nearest" });
   }
 }
 

@@ -2,14 +2,16 @@
 
 // Place -> question, and what a speaker may say.
 const SLIDES = [
-  ["weights", "What has to be stored?", "Only the difference from what a restart would load. Orange went up, blue went down; grey weights have not moved enough to count."],
-  ["buckets", "Which changes can wait?", "Changes are sorted by exponent and sign. The largest buckets get a slot. All members of a bucket become one level."],
-  ["bits", "Why are 32 bits a number too many?", "Few different values are left, and most are zero. Frequent ones get short words; a run of zeros is one word."],
-  ["weight", "Where does what was dropped go?", "It stays in the next difference, because that starts from the track. The orange stairs follow the blue line: late, but they follow."],
-  ["loss", "What does a restart lose?", "Compare both curves. Try one slot: the restored model is worse, but it follows. Without the track it stays behind."],
+  ["weights", "What has to be stored?", "A checkpoint is what a training restarts from after a crash. Only the difference from what a restart would load has to be stored. Orange moves up, blue down; grey weights stay as they are for now."],
+  ["buckets", "Which changes can wait?", "Changes are sorted by exponent and sign. The buckets of the largest changes get a slot. All members of a bucket become one value."],
+  ["bits", "Why are 32 bits a number too many?", "Few different values are left, and most are zero. Frequent ones get short code words."],
+  ["weight", "Where does what was dropped go?", "It stays in the next difference, which starts from what a restart would load. The orange stairs follow the blue line: late, but they follow."],
+  ["loss", "What does a restart lose?", "Both curves, of the model in training and of what a restart would load. Now keep only one slot, and then switch the track off."],
   ["examples", "Can the restored model still read?", "Above what the live model reads, below what a restart would read after this checkpoint."],
-  ["race", "What does a crash cost?", "The iterations until the loss is back. Full checkpoints are exact and large; at equal bytes the others restore less."],
+  ["race", "What does a crash cost?", "The iterations until the loss is back. Full checkpoints are exact and large; SCAR and TOPN get as many bytes as LC."],
 ];
+
+for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": sentence });
 
 /** Shows one slide after the other. */
 class Lecture {
@@ -21,25 +23,27 @@ class Lecture {
     [this.bar, this.find] = [bar, find];
     this.at = 0;
     this.on = false;
-    for (const [name, act] of Object.entries({ back: () => this.go(-1), next: () => this.go(1), speak: () => this.speak(), end: () => this.end() }))
+    for (const [name, act] of Object.entries({ back: () => this.go(-1), next: () => this.go(1), speak: () => this.speak(), crash: () => this.crash(), end: () => this.end() }))
       bar.querySelector(`[data-lecture=${name}]`).onclick = act;
   }
 
   begin() {
     this.on = true;
     this.go(0);
+    this.bar.querySelector("[data-lecture=next]").focus();
   }
 
   end() {
     this.on = false;
+    document.getElementById("begin-lecture").focus();
     document.body.classList.remove("lecture");
     this.bar.hidden = true;
     for (const card of document.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
   }
 
-  /** The slides whose pictures are there. */
+  /** The slides whose pictures are there; the race can still be run. */
   get slides() {
-    return SLIDES.filter(([name]) => this.find(name)?.hidden === false);
+    return SLIDES.filter(([name]) => this.find(name).hidden === false || (name === "race" && !GIVEN.recorded));
   }
 
   /** @param {number} by */
@@ -51,9 +55,16 @@ class Lecture {
     for (const card of document.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
     const [name, question, sentence] = slides[this.at];
     this.find(name).classList.add("shown-slide");
-    this.bar.querySelector("h2").textContent = question;
+    this.bar.querySelector("h1").textContent = question;
     this.bar.querySelector("p").textContent = sentence;
+    this.bar.querySelector("[data-lecture=crash]").hidden = name !== "race";
     this.bar.querySelector("[data-lecture=place]").textContent = `${this.at + 1} of ${slides.length}`;
+  }
+
+  /** Crash the training, and race back. */
+  crash() {
+    say("crash");
+    say("race");
   }
 
   speak() {

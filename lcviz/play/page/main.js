@@ -1,8 +1,6 @@
 // The page: it draws what the worker answers, and tells the worker what is clicked.
 
 const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
-const find = (id) => document.getElementById(id);
-const card = (name) => document.querySelector(`[data-place="${name}"]`);
 
 const address = readAddress();
 const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
@@ -13,18 +11,14 @@ const say = (...message) => (recorded ? recorded.hear(...message) : worker.postM
 let last = null;
 let tab = address.page.tab;
 
-const guide = new Guide(find("guide"), (name) => card(name) ?? find(name)?.closest("label") ?? find(name));
+const guide = new Guide(find("guide"), (name) => card(name) ?? find(name).closest("label") ?? find(name));
 const lecture = new Lecture(find("lecture"), card);
 
 /** Draw an answer with the next frame, unless a newer one comes before. @param {any} data */
 function hear(data) {
   if (data.failed) return fail(data.failed);
+  if (!last) requestAnimationFrame(() => draw(last));
   last = data;
-  requestAnimationFrame(() => {
-    if (last) draw(last);
-    last = null;
-    say("drawn");
-  });
 }
 
 if (recorded) {
@@ -33,7 +27,7 @@ if (recorded) {
 } else {
   worker.onerror = (event) => fail(event.message);
   worker.onmessage = ({ data }) => hear(data);
-  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, terms: GIVEN.terms }, address.opening);
+  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, titles: GIVEN.titles, words: GIVEN.words }, address.opening);
 }
 
 /** Say what went wrong, and what to do. @param {string} why */
@@ -53,6 +47,7 @@ let written = 0;
 
 /** @param {{ pictures: any, state: any }} answer */
 function draw(answer) {
+  last = null;
   state = answer.state;
   const { pictures } = answer;
   if (recorded) drawRecorded();
@@ -60,9 +55,14 @@ function draw(answer) {
   show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
   card("race").hidden = !pictures?.race;
   drawn = pictures ?? {};
-  drawPictures();
-  if (recorded) return writeAddress(state, { tab });
-  guide.hear(state);
+  undrawn = Object.keys(drawn);
+  drawMore();
+}
+
+/** What follows once all pictures are drawn. */
+function finishDrawing() {
+  say("drawn");
+  if (!recorded) guide.hear(state);
   // Browsers refuse to write the address often.
   if (performance.now() - written > 400 || !state.playing) {
     writeAddress(state, { tab });
@@ -72,9 +72,29 @@ function draw(answer) {
 
 /** @type {Record<string, any>} place -> data of the picture that is drawn there */
 let drawn = {};
+/** @type {string[]} places whose pictures are still to be drawn */
+let undrawn = [];
+const SLICE = 12; // milliseconds of drawing in one frame: a hand that drags does not wait longer
+
+/** Draw as many pictures as fit into a frame, and the others in the next ones. */
+function drawMore() {
+  const until = performance.now() + SLICE;
+  while (undrawn.length && performance.now() < until) {
+    const name = undrawn.shift();
+    drawIn(card(name), drawn[name], heardFrom);
+  }
+  if (undrawn.length) requestAnimationFrame(drawMore);
+  else finishDrawing();
+}
 
 function drawPictures() {
-  for (const [name, data] of Object.entries(drawn)) drawIn(card(name), data, (event, value) => say("picture", event, value));
+  for (const [name, data] of Object.entries(drawn)) drawIn(card(name), data, heardFrom);
+}
+
+/** What a picture sends. @param {string} event @param {any} value */
+function heardFrom(event, value) {
+  say("picture", event, value);
+  if (event === "back") find("play").focus(); // that button goes
 }
 
 // Paper is white, and pictures are painted in the colours of the page.
@@ -107,6 +127,7 @@ function drawRecorded() {
 
 function drawControls() {
   const { playing, finished, dead, newest } = state;
+  const had = document.activeElement?.id;
   find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
   find("play").hidden = dead;
   document.body.classList.toggle("dead", dead);
@@ -118,8 +139,14 @@ function drawControls() {
     find("loss-told").textContent = `Killed at ${state.iteration}${lost ? `, ${plural(lost, "iteration")} not saved` : ", just saved"}.`;
   }
   find("race-back").disabled = state.raced;
+  find("race-back").textContent = "Race back";
+  find("go-on").textContent = state.isOwn ? "Go on from the checkpoint" : "Go on, saved as you try";
+  // The focus goes on to what comes next, where its place is gone.
+  const next = dead ? { kill: "race-back", play: "race-back", "race-back": "go-on" } : { "go-on": "play", "race-back": "play" };
+  const gone = had && next[had] && (find(had).disabled || !find(had).offsetParent);
+  if (gone) find(next[had]).focus();
   find("keep").checked = state.setting.carries;
-  find("seed").value = state.seed;
+  if (document.activeElement !== find("seed")) find("seed").value = state.seed;
   find("speed").value = SPEEDS.indexOf(state.speed);
   const rate = SPEEDS[find("speed").value];
   set(find("speed"), { "aria-valuetext": rate ? `${rate} iterations a second` : "full speed" });
@@ -131,9 +158,17 @@ function drawControls() {
 find("play").onclick = () => say(state?.playing ? "pause" : "play");
 find("next").onclick = () => say("next");
 find("kill").onclick = () => say("crash");
-find("race-back").onclick = () => say("race");
+find("race-back").onclick = ({ target }) => {
+  target.textContent = "Racing …"; // half a second
+  say("race");
+};
 find("go-on").onclick = () => say("goOn");
-find("reset").onclick = () => say("reset", seedOfField());
+find("reset").onclick = () => {
+  const seed = seedOfField();
+  if (seed === null) show("message", "A seed is a whole number from 0 to 2,147,483,648.");
+  else say("reset", seed);
+};
+find("seed").onkeydown = ({ key }) => key === "Enter" && find("reset").click();
 find("keep").onchange = (event) => say("use", { carries: event.target.checked });
 find("speed").oninput = (event) => say("speed", SPEEDS[event.target.value]);
 // At the right end the pictures follow the newest checkpoint.
@@ -147,10 +182,10 @@ find("begin-guide").onclick = () => guide.begin();
 find("print").onclick = () => print();
 find("copy-link").onclick = copyLink;
 
-/** The seed in the field, or the run's where that is no seed. */
+/** The seed in the field; null where that is no seed. */
 function seedOfField() {
   const text = find("seed").value.trim();
-  return /^\d{1,10}$/.test(text) && Number(text) <= 2 ** 31 ? Number(text) : state.seed;
+  return /^\d{1,10}$/.test(text) && Number(text) <= 2 ** 31 ? Number(text) : null;
 }
 
 async function copyLink() {
@@ -176,6 +211,9 @@ function openTab(name) {
   if (name === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
   if (state) writeAddress(state, { tab });
 }
+
+// A link that is pasted into the open page: writing the address ourselves does not come here.
+addEventListener("hashchange", () => location.reload());
 
 // Space plays and pauses, the right arrow steps, unless what has the focus needs the key.
 document.addEventListener("keydown", (event) => {

@@ -1,5 +1,10 @@
 // Where the pictures stand. Each has a shadow of its own, as in the dashboard: their styles do not meet.
 
+/** @param {string} id */
+const find = (id) => document.getElementById(id);
+/** The place of a picture. @param {string} name */
+const card = (name) => document.querySelector(`[data-place="${name}"]`);
+
 /** Place -> the module that drew it last. */
 const drawnBy = new Map();
 

@@ -6,7 +6,8 @@ let player = null;
 onmessage = async ({ data: [name, ...values] }) => {
   if (name === "open") {
     const [given, opening] = values;
-    Object.assign(TERMS, given.terms);
+    Object.assign(TERMS, given.titles);
+    Object.assign(WORDS, given.words);
     player = inflated(given.digits).then((bytes) => {
       const split = given.train * (SOURCE_PIXELS + 1);
       const data = { train: digitsOf(bytes.subarray(0, split)), heldOut: digitsOf(bytes.subarray(split)) };
@@ -22,7 +23,10 @@ onmessage = async ({ data: [name, ...values] }) => {
   if (name === "speed") own.speed = values[0];
   else if (name === "step") own.step = values[0];
   else if (name === "picture") own.heard(values[0], values[1]);
-  else if (name !== "open" && name !== "drawn") /** @type {any} */ (own)[name](...values);
+  else if (name === "goOn") {
+    own.goOn();
+    own.play();
+  } else if (name !== "open" && name !== "drawn") /** @type {any} */ (own)[name](...values);
   own.wake();
 };
 

@@ -22,6 +22,7 @@ const NEGLIGIBLE = 0.01; // of what an iteration gains, on average
  * @property {number[]} before the trend up to the crash
  * @property {number[]} trend of the training that did not crash, from the crash on
  * @property {Outcome[]} outcomes full, SCAR, TOPN, LC
+ * @property {number | null} [estimate] of LC's price, before the race
  */
 
 /** The mean of each loss and up to w before and after it; without the last w. @param {number[]} losses */

@@ -2,7 +2,7 @@
 // the page itself.
 
 const SLICE = 10; // milliseconds of work between two looks at messages
-const CALM = 80; // milliseconds between two pictures while the training is at full speed
+const CALM = 120; // milliseconds between two pictures while the training is at full speed
 const LEAST_BUDGET = 0.001; // of equal steps
 const OPENS = 20; // the step to show first: a restart there still loses something
 const RATED = 20; // iterations whose pace is shown
@@ -14,7 +14,8 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * What the page asks for when it opens, from its address.
  * @typedef {object} Opening
  * @property {number} seed
- * @property {Partial<Setting>} setting
+ * @property {Partial<Setting>} own the run's own setting, where it differs from the first one
+ * @property {Partial<Setting>} setting what is tried
  * @property {number | null} step to show; null for the newest
  * @property {number} at train up to this iteration
  * @property {number[]} kills crash at these iterations, and go on after all but the last
@@ -78,9 +79,9 @@ class Player {
     this.shownStep = undefined;
   }
 
-  /** A new training. @param {number} seed */
-  begin(seed) {
-    this.run = new Run(this.data, this.sizes, seed, FIRST_SETTING);
+  /** A new training. @param {number} seed @param {Setting} own */
+  begin(seed, own = FIRST_SETTING) {
+    this.run = new Run(this.data, this.sizes, seed, own);
     this.run.use(this.setting);
     this.playing = false;
     this.dead = false;
@@ -91,23 +92,27 @@ class Player {
 
   /** @param {Opening} opening */
   open(opening) {
-    Object.assign(this.setting, opening.setting);
-    this.begin(opening.seed);
-    this.step = opening.step;
-    this.followed = opening.followed;
-    this.byWorth = opening.byWorth;
+    // Crashes after which it went on decided its weights: those were saved with its own setting.
+    Object.assign(this.setting, FIRST_SETTING, opening.own);
+    this.begin(opening.seed, { ...this.setting });
     opening.kills.forEach((kill, i) => {
       while (this.run.iteration < kill) this.run.advance();
       this.crash();
       if (this.dead && (i < opening.kills.length - 1 || !opening.dead)) this.goOn();
     });
+    this.use(opening.setting);
     if (opening.raced) this.race();
+    this.step = opening.step;
+    this.followed = opening.followed;
+    this.byWorth = opening.byWorth;
     this.target = this.dead ? 0 : opening.at;
   }
 
+  /** Train; a run that is over begins again, saved as is tried now. */
   play() {
     if (this.run.finished || this.dead) {
-      this.begin(this.run.seed);
+      this.begin(this.run.seed, { ...this.setting });
+      this.target = INTERVAL; // at once: there is nothing to see before
     }
     this.playing = true;
     this.step = null;
@@ -125,11 +130,10 @@ class Player {
     if (!this.run.finished && !this.dead) this.target = this.run.newest + INTERVAL;
   }
 
-  /** @param {number} seed */
+  /** Train anew, at once, saved as is tried now. @param {number} seed */
   reset(seed) {
-    this.begin(seed);
-    this.step = null;
-    this.target = INTERVAL; // so that there is something to see
+    this.begin(seed, { ...this.setting });
+    this.target = LAST;
   }
 
   crash() {
@@ -139,13 +143,14 @@ class Player {
     this.dead = true;
     this.playing = false;
     this.target = 0;
+    this.step = null; // what a restart would load
     this.raced = null;
   }
 
   race() {
     if (!this.dead) return;
     this.run.replay(Infinity);
-    this.raced = raceBack(this.run);
+    this.raced = { ...raceBack(this.run), estimate: estimatedPrice(this.run, this.run.shown) };
   }
 
   goOn() {
@@ -176,7 +181,8 @@ class Player {
       word: () => this.follow(value),
       bucket: () => this.follow(largestAmong(delta, (i) => isIn(all.buckets[all.codes[i] - 1], value))),
       bar: () => this.follow(largestAmong(delta, (i) => delta[i] !== 0 && barOf(quantized.codes[i], stepsOfBar(quantized)) === value)),
-      cut: () => this.use({ most: value }),
+      // All of this step's buckets: then all of every step.
+      cut: () => this.use(value < all.buckets.length ? { most: value } : { x: null, most: null }),
       bits: () => this.use(this.bitsChosen(value, view.checkpoint)),
       coder: () => this.use({ coder: value }),
       view: () => (this.byWorth = value === "error"),
@@ -253,6 +259,7 @@ class Player {
         followed: this.followed,
         byWorth: this.byWorth,
         setting: this.setting,
+        own: run.own.setting,
         isOwn: !run.trial,
         seed: run.seed,
         speed: this.speed,

@@ -47,10 +47,11 @@ export default function (component) {
 }
 
 function paint(canvas, example, side, ink) {
+  set(canvas, { "aria-label": example.title });
   const drawn = example.pixels.slice(0, 64) + ink;
   if (canvas.drawn === drawn) return;
   canvas.drawn = drawn;
-  set(canvas, { width: side, height: side, "aria-label": example.title });
+  set(canvas, { width: side, height: side });
   const found = new ImageData(side, side);
   unpacked(example.pixels).forEach((value, i) => found.data.set([...ink, value], 4 * i));
   canvas.getContext("2d").putImageData(found, 0, 0);

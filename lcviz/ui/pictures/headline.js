@@ -46,6 +46,7 @@ const STYLE = `
   .shares small { font-size: 12px; color: var(--faint); white-space: nowrap; font-variant-numeric: tabular-nums; }
   .bar { height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
+  .full::after { content: " in float32"; font-size: 12px; font-weight: 400; color: var(--faint); }
   .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }

@@ -7,7 +7,7 @@ const TOP = 30;
 export default function (component) {
   const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
-  choices(controls, "Bits x", data.options, data.bits, (bits) => send("bits", bits), "x =");
+  choices(controls, "Bits x", data.options, data.bits, (bits) => send("bits", bits)); // not "x =": the title needs the place
   let svg = body.querySelector("svg");
   if (!svg) {
     svg = make("svg", { role: "presentation" }, make("g", { class: "bars" }), make("g"), make("g"));

@@ -242,6 +242,7 @@ const BLUR = 6; // pixels of the screen in one of the copy
 
 const STYLE = `
   .map { position: relative; cursor: crosshair; }
+  .map:focus-visible { outline-offset: 2px; }
   .map .ring { position: absolute; box-sizing: content-box; border: 2px solid var(--ink); outline: 1.5px solid var(--paper); border-radius: 2px; pointer-events: none; }
   .map .followed { border-color: var(--table); }
   .map [hidden] { display: none; }

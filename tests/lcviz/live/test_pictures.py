@@ -74,7 +74,7 @@ def check(picture: Picture) -> dict[str, Any]:
     """JSON without NaN, a module that draws it, words and a table; its data."""
     data = picture.data
     assert json.loads(json.dumps(data, allow_nan=False)).keys() == data.keys()
-    assert "function draw(" in drawing(picture.name)
+    assert "function draw" in drawing(picture.name)
     assert picture.text.endswith(".")
     assert len(picture.table) > 0
     return data

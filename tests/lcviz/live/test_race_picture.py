@@ -108,6 +108,6 @@ def test_an_estimate_that_differs_is_explained() -> None:
 )
 def test_verdicts(found: Sequence[Outcome], winners: str, facts: list[str]) -> None:
     text = verdict(found)
-    assert f" per checkpoint {winners}" in text
+    assert f" per checkpoint on average {winners}" in text
     for fact in facts:
         assert fact in text

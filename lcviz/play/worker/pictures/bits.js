@@ -14,7 +14,8 @@ function bitsPicture({ run, checkpoint, dissected, setting, followed, isTrial, w
   /** @param {Coder} coder */
   const sizeWith = (coder) => (coder === setting.coder ? nbytes - header : nbytesWith(quantized, coder, null));
   const plain = plainBits(dissected.nKept);
-  return pictureData("bits", "Bits", isTrial ? "with what you try" : "of this checkpoint on disk", `${whole}, ${significant((8 * nbytes) / N)} bits per parameter, with ${table}.`, {
+  const beats = setting.coder === "runlength" && nbytes - header < entropyNbytes(quantized.counts) ? " Runs of zeros take less than the entropy of single values." : "";
+  return pictureData("bits", "Bits", isTrial ? "with what you try" : "of this checkpoint on disk", `${whole}, ${significant((8 * nbytes) / N)} bits per parameter, with ${table}.${beats}`, {
     parts: [
       part("header", "header-bytes", header, "Digests that find every damaged byte, the step, settings, and where each part begins. It hardly grows with the model."),
       part("table", "table-bytes", nbytes - header - wordNbytes, "Which code word stands for what, and the level of each bucket."),

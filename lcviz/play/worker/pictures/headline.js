@@ -5,11 +5,34 @@ const CODER_NAMES = { runlength: "run-length Huffman", huffman: "Huffman (paper)
 
 /** @type {Record<string, string>} word of the glossary or title, in small letters -> what it means */
 const TERMS = {};
+/** @type {Record<string, string>} those that texts mark, in the same way */
+const WORDS = {};
+
+/**
+ * A text with the first of each word marked, and what those mean. Numbers are marked already.
+ * @param {string} text
+ */
+function marked(text) {
+  const forms = Object.keys(WORDS).sort((a, b) => b.length - a.length);
+  /** @type {Record<string, { help: string }>} */
+  const terms = {};
+  const seen = new Set();
+  const pattern = new RegExp(`\\{\\{.*?\\}\\}|\\[\\[.*?\\]\\]|(?<![\\p{L}])(?:${forms.join("|")})(?![\\p{L}])`, "giu");
+  const result = text.replace(pattern, (found) => {
+    const word = found.replace(/^\[\[|\]\]$/g, "");
+    const help = WORDS[word.toLowerCase()] ?? "";
+    if (help === "" || seen.has(help)) return found.startsWith("[[") ? word : found;
+    seen.add(help);
+    terms[word] = { help };
+    return `[[${word}]]`;
+  });
+  return { text: result, terms };
+}
 
 /** A picture's data: what it is about, its text, and the rest. @param {string} name @param {string} title @param {string} about @param {string} text @param {object} values @param {number | null} number */
 function pictureData(name, title, about, text, values, number = null) {
   const help = TERMS[title.toLowerCase()];
-  return { picture: name, title, about, text, number, ...(help ? { help } : {}), ...values };
+  return { picture: name, title, about, number, ...(help ? { help } : {}), ...marked(text), ...values };
 }
 
 /** @param {View} view */
@@ -53,15 +76,16 @@ function statusText({ run, playing, rate, dead }) {
 }
 
 /** How much of a change is kept. @param {Setting} setting */
-function keptText({ x, budget }) {
+function keptText({ x, most, budget }) {
   if (budget !== null) return `budget ${percentText(budget)}`;
+  if (most !== null) return pluralText(most, "slot");
   return x === null ? "all buckets" : pluralText(x, "bit");
 }
 
 /** The run's own settings where another one differs. @param {Setting} own @param {Setting} other */
 function ownText(own, other) {
   const texts = [];
-  if (other.most !== own.most || keptText(other) !== keptText(own)) texts.push(keptText(own));
+  if (keptText(other) !== keptText(own)) texts.push(keptText(own));
   if (other.coder !== own.coder) texts.push(CODER_NAMES[own.coder]);
   if (other.carries !== own.carries) texts.push(own.carries ? "the track" : "no track");
   return enumerated(texts);

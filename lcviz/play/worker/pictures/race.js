@@ -11,7 +11,8 @@ function racePicture(raced) {
   const { failAt, since, before, trend, outcomes } = raced;
   const ends = outcomes.map(({ onTrend, rework, capped }) => {
     const whole = onTrend.map((loss, r) => [r, loss]).filter(([r]) => r < rework || r === 0 || capped);
-    return !capped && rework > 0 ? [...whole, [rework, trend[0]]] : whole;
+    const level = Math.min(onTrend[rework] ?? trend[0], trend[0]); // it may lie below at once
+    return !capped && rework > 0 ? [...whole, [rework, level]] : whole;
   });
   const last = Math.max(...ends.map((points) => points[points.length - 1][0]));
   const until = Math.min(Math.max(Math.ceil(1.15 * last), 5), trend.length - 1);
@@ -23,7 +24,7 @@ function racePicture(raced) {
     ...outcomes.map(({ name, rework, capped }, i) => line(name, ...RACE_STYLES[name], ends[i], { label: `${name}${capped ? ` > ${since + CAP}` : ` ${amountText(rework)}`}`, ends: true })),
   ];
   const losses = lines.flatMap(({ y }) => y).filter((loss) => loss !== null);
-  return pictureData("curves", "Race back", "smoothed loss, by iterations after the crash · SCAR saves the blocks that changed most, TOPN single weights", verdict(raced), {
+  return pictureData("curves", "Race back", "smoothed loss, by iterations after the crash · SCAR saves the blocks that changed most, TOPN single weights", verdict(raced) + estimateText(raced), {
     lines,
     marks: [{ step: 0, text: `crash at ${failAt}`, strong: true }],
     level: { y: plotted(trend[0]), text: `${shortLossText(trend[0])} before` },
@@ -37,13 +38,20 @@ function racePicture(raced) {
   });
 }
 
+/** What was estimated, if the race came out otherwise. @param {Raced} raced */
+function estimateText({ outcomes, estimate = null }) {
+  const { rework } = outcomes[outcomes.length - 1];
+  if (estimate === null || amountText(estimate) === amountText(rework)) return "";
+  return ` The estimate was about ${amountText(estimate)}: it reads the loss curve, the race trains again.`;
+}
+
 /** The winner at equal bytes and its lead, then full's result and bytes. @param {Raced} raced */
 function verdict({ outcomes }) {
   const [full, ...rest] = outcomes;
   const equal = rest.sort((a, b) => Number(a.capped) - Number(b.capped) || a.rework - b.rework);
   const [first, ...followers] = equal;
   const lc = /** @type {Outcome} */ (equal.find(({ name }) => name === "LC"));
-  const size = `At ${nbytesText(lc.nbytes)} per checkpoint`;
+  const size = `At ${nbytesText(lc.nbytes)} per checkpoint on average`;
   const back = (/** @type {Outcome} */ { rework, capped }) => capped ? `not back within ${iterationsText(rework)}` : rework ? `back after ${iterationsText(rework)}` : "back at once";
   /** @param {Outcome} o */
   const needs = (o) => {
