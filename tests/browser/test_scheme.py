@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 import codec
 from codec.scheme.prefix import PrefixCode
 from lcviz.ui.picture import SCHEME
+from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Floats = NDArray[np.float32]
 
+GOLDEN = ROOT / "tests/golden"
 CODERS = ("huffman", "runlength")
 RUNS_A_BATCH = 100
 STEPS = 4
@@ -152,3 +154,80 @@ def test_what_is_not_finite_is_refused(page: Page) -> None:
         states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
         with pytest.raises(Exception, match="NaN and infinity have no bucket"):
             answers_of(page, [(states, 2, "huffman")])
+
+
+# The codes of an alphabet of a record, with its number of symbols, coder and last table.
+ENCODE = """alphabets => alphabets.map(([codes, k, coder, last]) => {
+    const counts = new Array(k).fill(0);
+    for (const code of codes) counts[code] += 1;
+    const table = last && tableOf(Uint8Array.from(last[0]), last[1]);
+    const quantized = { codes: Uint16Array.from(codes), counts };
+    const encoded = encodeCodes(quantized, coder, table);
+    return [[...encoded.table.lengths], encoded.table.classes, encoded.reused,
+            [...encoded.streams], [...encoded.words]];
+})"""
+
+
+def test_the_golden_chains(page: Page) -> None:
+    """Their bits on disk, from the codes that they hold."""
+    alphabets, expected = [], []
+    for path in sorted(GOLDEN.glob("*.lcc")):
+        tables: dict[tuple[str, ...], PrefixCode] = {}
+        for position in codec.Chain(path).every_step():
+            if position.delta is None:
+                tables = {}  # a base or a merged record: tables begin anew, or are others'
+                continue
+            for group in position.delta.groups:
+                encoded, coder = group.encoded, position.delta.coding.coder
+                code = encoded.payload
+                if not isinstance(code, PrefixCode) or coder not in CODERS or encoded.is_batch:
+                    continue
+                names = tuple(t.name for t in group.tensors)
+                last = tables.get(names)
+                if code.cached and last is None:
+                    continue  # its table is a base's or a merged record's
+                tables[names] = code
+                table = last and [last.table.lengths.tolist(), last.table.classes]
+                alphabets.append([codec.decode(encoded).codes.reshape(-1).tolist(), encoded.k])
+                alphabets[-1] += [coder, table]
+                lengths, classes = code.table.lengths.tolist(), code.table.classes
+                parts = code.cached, code.streams.tolist(), code.words.tolist()
+                expected.append([lengths, classes, *parts])
+    assert len(expected) > 10
+    for answer, one in zip(page.evaluate(ENCODE, alphabets), expected, strict=True):
+        assert answer == one
+
+
+# A change in equal steps of a size: its codes, levels and bits.
+STEPS = """runs => runs.map(([text, size, coder]) => {
+    const delta = new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+    const quantized = quantizeInSteps(delta, size);
+    const encoded = encodeCodes(quantized, coder, null);
+    const floats = Float32Array.from(quantized.levels);
+    return [[...quantized.codes], [...bitsOfValues(floats)], [...encoded.words]];
+})"""
+
+
+def test_equal_steps(page: Page) -> None:
+    """At the size that the codec finds for a budget: the same codes, levels and bits."""
+    rng, runs, expected = np.random.default_rng(0), [], []
+    for _ in range(60):
+        n, budget = int(rng.integers(2_000, 6_000)), rng.choice((0.05, 0.08, 0.15))
+        before = rng.standard_normal(n).astype(np.float32)
+        after = before + (1e-3 * rng.standard_normal(n) ** 3).astype(np.float32)
+        tracker = codec.Tracker({"w": before}, budget=float(budget), coder="huffman")
+        (group,) = tracker.step({"w": after}).groups
+        encoded = group.encoded
+        codes = codec.decode(encoded).codes.reshape(-1)
+        if not isinstance(encoded.payload, PrefixCode) or not encoded.uniform:
+            continue
+        delta, size = after - before, float(encoded.stored_levels[0])
+        if np.floor(np.abs(delta) / size + 0.375).max() > 255:  # more than the page has
+            continue
+        if (codes > 0).sum() < (np.abs(delta) >= 0.625 * size).sum():  # only the first ones fit
+            continue
+        runs.append([base64.b64encode(delta.tobytes()).decode(), size, "huffman"])
+        expected.append([codes.tolist(), bits(encoded.levels), encoded.payload.words.tolist()])
+    assert len(expected) > 30
+    for answer, one in zip(page.evaluate(STEPS, runs), expected, strict=True):
+        assert answer == one
