@@ -154,7 +154,7 @@ def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
     """The shares of weights and of moments in the record."""
     weights, moments = (
         f"{nbytes_text(n)} ({percent_text(n / record.nbytes)})"
-        for n in (record.weights_nbytes, parts["m"] + parts["v"])
+        for n in (record.weights_nbytes, parts.get("m", 0) + parts.get("v", 0))
     )
     return f"{_whole_text(record)}: {weights} weights, {moments} m and v."
 

@@ -11,6 +11,7 @@ from lcviz.play.one_file import play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.run.whole_run import Trial
+from lcviz.server.runs import EXAMPLE
 
 from .page_attempt import stored_attempt
 from .page_step_slider import viewed_checkpoint
@@ -20,10 +21,13 @@ CODERS = ("runlength", "huffman")  # of the play page
 
 def play_button(run: Run, settings: RunSettings) -> None:
     """Offer the play page with the settings on this page."""
-    html = partial(play_html, settings.seed, _setting(run), viewed_checkpoint(run.snapshot()).step)
+    attempt, coding = stored_attempt(), run.settings.coding
+    own = Trial(coding)
+    tried = attempt.trial(coding) if attempt else own
+    step = min(max(viewed_checkpoint(run.snapshot()).step, EXAMPLE.interval), EXAMPLE.stop_after)
     st.download_button(
         "Open without a server",
-        html,
+        partial(play_html, settings.seed, _setting(tried), step, _setting(own)),
         "play.html",
         "text/html",
         key="play-page",
@@ -34,10 +38,8 @@ def play_button(run: Run, settings: RunSettings) -> None:
     )
 
 
-def _setting(run: Run) -> dict[str, Any]:
-    """What this page tries, as the play page names it, without targets that it does not know."""
-    attempt, coding = stored_attempt(), run.settings.coding
-    trial = attempt.trial(coding) if attempt else Trial(coding)
+def _setting(trial: Trial) -> dict[str, Any]:
+    """A trial as the play page names it, without targets that it does not know."""
     setting: dict[str, Any] = {"carries": trial.carries}
     if trial.coding.coder in CODERS:
         setting["coder"] = trial.coding.coder

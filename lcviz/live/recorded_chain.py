@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import codec
 from codec import Saved
 from codec.errors import StepNotFoundError
-from codec.inspect import Arrays, Group, Layout, Position, state_nbytes
+from codec.inspect import Arrays, Group, Layout, Position, state_nbytes, steps_of
 from lcviz.lab.anatomy import dissect
 from lcviz.lab.batches import by_levels
 from lcviz.lab.follow_weight import Weight, follow
 from lcviz.lab.progress import Progress, unreported
+from lcviz.play.given import deflated
 from lcviz.play.one_file import Recorded
 from lcviz.run.snapshot import Checkpoint
-from lcviz.run.whole_state import KINDS, States, is_weight, moments_of, own_name
+from lcviz.run.whole_state import KINDS, Moment, States, own_name
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture
 
 from .bits_picture import bits_picture
 from .buckets_picture import Worth, buckets_picture
@@ -38,6 +37,8 @@ from .weights_picture import Image, drawable, weights_picture
 
 MOST_NBYTES = 2_500_000  # of all pictures in the page: with its code it stays below 3 MB
 MOST_STEPS = 300  # more than a slider tells apart
+# The last parts of names of an optimizer's tensors.
+OF_OPTIMIZERS = (*KINDS, "max_exp_avg_sq", "momentum_buffer")
 NOT_RECORDED = "what a step left out is not recorded"
 
 
@@ -53,65 +54,91 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
         LccError: The chain cannot be read, or is damaged.
     """
     chain = codec.Chain(source)
-    n = len(chain.steps)
+    n, deltas = len(chain.steps), [e.step for e in chain.entries if e.kind == "delta"]
+    to_draw = set(deltas[:: -math.ceil(len(deltas) / MOST_STEPS) or -1])
     checkpoints: list[Checkpoint] = []
     drawn: list[tuple[int, dict[str, Any]]] = []
-    weight, values = None, dict[int, float]()
+    weight: Weight | None = None
+    values: dict[int, float | None] = {}
     before: Arrays = {}
     for done, position in enumerate(chain.every_step(), 1):
-        record = _record(position, before)
-        after = _weights(position.track.arrays, position.track.layout)
-        checkpoints.append(record.checkpoint if record else _checkpoint(position))
-        if record and record.alphabets:
-            weight = weight or first_weight(record)
-            if done % math.ceil(n / MOST_STEPS) == 0 or done == n:
-                drawn.append((position.step, _pictures(record, weight, checkpoints)))
+        after = _weights(position)
+        checkpoint = _checkpoint(position, after)
+        if position.step in to_draw and (record := _record(position, checkpoint, before, after)):
+            if weight is None:
+                weight = first_weight(record)
+                values[checkpoints[-1].step] = plotted(weight.of(before), DIGITS)
+            drawn.append((position.step, _pictures(record, weight, [*checkpoints, checkpoint])))
         if weight and weight.is_in(after):
-            values[position.step] = plotted(weight.of(after), DIGITS) or 0.0
-        before = {name: array.copy() for name, array in after.items()}
+            values[position.step] = plotted(weight.of(after), DIGITS)
+        checkpoints.append(checkpoint)
+        before = after
         progress(done, n)
     if not drawn:
         raise StepNotFoundError(f"{chain.where}: no record holds a delta of weights")
+    sizes: dict[int, float | None] = {c.step: c.nbytes for c in checkpoints if c.kind != "base"}
     for step, pictures in drawn:
-        pictures["loss"] = _sizes_picture(checkpoints, step).data
-        pictures["weight"] |= {"lines": [_line("ũ restored", "up", values) | {"stairs": True}]}
+        pictures["loss"] = _sizes_picture(checkpoints, step)
         pictures["weight"] |= _axis(step, checkpoints)
+        if step != checkpoints[-1].step:  # as if the others were there when it was drawn
+            for name in ("so_far", "text"):
+                size = pictures["headline"][name]
+                size = size.replace("run so far", f"up to step {step}")
+                pictures["headline"][name] = size.replace("Run so far", f"Up to step {step}")
+    lines = {
+        "loss": [_line("record", "good", sizes)],
+        "weight": [_line("ũ restored", "up", values) | {"stairs": True}],
+    }
     stride = 1
-    while len(text := _packed(drawn[::-stride][::-1])) > MOST_NBYTES and stride < len(drawn):
+    while len(text := _packed(drawn[::-stride][::-1], lines)) > MOST_NBYTES and stride < len(drawn):
         stride *= 2
-    shown = len(drawn[::-stride])
-    steps = plural(n, "step") if shown == n else f"{shown:,} of {plural(n, 'step')}"
-    return Recorded(f"{Path(os.fspath(source)).name}, {steps}", text)
+    shown, name = len(drawn[::-stride]), _name(source)
+    steps = f"{shown:,} of {len(deltas):,} steps" if shown < len(deltas) else plural(shown, "step")
+    return Recorded(f"{name}, {steps}", text)
 
 
-def _packed(drawn: Sequence[tuple[int, dict[str, Any]]]) -> str:
-    """The pictures as in `Recorded`."""
+def _name(source: str | os.PathLike[str]) -> str:
+    """The last part of a path or a URL, without what a URL has behind it."""
+    text = os.fspath(source)
+    return PurePosixPath(urlsplit(text).path).name if "://" in text else Path(text).resolve().name
+
+
+def _packed(
+    drawn: Sequence[tuple[int, dict[str, Any]]], lines: Mapping[str, list[dict[str, Any]]]
+) -> str:
+    """The pictures as in `Recorded`. lines: place -> curves that all steps share."""
     steps = [{"step": step, "pictures": pictures} for step, pictures in drawn]
-    text = json.dumps(steps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    compressor = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
-    return base64.b64encode(compressor.compress(text.encode()) + compressor.flush()).decode()
+    whole = {"lines": lines, "steps": steps}
+    text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return deflated(text.encode())
 
 
-def _record(position: Position, before: Arrays) -> StepRecord | None:
-    """The record of a step; None for a base and within a merged record, which share one code."""
-    delta, layout = position.delta, position.track.layout
-    if delta is None:
+def _record(
+    position: Position, checkpoint: Checkpoint, before: Arrays, after: Arrays
+) -> StepRecord | None:
+    """A delta taken apart; None if it holds no codes of weights."""
+    delta, names = position.delta, _names(position.track.layout)
+    assert delta is not None, "the entry is a delta's"
+    # A tensor that is new or has another shape has no change since the step before.
+    same = {name for name, a in before.items() if name in after and a.shape == after[name].shape}
+    before = {name: before[name] if name in same else a for name, a in after.items()}
+    groups = [
+        replace(g, tensors=tuple(replace(t, name=names[t.name]) for t in g.tensors))
+        for g in delta.groups
+        if all(names.get(t.name) in same for t in g.tensors)
+    ]
+    if not groups:
         return None
-    groups = [_renamed(group) for group in delta.groups if _is_of_weights(group)]
-    groups = [g for g in groups if all(t.name in before for t in g.tensors)]
-    moments = [g for g in delta.groups if _kind(g.tensors[0].name) in KINDS]
-    names = [f"parameter {i}" for i in range(len(layout.tensors))]
-    weights = replace(delta, groups=tuple(groups))
-    after = _weights(position.track.arrays, layout)
-    alphabets, codes = dissect(_levels(groups), weights)
-    states = States(position.step, layout, before, {k: v.copy() for k, v in after.items()})
-    checkpoint = replace(
-        _checkpoint(position),
-        alphabets=alphabets,
-        moments=moments_of(replace(delta, groups=tuple(moments)), names),
+    alphabets, codes = dissect(_levels(groups), replace(delta, groups=tuple(groups)))
+    moments = tuple(
+        Moment(KINDS.get(kind, "m"), group.tensors[0].name, group.n, group.encoded.nbytes)
+        for group in delta.groups
+        if (kind := _kind(group.tensors[0].name)) in OF_OPTIMIZERS
     )
-    nbytes, coder = checkpoint.nbytes, delta.coding.coder
-    return StepRecord(checkpoint, states, alphabets, codes, checkpoint.moments, nbytes, coder)
+    checkpoint = replace(checkpoint, alphabets=alphabets, moments=moments)
+    states = States(position.step, position.track.layout, before, after)
+    coder = delta.coding.coder
+    return StepRecord(checkpoint, states, alphabets, codes, moments, checkpoint.nbytes, coder)
 
 
 def _levels(groups: Sequence[Group]) -> Arrays:
@@ -126,46 +153,40 @@ def _levels(groups: Sequence[Group]) -> Arrays:
     return changes
 
 
-def _checkpoint(position: Position) -> Checkpoint:
+def _checkpoint(position: Position, weights: Arrays) -> Checkpoint:
     """A step in numbers, without what only a training knows."""
-    record, layout = position.record, position.track.layout
-    steps = len(range(position.entry.first, position.entry.step + 1))
-    share = steps if record.kind == "merged" else 1
+    record = position.record
+    share = len(steps_of(record)) if record.kind == "merged" else 1
     saved = Saved(
         position.step,
         record.kind,
         position.entry.nbytes // share,
-        state_nbytes(layout),
+        state_nbytes(position.track.layout),
         0.0,
         exact_nbytes=record.exact_nbytes,
     )
-    weights = _weights(position.track.arrays, layout)
     nbytes = sum(array.nbytes for array in weights.values())
     return Checkpoint(saved, (), (), nbytes, math.nan, math.nan, "")
 
 
-def _weights(arrays: Arrays, layout: Layout) -> Arrays:
-    """The lossy tensors that are no optimizer's, by a name without slashes, as a run's weights."""
-    lossy = [t.name for t in layout.tensors if t.lossy and _kind(t.name) not in KINDS]
-    return {_short(name): arrays[name] for name in lossy}
+def _weights(position: Position) -> Arrays:
+    """Copies of the lossy tensors that are no optimizer's, by short names."""
+    arrays = position.track.arrays
+    return {short: arrays[name].copy() for name, short in _names(position.track.layout).items()}
+
+
+def _names(layout: Layout) -> dict[str, str]:
+    """Lossy tensors that are no optimizer's -> a name without slashes, as a run's weights have."""
+    names = [t.name for t in layout.tensors if t.lossy and _kind(t.name) not in OF_OPTIMIZERS]
+    short = [own_name(name).replace("/", ".") for name in names]
+    if len(set(short)) < len(short):
+        short = [name.replace("/", " › ") for name in names]
+    return dict(zip(names, short))
 
 
 def _kind(name: str) -> str:
     """The last part of a tensor's name."""
     return name.rpartition("/")[2]
-
-
-def _short(name: str) -> str:
-    """A name without the model's folder, and without slashes."""
-    return own_name(name).replace("/", ".") if not is_weight(name) else own_name(name)
-
-
-def _is_of_weights(group: Group) -> bool:
-    return _kind(group.tensors[0].name) not in KINDS
-
-
-def _renamed(group: Group) -> Group:
-    return replace(group, tensors=tuple(replace(t, name=_short(t.name)) for t in group.tensors))
 
 
 def _pictures(
@@ -187,25 +208,21 @@ def _pictures(
         if uniform
         else buckets_picture(record, "", Worth(), history.bucket)
     )
-    slots = plural(sum(record.n_kept), "bucket")
+    kept = plural(sum(record.n_kept), "bucket")
     told = (
-        {} if uniform else {"text": f"{slots}: {record.n_changed:,} values change; {NOT_RECORDED}."}
+        {} if uniform else {"text": f"{kept}: {record.n_changed:,} values change; {NOT_RECORDED}."}
     )
-    move = f"moves by {number_text(followed.level, '+')}" if followed.level else "stays"
-    one_weight = Picture(
-        "curves",
-        "One weight",
-        followed.weight.text(followed.shape),
-        f"ũ {move}. Code: {bits_text(followed)}.",
-        {"log": False, "unit": "step", "height": HEIGHT, "clickable": True},
-        lambda: None,
-    )
+    if followed.exact:
+        text = "Stored exactly in this step."
+    else:
+        move = f"moves by {number_text(followed.level, '+')}" if followed.level else "stays"
+        text = f"ũ {move}. Code: {bits_text(followed)}."
     pictures = {
         "headline": size.data,
         "weights": weights_picture(record, image, followed, with_values=False).data,
         "buckets": of_buckets.data | {"options": [], "cut": None, "bits": ""} | told,
         "bits": bits_picture(record, history, image).data | {"coders": []},
-        "weight": one_weight.data,
+        "weight": _curves("One weight", followed.weight.text(followed.shape), text),
     }
     delta = pictures["weights"]
     delta |= {"tensors": [image.tensor], "about": "what this record moves"}
@@ -214,26 +231,18 @@ def _pictures(
     return pictures
 
 
-def _sizes_picture(checkpoints: Sequence[Checkpoint], step: int) -> Picture:
-    """The bytes of each delta."""
-    sizes = {c.step: float(c.nbytes) for c in checkpoints if c.kind != "base"}
+def _sizes_picture(checkpoints: Sequence[Checkpoint], step: int) -> dict[str, Any]:
+    """The bytes of each record after a base, without the curve."""
     own = next(c for c in checkpoints if c.step == step)
-    return Picture(
-        "curves",
-        "Sizes",
-        "bytes of each record after a base",
-        f"Step {step}: {nbytes_text(own.nbytes)}; float32 takes {nbytes_text(own.full_nbytes)}.",
-        {
-            "lines": [_line("record", "good", sizes)],
-            "log": min(sizes.values()) > 0,
-            "unit": "step",
-            "height": HEIGHT,
-            "clickable": True,
-        }
-        | _axis(step, checkpoints),
-        lambda: None,
-        4,
-    )
+    about = "bytes of each record after a base"
+    text = f"Step {step}: {nbytes_text(own.nbytes)}; float32 takes {nbytes_text(own.full_nbytes)}."
+    return _curves("Sizes", about, text, 4) | {"log": True} | _axis(step, checkpoints)
+
+
+def _curves(title: str, about: str, text: str, number: int | None = None) -> dict[str, Any]:
+    """A picture of curves over steps, which are still to come."""
+    texts = {"picture": "curves", "title": title, "about": about, "text": text, "number": number}
+    return texts | {"log": False, "unit": "step", "height": HEIGHT, "clickable": True}
 
 
 def _axis(step: int, checkpoints: Sequence[Checkpoint]) -> dict[str, Any]:
@@ -242,6 +251,6 @@ def _axis(step: int, checkpoints: Sequence[Checkpoint]) -> dict[str, Any]:
     return {"marks": marks, "range": [checkpoints[0].step, checkpoints[-1].step]}
 
 
-def _line(name: str, colour: str, values: dict[int, float]) -> dict[str, Any]:
+def _line(name: str, colour: str, values: Mapping[int, float | None]) -> dict[str, Any]:
     x, y = list(values), list(values.values())
     return {"name": name, "colour": colour, "dash": "solid", "x": x, "y": y}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +25,33 @@ WORDS = (  # that the texts of pictures explain
     *("bits per parameter", "code table", "dead zone", "entropy", "level", "SCAR", "slot", "slots"),
     *("TOPN", "track"),
 )
+Setting = Mapping[str, Any]
 PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
 
 
 def given(
-    seed: int = EXAMPLE.seed, setting: dict[str, Any] | None = None, step: int = EXAMPLE_OPENS
+    seed: int = EXAMPLE.seed,
+    setting: Setting | None = None,
+    step: int = EXAMPLE_OPENS,
+    own: Setting | None = None,
 ) -> dict[str, Any]:
     """The values that the page's code begins with, for JSON.
 
     Args:
         seed: Of the training that the page opens with.
-        setting: What differs from the page's own setting, see the type `Setting` of tracker.js.
+        setting: How the page tries to save, where it differs from Live's example; see the type
+            `Setting` of tracker.js.
         step: To show first.
+        own: How the training itself saves, likewise.
 
     Returns:
         digits: base64 of the deflated rows of `digits_rows`. train: how many of them are the
         training part. sizes: see `_record_sizes`. titles, words: of pictures and in their texts, in
-        small letters -> their meaning. learn: the data of Learn's pictures. opens, seed, setting:
-        as given.
+        small letters -> their meaning. learn: the data of Learn's pictures. opens, seed,
+        setting, own: as given.
     """
     return {
-        "digits": base64.b64encode(_deflated(digits_rows().tobytes())).decode(),
+        "digits": deflated(digits_rows().tobytes()),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
         "titles": _helps(TITLES),
@@ -54,6 +60,7 @@ def given(
         "opens": step,
         "seed": seed,
         "setting": setting or {},
+        "own": own or {},
     }
 
 
@@ -68,10 +75,10 @@ def learn_data() -> dict[str, Any]:
     return learn_picture(track, live, live, Start(), alone=True).data
 
 
-def _deflated(data: bytes) -> bytes:
-    """Without zlib's header, as a browser's "deflate-raw" reads it."""
+def deflated(data: bytes) -> str:
+    """Base64 of compressed data, without zlib's header: a browser's "deflate-raw"."""
     compressor = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
-    return compressor.compress(data) + compressor.flush()
+    return base64.b64encode(compressor.compress(data) + compressor.flush()).decode()
 
 
 def _record_sizes() -> dict[str, int]:

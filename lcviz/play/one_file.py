@@ -13,7 +13,7 @@ from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui import picture
 from lcviz.ui.recording import QUESTION
 
-from .given import given, learn_data
+from .given import Setting, given, learn_data
 
 TITLE = "lcviz: what can a checkpoint leave out?"
 ABOUT = (
@@ -21,8 +21,8 @@ ABOUT = (
     "every 10 iterations: in your browser, without a server."
 )
 RECORDED = (
-    "A recorded chain: these pictures show what its records hold, as it was when this file was "
-    "made. Only Learn computes here."
+    "A recorded chain: these pictures show what its records held when this file was made. Only "
+    "Learn computes here."
 )
 MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "learn")
 _FOLDER = Path(__file__).parent
@@ -50,8 +50,9 @@ class Recorded:
 
     Attributes:
         title: Of the chain.
-        pictures: base64 of deflated JSON: a list of {"step", "pictures"} by rising step, where
-            pictures is place on the page -> data.
+        pictures: base64 of deflated JSON: {"lines", "steps"}. lines: place on the page -> curves
+            that all steps share. steps: a list of {"step", "pictures"} by rising step, where
+            pictures is place -> data.
     """
 
     title: str
@@ -60,11 +61,12 @@ class Recorded:
 
 def play_html(
     seed: int = EXAMPLE.seed,
-    setting: dict[str, Any] | None = None,
+    setting: Setting | None = None,
     step: int = EXAMPLE_OPENS,
+    own: Setting | None = None,
 ) -> str:
-    """The page that trains. seed, setting, step: see `given`."""
-    return _page(given(seed, setting, step), QUESTION, ABOUT)
+    """The page that trains. seed, setting, step, own: see `given`."""
+    return _page(given(seed, setting, step, own), QUESTION, ABOUT)
 
 
 def recorded_html(recorded: Recorded) -> str:

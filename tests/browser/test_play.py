@@ -69,8 +69,8 @@ RACE = """async ([given, at, setting]) => {
 }"""
 PLAYER = """
 async function playerOf(given) {
-    Object.assign(TERMS, given.titles);
-    Object.assign(WORDS, given.words);
+    Object.assign(TITLE_HELP, given.titles);
+    Object.assign(WORD_HELP, given.words);
     const bytes = await inflated(given.digits);
     const split = given.train * (SOURCE_PIXELS + 1);
     const [train, heldOut] = [bytes.subarray(0, split), bytes.subarray(split)].map(digitsOf);
@@ -346,7 +346,7 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
     page.locator("#race-back").click()
     page.locator("[data-place=race] figure").wait_for()
     page.locator("#step").fill("120")
-    page.wait_for_function("state.shown === 120")
+    page.wait_for_function("state.shown === 120 && location.hash.includes('step=120')")
     expected = {place: told(page, place).inner_text() for place in (*PLACES, "race")}
     other = opened(f"#{page.url.partition('#')[2]}", reduced_motion="reduce")
     other.locator("[data-place=race] figure").wait_for()
@@ -357,6 +357,32 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
     other.locator("#go-on").click()
     other.wait_for_function("!state.dead && state.playing && state.iteration > 340")
     assert other.evaluate("state.kills") == [347]
+
+
+def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., Page]) -> None:
+    page = opened("#own=x%3D3%26keep%3D0&step=50")
+    settled(page)
+    assert page.evaluate("[state.own.x, state.own.carries]") == [3, False]
+    assert page.evaluate("[state.setting.x, state.setting.carries]") == [2, True]
+    page.wait_for_function("location.hash.includes('own=x%3D3%26keep%3D0')")
+    assert (
+        "the run has 3 bits and no track"
+        in page.locator("[data-place=headline] .said").inner_text()
+    )
+
+
+def test_a_crash_at_the_end(opened: Callable[..., Page]) -> None:
+    """The run stays what it was: there is nothing left to train."""
+    page = opened("#step=50")
+    settled(page)
+    page.locator("#kill").click()
+    page.wait_for_function("state.dead && state.step === null")
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press(" ")  # Play is not there
+    page.locator("#go-on").click()
+    page.wait_for_function("!state.dead")
+    assert page.evaluate("[state.iteration, state.kills, state.playing]") == [600, [600], False]
 
 
 @pytest.mark.parametrize(
@@ -520,7 +546,7 @@ def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert float(number.get_attribute("data-value")) == size
     page.locator("#step").fill("0")
     expect(page.locator("#step-told")).to_have_text("step 1")
-    assert "step=1" in page.url
+    page.wait_for_function("location.hash.includes('step=1')")
     assert not page.locator("#play").is_visible()
     assert "Only Learn computes here" in page.locator(".question").inner_text()
     page.locator("#to-learn").click()

@@ -199,7 +199,7 @@ def test_the_golden_chains(page: Page) -> None:
 
 
 # A change in equal steps of a size: its codes, levels and bits.
-STEPS = """runs => runs.map(([text, size, coder]) => {
+QUANTIZE = """runs => runs.map(([text, size, coder]) => {
     const delta = new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
     const quantized = quantizeInSteps(delta, size);
     const encoded = encodeCodes(quantized, coder, null);
@@ -229,5 +229,5 @@ def test_equal_steps(page: Page) -> None:
         runs.append([base64.b64encode(delta.tobytes()).decode(), size, "huffman"])
         expected.append([codes.tolist(), bits(encoded.levels), encoded.payload.words.tolist()])
     assert len(expected) > 30
-    for answer, one in zip(page.evaluate(STEPS, runs), expected, strict=True):
+    for answer, one in zip(page.evaluate(QUANTIZE, runs), expected, strict=True):
         assert answer == one

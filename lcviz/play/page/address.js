@@ -1,5 +1,7 @@
 // What is shown is in the address, behind #: a link shows the same moment.
 
+const MOST_SEED = 2 ** 31 - 1;
+
 /** The parts of the address. */
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1));
@@ -9,15 +11,16 @@ function readAddress() {
     return /^\d{1,10}$/.test(text) ? Math.min(Math.max(Number(text), low), high) : otherwise;
   };
   const kills = (parts.get("killed") ?? "").split("-").map(Number).filter((kill) => kill >= 1 && kill <= 600);
-  const own = settingOf(new URLSearchParams(parts.get("own") ?? ""));
+  const isPlain = !location.hash.slice(1); // then the file's own moment
+  const own = isPlain ? GIVEN.own : settingOf(new URLSearchParams(parts.get("own") ?? ""));
   const last = GIVEN.recorded ? Infinity : 600;
   const step = parts.get("step") === "newest" ? null : whole("step", 1, last, GIVEN.opens);
   return {
-    page: { tab: parts.get("tab") === "learn" ? "learn" : "live", lecture: parts.has("lecture"), isPlain: !location.hash.slice(1) },
+    page: { tab: parts.get("tab") === "learn" ? "learn" : "live", lecture: parts.has("lecture"), isPlain },
     opening: {
-      seed: whole("seed", 0, 2 ** 31, GIVEN.seed),
+      seed: whole("seed", 0, MOST_SEED, GIVEN.seed),
       own,
-      setting: { ...own, ...GIVEN.setting, ...settingOf(parts) },
+      setting: isPlain ? GIVEN.setting : settingOf(parts),
       step,
       at: whole("at", 10, 600, 600),
       kills,
@@ -62,7 +65,7 @@ function writeAddress(state, page) {
 
 /** The parts of the address that describe a training. @param {URLSearchParams} parts @param {any} state @param {any} setting */
 function writeRun(parts, state, setting) {
-  if (state.seed) parts.set("seed", state.seed);
+  if (state.seed !== GIVEN.seed) parts.set("seed", state.seed);
   writeSetting(parts, setting);
   const own = new URLSearchParams();
   writeSetting(own, state.own);

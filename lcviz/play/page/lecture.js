@@ -11,6 +11,12 @@ const SLIDES = [
   ["race", "What does a crash cost?", "The iterations until the loss is back. Full checkpoints are exact and large; SCAR and TOPN get as many bytes as LC."],
 ];
 
+if (GIVEN.recorded) {
+  // Another picture stands there, and the model in training is not known.
+  SLIDES[4] = ["loss", "How large is each step?", "Bytes of each record. They change with how much the training moves."];
+  SLIDES[3] = ["weight", "How does one weight move?", "Most records leave it as it is. One that moves it moves it by the level of its bucket."];
+}
+
 for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": sentence });
 
 /** Shows one slide after the other. */
@@ -35,8 +41,8 @@ class Lecture {
 
   end() {
     this.on = false;
-    document.getElementById("begin-lecture").focus();
     document.body.classList.remove("lecture");
+    document.getElementById("begin-lecture").focus();
     this.bar.hidden = true;
     for (const card of document.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
   }
@@ -72,8 +78,8 @@ class Lecture {
     sentence.hidden = !sentence.hidden;
   }
 
-  /** Whether a key was for the lecture. @param {string} key */
-  hear(key) {
+  /** Act on a key; returns whether it was for the lecture. @param {string} key */
+  handleKey(key) {
     const acts = { ArrowRight: () => this.go(1), PageDown: () => this.go(1), ArrowLeft: () => this.go(-1), PageUp: () => this.go(-1), s: () => this.speak(), Escape: () => this.end() };
     if (!this.on || !acts[key]) return false;
     acts[key]();

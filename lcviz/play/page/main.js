@@ -7,8 +7,8 @@ const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear
 const worker = recorded ? null : new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
 /** Tell the worker, or the recorded run, something. */
 const say = (...message) => (recorded ? recorded.hear(...message) : worker.postMessage(message));
-/** @type {any} what the worker said last */
-let last = null;
+/** @type {any} an answer of the worker that is not drawn yet */
+let waiting = null;
 let tab = address.page.tab;
 
 const guide = new Guide(find("guide"), (name) => card(name) ?? find(name).closest("label") ?? find(name));
@@ -17,8 +17,8 @@ const lecture = new Lecture(find("lecture"), card);
 /** Draw an answer with the next frame, unless a newer one comes before. @param {any} data */
 function hear(data) {
   if (data.failed) return fail(data.failed);
-  if (!last) requestAnimationFrame(() => draw(last));
-  last = data;
+  if (!waiting) requestAnimationFrame(() => draw(waiting));
+  waiting = data;
 }
 
 if (recorded) {
@@ -43,11 +43,13 @@ function show(id, text) {
 
 /** @type {any} the state that the page shows */
 let state = null;
-let written = 0;
+/** @type {number | undefined} */
+let addressTimer;
+let lectureIsDue = address.page.lecture;
 
 /** @param {{ pictures: any, state: any }} answer */
 function draw(answer) {
-  last = null;
+  waiting = null;
   state = answer.state;
   const { pictures } = answer;
   if (recorded) drawRecorded();
@@ -64,10 +66,10 @@ function finishDrawing() {
   say("drawn");
   if (!recorded) guide.hear(state);
   // Browsers refuse to write the address often.
-  if (performance.now() - written > 400 || !state.playing) {
-    writeAddress(state, { tab });
-    written = performance.now();
-  }
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(() => writeAddress(state, { tab }), 300);
+  if (lectureIsDue) lecture.begin();
+  lectureIsDue = false;
 }
 
 /** @type {Record<string, any>} place -> data of the picture that is drawn there */
@@ -110,10 +112,8 @@ addEventListener("afterprint", () => {
 
 /** What is not as asked for yet. */
 function problem() {
-  if (recorded) return "";
-  if (state.dead) return "";
-  if (state.saved < state.states) return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
-  return "";
+  if (recorded || state.dead || state.saved === state.states) return "";
+  return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
 }
 
 /** A recorded chain has no controls but the step. */
@@ -124,6 +124,9 @@ function drawRecorded() {
   find("step-told").textContent = `step ${shown}`;
   card("examples").hidden = true;
 }
+
+/** @type {number | null} */
+let seedShown = null;
 
 function drawControls() {
   const { playing, finished, dead, newest } = state;
@@ -146,7 +149,8 @@ function drawControls() {
   const gone = had && next[had] && (find(had).disabled || !find(had).offsetParent);
   if (gone) find(next[had]).focus();
   find("keep").checked = state.setting.carries;
-  if (document.activeElement !== find("seed")) find("seed").value = state.seed;
+  // Not while it is typed, nor until it is used.
+  if (seedShown !== state.seed) find("seed").value = seedShown = state.seed;
   find("speed").value = SPEEDS.indexOf(state.speed);
   const rate = SPEEDS[find("speed").value];
   set(find("speed"), { "aria-valuetext": rate ? `${rate} iterations a second` : "full speed" });
@@ -165,7 +169,7 @@ find("race-back").onclick = ({ target }) => {
 find("go-on").onclick = () => say("goOn");
 find("reset").onclick = () => {
   const seed = seedOfField();
-  if (seed === null) show("message", "A seed is a whole number from 0 to 2,147,483,648.");
+  if (seed === null) show("message", `A seed is a whole number from 0 to ${grouped(MOST_SEED)}.`);
   else say("reset", seed);
 };
 find("seed").onkeydown = ({ key }) => key === "Enter" && find("reset").click();
@@ -185,10 +189,11 @@ find("copy-link").onclick = copyLink;
 /** The seed in the field; null where that is no seed. */
 function seedOfField() {
   const text = find("seed").value.trim();
-  return /^\d{1,10}$/.test(text) && Number(text) <= 2 ** 31 ? Number(text) : null;
+  return /^\d{1,10}$/.test(text) && Number(text) <= MOST_SEED ? Number(text) : null;
 }
 
 async function copyLink() {
+  if (!state) return;
   writeAddress(state, { tab });
   try {
     await navigator.clipboard.writeText(location.href);
@@ -223,11 +228,12 @@ document.addEventListener("keydown", (event) => {
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     openTab(tab === "live" ? "learn" : "live");
     find(`to-${tab}`).focus();
-  } else if (isFree && lecture.hear(event.key)) {
-    // done
-  } else if (tab !== "live" || !isFree || lecture.on) {
+  } else if ((isFree || event.key === "Escape") && lecture.handleKey(event.key)) {
+    event.preventDefault();
     return;
-  } else if (event.key === " " && at === document.body) {
+  } else if (tab !== "live" || !isFree || lecture.on || recorded) {
+    return;
+  } else if (event.key === " " && at === document.body && !state?.dead) {
     find("play").click();
   } else if (event.key === "ArrowRight") {
     find("next").click();
@@ -238,5 +244,4 @@ document.addEventListener("keydown", (event) => {
 });
 
 openTab(tab);
-if (address.page.lecture) setTimeout(() => lecture.begin(), 500);
-else if (!recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin();
+if (!lectureIsDue && !recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin();

@@ -3,14 +3,16 @@
 /** Answers as the worker does, from pictures by step. */
 class RecordedRun {
   /**
-   * @param {string} text base64 of deflated JSON: [{ step, pictures }], by rising step
+   * @param {string} text base64 of deflated JSON: { lines, steps }. lines: place -> curves that all steps
+   * share. steps: [{ step, pictures }], by rising step
    * @param {(answer: object) => void} answer
    */
   constructor(text, answer) {
     this.answer = answer;
     this.step = null;
     this.view = "values";
-    this.steps = unpackedJson(text);
+    this.chain = unpackedJson(text);
+    this.chain.catch((error) => answer({ failed: String(error) }));
   }
 
   /** What the page or a picture says: only steps and views can be chosen. @param {string} name @param {any[]} values */
@@ -20,12 +22,17 @@ class RecordedRun {
     else if (name === "picture" && values[0] === "step") [, this.step] = values;
     else if (name === "picture" && values[0] === "view") [, this.view] = values;
     else return;
-    const steps = await this.steps;
+    const { lines, steps } = await this.chain;
     const wanted = this.step ?? Infinity;
     const shown = steps.findLast(({ step }) => step <= wanted) ?? steps[0];
-    const { buckets } = shown.pictures;
+    const { buckets, loss, weight } = shown.pictures;
     this.answer({
-      pictures: { ...shown.pictures, buckets: { ...buckets, view: this.view } },
+      pictures: {
+        ...shown.pictures,
+        buckets: { ...buckets, view: this.view },
+        loss: { ...loss, lines: lines.loss },
+        weight: { ...weight, lines: lines.weight },
+      },
       state: { recorded: steps.map(({ step }) => step), step: this.step, shown: shown.step },
     });
   }

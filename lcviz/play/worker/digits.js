@@ -1,4 +1,4 @@
-// The data: scikit-learn's digits, 8 x 8 pixels each. The model sees them as 28 x 28, in between.
+// The data: scikit-learn's digits, 8 x 8 pixels each. The model sees them interpolated to 28 x 28.
 
 const SIDE = 28; // of an image
 const SOURCE_SIDE = 8; // of an image as it is stored

@@ -6,8 +6,8 @@ let player = null;
 onmessage = async ({ data: [name, ...values] }) => {
   if (name === "open") {
     const [given, opening] = values;
-    Object.assign(TERMS, given.titles);
-    Object.assign(WORDS, given.words);
+    Object.assign(TITLE_HELP, given.titles);
+    Object.assign(WORD_HELP, given.words);
     player = inflated(given.digits).then((bytes) => {
       const split = given.train * (SOURCE_PIXELS + 1);
       const data = { train: digitsOf(bytes.subarray(0, split)), heldOut: digitsOf(bytes.subarray(split)) };
@@ -16,18 +16,15 @@ onmessage = async ({ data: [name, ...values] }) => {
       return created;
     });
   }
-  const own = await player;
-  if (!own) return;
-  if (name === "drawn") own.drawn = true;
-  else own.changed = true;
-  if (name === "speed") own.speed = values[0];
-  else if (name === "step") own.step = values[0];
-  else if (name === "picture") own.heard(values[0], values[1]);
-  else if (name === "goOn") {
-    own.goOn();
-    own.play();
-  } else if (name !== "open" && name !== "drawn") /** @type {any} */ (own)[name](...values);
-  own.wake();
+  const visited = await player;
+  if (!visited) return;
+  if (name === "drawn") visited.isPageReady = true;
+  else visited.changed = true;
+  if (name === "speed") visited.speed = values[0];
+  else if (name === "step") visited.show(values[0]);
+  else if (name === "picture") visited.heard(values[0], values[1]);
+  else if (name !== "open" && name !== "drawn") /** @type {any} */ (visited)[name](...values);
+  visited.wake();
 };
 
 onunhandledrejection = (event) => postMessage({ failed: String(event.reason) });

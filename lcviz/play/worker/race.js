@@ -1,7 +1,7 @@
 // The race back after a crash: what it costs with each method, as lcviz.lab.recovery.
 
 const CAP = 100; // iterations after the crash in which a method must be back
-const SMOOTH = 5; // iterations on either side that the trend of a loss is the mean of
+const SMOOTH = 5; // the trend of a loss is its mean over so many iterations before and after
 const BEFORE = 30; // iterations before the crash that are drawn
 const NEGLIGIBLE = 0.01; // of what an iteration gains, on average
 
@@ -76,7 +76,7 @@ function raceBack(run) {
     { name: "TOPN", nbytes: spent[1], weights: topn.track },
     { name: "LC", nbytes, weights: chain.checkpoints[chain.checkpoints.length - 1].after },
   ];
-  const firstLoss = Math.max(failAt - Math.max(BEFORE, since) - SMOOTH, 0);
+  const firstLoss = Math.max(failAt - BEFORE - SMOOTH, 0);
   const training = new Training(data.train, run.seed);
   const loss = () => measure(training.parameters, data.heldOut, PROBE).loss;
   // Its losses before the crash; then on without a crash.
@@ -88,8 +88,8 @@ function raceBack(run) {
     losses.push(loss());
   }
   const trend = smoothed(losses);
-  const at = failAt - firstLoss; // the crash, among the losses
-  const drawn = Math.min(Math.max(BEFORE, since), failAt);
+  const at = failAt - recent[0].iteration; // the crash, among the losses; after a restart there are fewer
+  const drawn = Math.min(BEFORE, at);
   const undisturbed = losses.slice(at);
   const outcomes = restored.map(({ name, nbytes: size, weights }) => {
     training.parameters.set(weights);

@@ -64,21 +64,20 @@ function lossesWithout({ before }, { all }, heldOut) {
 /**
  * The code words of a checkpoint, in order; none if no bits are needed.
  * @param {Checkpoint} checkpoint
- * @param {number} most
  * @returns {CodeWord[]}
  */
-function codeWordsOf({ quantized, encoded }, most) {
+function codeWordsOf({ quantized, encoded }) {
   const { codes, counts } = quantized;
   const { table } = encoded;
   if (table === null) return [];
   const words = codeWords(table.lengths);
   const text = (/** @type {number} */ value, /** @type {number} */ n) => Array.from({ length: n }, (_, i) => (value >> i) & 1).join("");
   if (table.classes === 1) {
-    return Array.from(codes.subarray(0, most), (code, at) => ({ word: text(words[code], table.lengths[code]), rest: "", run: 0, at, code }));
+    return Array.from(codes, (code, at) => ({ word: text(words[code], table.lengths[code]), rest: "", run: 0, at, code }));
   }
   const { runs, symbols } = tokensOf(codes, elementsOfStream(codes.length, codes.length - counts[0]));
   let next = 0;
-  return Array.from(runs.subarray(0, most), (run, i) => {
+  return Array.from(runs, (run, i) => {
     const [c, extra] = classOf(run);
     const symbol = symbols[i] - 1;
     const length = lengthOfToken(table, symbol, c);

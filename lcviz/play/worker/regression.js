@@ -23,7 +23,7 @@ function firstWeights(seed) {
 }
 
 /**
- * What the model is on images of 8 x 8: ten weights for each of 64 pixels, then the biases. An image of
+ * The same model as one that reads images of 8 x 8: ten weights for each of 64 pixels, then the biases. An image of
  * 28 x 28 is linear in those pixels, so this takes a twelfth of the products.
  * @param {Float32Array} parameters
  */

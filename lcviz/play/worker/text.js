@@ -15,7 +15,7 @@ function nbytesText(n) {
 const groupedNumber = (n, digits = 0) =>
   n.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** A number with so many significant digits, as %g writes it. @param {number} n */
+/** A number rounded to so many significant digits. @param {number} n */
 const significant = (n, digits = 3) => String(Number(n.toPrecision(digits)));
 
 /** 0.0343 -> "3.43 %". @param {number} share */
@@ -24,12 +24,6 @@ function percentText(share) {
   const value = 100 * share;
   if (value > 0 && value < 0.01) return "< 0.01 %";
   return `${value.toFixed(value < 99.95 ? 2 : 0)} %`;
-}
-
-/** A loss with this number of decimals. @param {number} loss */
-function lossText(loss, digits = 6) {
-  if (!Number.isFinite(loss)) return "not finite";
-  return Math.abs(loss) < 1e4 ? loss.toFixed(digits) : significant(loss);
 }
 
 /** A loss with three significant digits. @param {number} loss */

@@ -4,8 +4,7 @@
 const SLICE = 10; // milliseconds of work between two looks at messages
 const CALM = 120; // milliseconds between two pictures while the training is at full speed
 const LEAST_BUDGET = 0.001; // of equal steps
-const OPENS = 20; // the step to show first: a restart there still loses something
-const RATED = 20; // iterations whose pace is shown
+const RATED = 20; // iterations whose rate is shown
 
 /** @type {Setting} */
 const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carries: true };
@@ -14,8 +13,8 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * What the page asks for when it opens, from its address.
  * @typedef {object} Opening
  * @property {number} seed
- * @property {Partial<Setting>} own the run's own setting, where it differs from the first one
- * @property {Partial<Setting>} setting what is tried
+ * @property {Partial<Setting>} own the run's own setting, where it differs from FIRST_SETTING
+ * @property {Partial<Setting>} setting what is tried, likewise
  * @property {number | null} step to show; null for the newest
  * @property {number} at train up to this iteration
  * @property {number[]} kills crash at these iterations, and go on after all but the last
@@ -30,7 +29,8 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * @typedef {object} View
  * @property {Run} run
  * @property {Checkpoint} checkpoint
- * @property {Setting} setting of the checkpoint
+ * @property {Chain} chain that has the checkpoint
+ * @property {Setting} setting of the chain
  * @property {Dissected} dissected
  * @property {CodeWord[]} words all of the checkpoint
  * @property {number} followed index of a parameter
@@ -57,7 +57,7 @@ class Player {
     /** @type {Setting} what the page shows the whole run saved with */
     this.setting = { ...FIRST_SETTING };
     /** @type {number | null} to show; null for the newest */
-    this.step = OPENS;
+    this.step = null;
     /** @type {number | null} */
     this.followed = null;
     this.byWorth = false;
@@ -70,9 +70,9 @@ class Player {
     /** @type {Raced | null} */
     this.raced = null;
     /** @type {number[]} when the last iterations ended */
-    this.ended = [];
+    this.endTimes = [];
     this.changed = true; // whether there is something new to show
-    this.drawn = true; // whether the page has drawn the last answer
+    this.isPageReady = true; // whether it has drawn the last answer
     this.working = false;
     this.shownAt = 0; // milliseconds, of the last answer
     /** @type {number | undefined} */
@@ -87,12 +87,12 @@ class Player {
     this.dead = false;
     this.target = 0;
     this.raced = null;
-    this.ended = [];
+    this.endTimes = [];
   }
 
   /** @param {Opening} opening */
   open(opening) {
-    // Crashes after which it went on decided its weights: those were saved with its own setting.
+    // Crashes after which it went on decided its weights. An address has one setting for all of them.
     Object.assign(this.setting, FIRST_SETTING, opening.own);
     this.begin(opening.seed, { ...this.setting });
     opening.kills.forEach((kill, i) => {
@@ -100,9 +100,9 @@ class Player {
       this.crash();
       if (this.dead && (i < opening.kills.length - 1 || !opening.dead)) this.goOn();
     });
-    this.use(opening.setting);
+    this.use({ ...FIRST_SETTING, ...opening.setting });
     if (opening.raced) this.race();
-    this.step = opening.step;
+    this.show(opening.step);
     this.followed = opening.followed;
     this.byWorth = opening.byWorth;
     this.target = this.dead ? 0 : opening.at;
@@ -110,17 +110,20 @@ class Player {
 
   /** Train; a run that is over begins again, saved as is tried now. */
   play() {
-    if (this.run.finished || this.dead) {
+    if (this.dead) return;
+    this.target = 0;
+    if (this.run.finished) {
       this.begin(this.run.seed, { ...this.setting });
       this.target = INTERVAL; // at once: there is nothing to see before
     }
     this.playing = true;
     this.step = null;
-    this.ended = [];
+    this.endTimes = [];
   }
 
   pause() {
     this.playing = false;
+    this.target = 0;
   }
 
   /** Train up to the next checkpoint. */
@@ -159,6 +162,12 @@ class Player {
     this.run.goOn();
     this.dead = false;
     this.raced = null;
+    if (!this.run.finished) this.play();
+  }
+
+  /** Show a step; null for the newest. @param {number | null} step */
+  show(step) {
+    this.step = step === null ? null : Math.max(Math.round(step / INTERVAL), 1) * INTERVAL;
   }
 
   /** @param {Partial<Setting>} change */
@@ -170,23 +179,26 @@ class Player {
 
   /** What a picture has sent. @param {string} event @param {any} value */
   heard(event, value) {
-    const view = this.view();
-    if (!view) return;
-    const { delta, quantized } = view.checkpoint;
-    const { all } = view.dissected;
+    const checkpoint = this.shown();
+    if (!checkpoint) return;
+    const { delta, quantized } = checkpoint;
+    const buckets = () => quantize(delta, Infinity);
     /** @type {Record<string, () => void>} */
     const acts = {
       back: () => this.use(this.run.own.setting),
       pixel: () => this.follow(weightAt(value[0], value[1])),
       word: () => this.follow(value),
-      bucket: () => this.follow(largestAmong(delta, (i) => isIn(all.buckets[all.codes[i] - 1], value))),
+      bucket: () => {
+        const all = buckets();
+        this.follow(largestAmong(delta, (i) => isIn(all.buckets[all.codes[i] - 1], value)));
+      },
       bar: () => this.follow(largestAmong(delta, (i) => delta[i] !== 0 && barOf(quantized.codes[i], stepsOfBar(quantized)) === value)),
       // All of this step's buckets: then all of every step.
-      cut: () => this.use(value < all.buckets.length ? { most: value } : { x: null, most: null }),
-      bits: () => this.use(this.bitsChosen(value, view.checkpoint)),
+      cut: () => this.use(value < buckets().buckets.length ? { most: value } : { x: null, most: null }),
+      bits: () => this.use(this.bitsChosen(value, checkpoint)),
       coder: () => this.use({ coder: value }),
       view: () => (this.byWorth = value === "error"),
-      step: () => (this.step = value),
+      step: () => this.show(value),
     };
     acts[event]?.();
   }
@@ -204,14 +216,21 @@ class Player {
     if (weight !== null) this.followed = weight;
   }
 
-  /** The checkpoint to show, as tried or, until that is computed, as the run saved it; null before the first. @returns {View | null} */
+  /** The checkpoint to show, as tried or, until that is computed, as the run saved it; none before the first. */
+  shown() {
+    const { run } = this;
+    const step = Math.min(this.step ?? run.newest, run.newest);
+    return run.trial?.at(step) ?? run.own.at(step);
+  }
+
+  /** What its pictures are drawn from. @returns {View | null} */
   view() {
     const { run } = this;
-    const newest = run.newest;
-    const step = this.step === null || this.step > newest ? newest : Math.max(Math.round(this.step / INTERVAL), 1) * INTERVAL;
-    const tried = run.trial?.at(step);
-    const checkpoint = tried ?? run.own.at(step);
+    const checkpoint = this.shown();
     if (!checkpoint) return null;
+    const { newest, trial } = run;
+    const isTrial = trial !== null && trial.at(checkpoint.step) === checkpoint;
+    const chain = isTrial ? trial : run.own;
     const dissected = dissect(checkpoint);
     // Until the step that was asked for is saved, another one stands for it.
     const followed = this.followed ?? firstWeight(checkpoint);
@@ -220,11 +239,12 @@ class Player {
     return {
       run,
       checkpoint,
-      setting: (tried ? run.shown : run.own).setting,
+      chain,
+      setting: chain.setting,
       dissected,
-      words: codeWordsOf(checkpoint, Infinity),
+      words: codeWordsOf(checkpoint),
       followed,
-      isTrial: Boolean(tried),
+      isTrial,
       byWorth: this.byWorth,
       worth: measures ? lossesWithout(checkpoint, dissected, this.data.heldOut) : null,
       playing: this.playing,
@@ -236,12 +256,12 @@ class Player {
 
   /** Iterations a second, of the last ones. */
   get rate() {
-    const { ended } = this;
-    return ended.length > 1 ? (1000 * (ended.length - 1)) / (ended[ended.length - 1] - ended[0]) : 0;
+    const { endTimes } = this;
+    return endTimes.length > 1 ? (1000 * (endTimes.length - 1)) / (endTimes[endTimes.length - 1] - endTimes[0]) : 0;
   }
 
-  /** Draw what is shown, unless the page is still busy with the last answer. */
-  show() {
+  /** Send the page all pictures. */
+  answer() {
     const { run } = this;
     const view = this.view();
     this.post({
@@ -267,7 +287,7 @@ class Player {
         states: run.states.length,
       },
     });
-    this.drawn = false;
+    this.isPageReady = false;
     this.changed = false;
     this.shownAt = performance.now();
     this.shownStep = view?.checkpoint.step;
@@ -286,7 +306,7 @@ class Player {
     run.replay(Math.max(until - performance.now(), 1));
     this.changed ||= before !== run.trial?.checkpoints.length;
     const isFast = this.isCatchingUp || (this.playing && !this.speed);
-    if (this.changed && this.drawn && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.show();
+    if (this.changed && this.isPageReady && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.answer();
     // Once the page has drawn the last answer, it calls again.
     this.working = this.playing || this.isCatchingUp || !run.isReplayed;
     if (this.working) later(() => this.work(), this.playing && this.speed ? 5 : 0);
@@ -304,13 +324,13 @@ class Player {
 
   /** Train as fast as the speed allows. @param {number} until */
   advance(until) {
-    const { run, ended } = this;
+    const { run, endTimes } = this;
     do {
-      const last = ended[ended.length - 1] ?? 0;
+      const last = endTimes[endTimes.length - 1] ?? 0;
       if (this.speed && performance.now() - last < 1000 / this.speed) break;
       run.advance();
-      ended.push(performance.now());
-      if (ended.length > RATED) ended.shift();
+      endTimes.push(performance.now());
+      if (endTimes.length > RATED) endTimes.shift();
       this.changed = true;
     } while (!run.finished && performance.now() < until);
     if (run.finished) this.playing = false;

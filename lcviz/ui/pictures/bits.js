@@ -51,7 +51,7 @@ export default function (component) {
   );
   answering(body, row, data.words, {
     say: (word) => [word.title],
-    use: (word) => word.weight && setTriggerValue("word", word.weight),
+    use: (word) => word.weight !== null && setTriggerValue("word", word.weight),
     point: (word) => pointAt(word && { pixel: word.pixel }),
   });
   onPointing(body, ({ pixel }) => {

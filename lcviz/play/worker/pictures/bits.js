@@ -9,7 +9,7 @@ function bitsPicture({ run, checkpoint, dissected, setting, followed, isTrial, w
   const { header } = run.sizes;
   const bits = encoded.streams.reduce((sum, stream) => sum + stream, 0);
   const wordNbytes = Math.ceil(bits / 8);
-  const table = isTrial || !encoded.reused ? "its own code table" : "the last code table";
+  const table = encoded.table === null ? "no code table" : encoded.reused ? "the last code table" : "its own code table";
   const whole = quantity("checkpoint-bytes", nbytes, nbytesText(nbytes));
   /** @param {Coder} coder */
   const sizeWith = (coder) => (coder === setting.coder ? nbytes - header : nbytesWith(quantized, coder, null));

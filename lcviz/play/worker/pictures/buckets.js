@@ -20,7 +20,7 @@ function bucketsPicture(view) {
   }));
   const exponents = bars.length ? bars.map((bar) => bar.exponent) : [0];
   const [first, last] = [Math.max(...exponents), Math.min(...exponents)];
-  const marked = all.buckets[all.codes[view.followed] - 1];
+  const followedBucket = all.buckets[all.codes[view.followed] - 1];
   return pictureData("buckets", "Buckets", "", view.byWorth && bars.length ? worthText(view, rounding, without) : keptSentence(view), {
     buckets: bars,
     exponents: Array.from({ length: first - last + 1 }, (_, i) => first - i),
@@ -29,7 +29,7 @@ function bucketsPicture(view) {
     most: all.buckets.length,
     options: BUTTONS,
     bits: bitsThatKeep(nKept, all.buckets.length),
-    marked: marked ? [marked.exponent, marked.sign] : null,
+    marked: followedBucket ? [followedBucket.exponent, followedBucket.sign] : null,
     left_out: leftOut(setting.carries),
     view: view.byWorth ? "error" : "values",
     rounding: plotted(rounding, 5),
@@ -49,12 +49,12 @@ function keptSentence({ dissected, checkpoint, setting }) {
   const { all, nKept } = dissected;
   const [n, changed] = [all.buckets.length, checkpoint.quantized.counts.slice(1).reduce((sum, count) => sum + count, 0)];
   if (!n) return "Nothing has changed in this step.";
-  const kept = quantity("values-kept", changed, groupedNumber(changed));
-  if (nKept === n) return `All ${n} buckets are kept: ${kept} values change.`;
+  const countText = quantity("values-kept", changed, groupedNumber(changed));
+  if (nKept === n) return `All ${n} buckets are kept: ${countText} values change.`;
   const x = bitsThatKeep(nKept, n);
   let slots = pluralText(nKept, "slot");
   if (x && promotedBy(Number(x)) === nKept) slots = `2${RAISED.get(x)} − 1 = ${slots}`;
-  return `${slots} for ${n} buckets, largest first: ${kept} of ${groupedNumber(N)} values are kept. Paler ones ${leftOut(setting.carries)}. Log scale.`;
+  return `${slots} for ${n} buckets, largest first: ${countText} of ${groupedNumber(N)} values are kept. Paler ones ${leftOut(setting.carries)}. Log scale.`;
 }
 
 /** What the removal of the most important bucket costs. @param {View} view @param {number} rounding @param {number[]} without */
@@ -84,7 +84,7 @@ function stepsPicture({ checkpoint, setting, followed }) {
     if (code && count) bars.set(at, (bars.get(at) ?? 0) + count);
   });
   const changed = N - counts[0];
-  const reach = Math.max(0, ...counts.keys()) ? Math.abs(stepsOfCode(counts.length - 1)) : 0;
+  const reach = Math.abs(stepsOfCode(counts.length - 1));
   const stays = leftOut(setting.carries);
   const text = size
     ? `Steps of ${significant(size)}: ${groupedNumber(changed)} of ${groupedNumber(N)} values move by up to ${pluralText(reach, "step")}. Smaller changes lie in the dead zone and ${stays}.`

@@ -3,25 +3,25 @@
 const SMOOTHED = 5; // checkpoints whose mean loss gives the price of a crash
 const CODER_NAMES = { runlength: "run-length Huffman", huffman: "Huffman (paper)" };
 
-/** @type {Record<string, string>} word of the glossary or title, in small letters -> what it means */
-const TERMS = {};
-/** @type {Record<string, string>} those that texts mark, in the same way */
-const WORDS = {};
+/** @type {Record<string, string>} title of a picture, in small letters -> what it means */
+const TITLE_HELP = {};
+/** @type {Record<string, string>} word that texts explain, in small letters -> what it means */
+const WORD_HELP = {};
 
 /**
  * A text with the first of each word marked, and what those mean. Numbers are marked already.
  * @param {string} text
  */
-function marked(text) {
-  const forms = Object.keys(WORDS).sort((a, b) => b.length - a.length);
+function withTerms(text) {
+  const forms = Object.keys(WORD_HELP).sort((a, b) => b.length - a.length);
   /** @type {Record<string, { help: string }>} */
   const terms = {};
   const seen = new Set();
   const pattern = new RegExp(`\\{\\{.*?\\}\\}|\\[\\[.*?\\]\\]|(?<![\\p{L}])(?:${forms.join("|")})(?![\\p{L}])`, "giu");
-  const result = text.replace(pattern, (found) => {
-    const word = found.replace(/^\[\[|\]\]$/g, "");
-    const help = WORDS[word.toLowerCase()] ?? "";
-    if (help === "" || seen.has(help)) return found.startsWith("[[") ? word : found;
+  const result = text.replace(pattern, (match) => {
+    const word = match.replace(/^\[\[|\]\]$/g, "");
+    const help = WORD_HELP[word.toLowerCase()] ?? "";
+    if (help === "" || seen.has(help)) return match.startsWith("[[") ? word : match;
     seen.add(help);
     terms[word] = { help };
     return `[[${word}]]`;
@@ -31,8 +31,8 @@ function marked(text) {
 
 /** A picture's data: what it is about, its text, and the rest. @param {string} name @param {string} title @param {string} about @param {string} text @param {object} values @param {number | null} number */
 function pictureData(name, title, about, text, values, number = null) {
-  const help = TERMS[title.toLowerCase()];
-  return { picture: name, title, about, number, ...(help ? { help } : {}), ...marked(text), ...values };
+  const help = TITLE_HELP[title.toLowerCase()];
+  return { picture: name, title, about, number, ...(help ? { help } : {}), ...withTerms(text), ...values };
 }
 
 /** @param {View} view */
@@ -40,7 +40,7 @@ function headlinePicture(view) {
   const { run, checkpoint, isTrial } = view;
   const [full, nbytes] = [4 * N, checkpoint.nbytes];
   const times = timesText(full / nbytes);
-  const past = run.shown.checkpoints.filter(({ step }) => step <= checkpoint.step);
+  const past = view.chain.checkpoints.filter(({ step }) => step <= checkpoint.step);
   const soFar = past.reduce((sum, saved) => sum + saved.nbytes, run.sizes.base);
   const fullSoFar = full * (past.length + 1);
   let span = isTrial ? "whole run" : "run so far";
@@ -57,7 +57,7 @@ function headlinePicture(view) {
     so_far,
     status: statusText(view),
     crash,
-    kept: isTrial ? `only a try: the run has ${ownText(run.own.setting, run.shown.setting)}` : null,
+    kept: isTrial ? `only a try: the run has ${ownText(run.own.setting, view.setting)}` : null,
   });
 }
 
@@ -96,7 +96,8 @@ function crashText({ run, checkpoint, dead, raced }) {
   const lc = raced?.outcomes.at(-1);
   if (dead && lc) return `this crash costs ${lc.capped ? "more than " : ""}${quantity("crash-cost", lc.rework, iterationsText(lc.rework))}`;
   const when = dead ? "this crash" : checkpoint.step === run.newest ? "a crash now" : `a crash at ${run.iteration}`;
-  return `${when} ${lostWorkText(run, run.own, "crash-cost")}`;
+  // A restart loads what is tried.
+  return `${when} ${lostWorkText(run, dead ? run.shown : run.own, "crash-cost")}`;
 }
 
 /** What a crash now would cost in a chain, estimated from the loss curve. @param {Run} run @param {Chain} chain @param {string} name */

@@ -58,7 +58,7 @@ function packedMap(values, largest = 0) {
 
 /** @param {View} view */
 function weightsPicture({ checkpoint, dissected, setting, followed, playing }) {
-  const { before, after, live, quantized } = checkpoint;
+  const { before, after, live } = checkpoint;
   const stays = leftOut(setting.carries, "stays");
   const [moved, left] = [new Float32Array(N_WEIGHTS), new Float32Array(N_WEIGHTS)];
   let [nWritten, nMissing] = [0, 0];
@@ -81,18 +81,18 @@ function weightsPicture({ checkpoint, dissected, setting, followed, playing }) {
       restored: packedMap(after),
       missing: packedMap(left),
     },
-    captions: { written: marked(written).text, missing: marked(missing).text },
-    terms: { ...marked(written).terms, ...marked(missing).terms },
+    captions: { written: withTerms(written).text, missing: withTerms(missing).text },
+    terms: { ...withTerms(written).terms, ...withTerms(missing).terms },
     height: MAP_HEIGHT,
     left_out: stays,
     carries: setting.carries,
     followed: pixelOf(followed),
-    values: playing ? null : pixelValues(checkpoint, dissected, quantized),
+    values: playing ? null : pixelValues(checkpoint, dissected),
   }, 1);
 }
 
-/** What each pixel says of its weight. @param {Checkpoint} checkpoint @param {Dissected} dissected @param {Quantized} quantized */
-function pixelValues({ before, live }, { all, nKept }, quantized) {
+/** What each pixel says of its weight. @param {Checkpoint} checkpoint @param {Dissected} dissected */
+function pixelValues({ before, live, quantized }, { all, nKept }) {
   const uniform = quantized.size > 0;
   const [u, track, codes] = [new Float32Array(MAP.length), new Float32Array(MAP.length), new Uint16Array(MAP.length)];
   MAP.forEach((weight, i) => {
@@ -108,8 +108,8 @@ function pixelValues({ before, live }, { all, nKept }, quantized) {
 }
 
 /** One weight over the steps: u is trained, ũ follows in steps. @param {View} view */
-function weightPicture({ run, checkpoint, setting, followed: i, words, dissected }) {
-  const saved = run.shown.checkpoints;
+function weightPicture({ chain, checkpoint, setting, followed: i, words, dissected }) {
+  const saved = chain.checkpoints;
   const { step, before, after, live, delta, quantized } = checkpoint;
   const track = saved.map((one) => [one.step - INTERVAL, one.before[i]]).filter(([at]) => at !== step);
   track.push([step, after[i]]);
@@ -143,9 +143,9 @@ function weightPicture({ run, checkpoint, setting, followed: i, words, dissected
 /** The bits that encode a value, in words. @param {Checkpoint} checkpoint @param {CodeWord[]} words @param {number} at */
 function codeText({ encoded }, words, at) {
   if (encoded.table === null) return "none: all values have the same level";
-  const found = wordAt(words, at);
-  if (!found) return "none: zeros at a stream's end need no bits";
-  const { word, rest, run, zero, code } = found;
+  const wordOfWeight = wordAt(words, at);
+  if (!wordOfWeight) return "none: zeros at a stream's end need no bits";
+  const { word, rest, run, zero } = wordOfWeight;
   const text = `${word}${rest ? ` + ${pluralText(rest.length, "bit")}` : ""}`;
   if (encoded.table.classes === 1) return text;
   if (zero) return `${text}: zero ${zero} of a run of ${run}`;
@@ -156,9 +156,9 @@ function codeText({ encoded }, words, at) {
 function firstWeight({ delta, quantized }) {
   let best = 0;
   for (let i = 1; i < N_WEIGHTS; i++) {
-    const [kept, other] = [quantized.codes[i] > 0, quantized.codes[best] > 0];
-    const nearer = kept ? Math.abs(delta[i]) < Math.abs(delta[best]) : Math.abs(delta[i]) > Math.abs(delta[best]);
-    if (kept !== other ? kept : nearer) best = i;
+    const [isCoded, isBestCoded] = [quantized.codes[i] > 0, quantized.codes[best] > 0];
+    const isBetter = isCoded ? Math.abs(delta[i]) < Math.abs(delta[best]) : Math.abs(delta[i]) > Math.abs(delta[best]);
+    if (isCoded !== isBestCoded ? isCoded : isBetter) best = i;
   }
   return best;
 }

@@ -1,13 +1,13 @@
 // Beyond the paper: equal steps with a dead zone, as codec.scheme.uniform.
 
 const OFFSET = 0.375; // a change of (1 - OFFSET) steps or more moves a value
-const MOST_STEPS = 255; // from zero to the furthest level: more need no picture
-const SEARCH = 12; // halvings of the interval in which the size of a step is searched
+const MOST_STEPS = 255; // from zero to the furthest level; finer steps are not tried
+const SEARCH = 12; // times that the interval of the step size is halved
 
 /**
  * Quantize a change in steps of one size. Codes 1, 2, 3, 4 ... stand for 1, -1, 2, -2 ... steps.
  * @param {Float32Array} delta finite values
- * @param {number} size a float32 that MOST_STEPS of suffice for
+ * @param {number} size a float32, so large that MOST_STEPS of it reach the largest change
  * @returns {Quantized}
  */
 function quantizeInSteps(delta, size) {
@@ -44,7 +44,7 @@ function fitSteps(delta, nbytes, coder, last) {
   const largest = delta.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const none = { codes: new Uint16Array(delta.length), levels: new Float32Array(1), counts: [delta.length], buckets: [], size: 0 };
   if (largest === 0) return none;
-  // Powers of 2 of the size: at the upper end nothing survives.
+  // An interval of log2(size): at its upper end every value becomes 0.
   let [low, high] = [Math.log2(largest / (MOST_STEPS + 0.5)), Math.log2(largest / (1 - OFFSET)) + 0.01];
   /** @type {Quantized} */
   let best = none;

@@ -10,7 +10,7 @@ const LEAST_STREAMS = 8; // if there are enough units
 /**
  * Codes without loss.
  * @typedef {object} EncodedCodes
- * @property {CodeTable | null} table null if every element has the last code
+ * @property {CodeTable | null} table null if all elements have the same code
  * @property {boolean} reused whether the table is the last one, and takes no bytes
  * @property {Uint32Array} streams bits of each
  * @property {Uint32Array} words each stream begins a new one; the first bit is the lowest
@@ -46,7 +46,7 @@ function elementsOfStream(n, symbols) {
  * @param {Quantized} quantized
  * @param {Coder} coder
  * @param {CodeTable | null} last the table of an earlier checkpoint
- * @returns {Message | null} null if every element has the last code: then no bits are needed
+ * @returns {Message | null} null if all elements have the same code: then no bits are needed
  */
 function messageOf({ codes, counts }, coder, last) {
   const k = counts.length;

@@ -20,7 +20,7 @@
  * @property {Float32Array} after the track after it
  */
 
-/** The track. Each checkpoint moves it towards the weights; it keeps what is missing. */
+/** The track. Each checkpoint moves it towards the weights. What it then lacks comes with the next one. */
 class Tracker {
   /**
    * @param {Float32Array} weights those of the first checkpoint, which is exact

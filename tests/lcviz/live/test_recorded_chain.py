@@ -1,0 +1,85 @@
+"""A chain as Live's pictures: which steps, which names, which sizes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from codec.errors import StepNotFoundError
+from lcviz.live.recorded_chain import recorded_chain
+from tests.docs.pages import ROOT
+
+GOLDEN = ROOT / "tests/golden"
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    """The JSON of the pictures."""
+    whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text), wbits=-15))
+    return whole
+
+
+def chain_of(path: Path, tensors: dict[str, Any], steps: range = range(0, 80, 10)) -> Path:
+    """Save random changes of nested tensors, by shape."""
+    rng = np.random.default_rng(0)
+
+    def filled(tree: dict[str, Any]) -> dict[str, Any]:
+        return {
+            k: filled(v) if isinstance(v, dict) else rng.normal(size=v).astype(np.float32)
+            for k, v in tree.items()
+        }
+
+    with codec.Checkpointer(path, bits=2) as checkpoints:
+        for step in steps:
+            checkpoints.save(step, filled(tensors))
+    return path
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"model": {"encoder": {"w": (30, 40)}}},
+        {"a": {"b": (30, 40)}, "a.b": (30, 40)},
+        {"model": {"w": (30, 40)}, "optimizer": {"state": {"w": {"momentum_buffer": (30, 40)}}}},
+    ],
+    ids=["nested", "alike", "momentum"],
+)
+def test_names(tmp_path: Path, tensors: dict[str, Any]) -> None:
+    """Weights have short names, each its own; an optimizer's tensors are no weights."""
+    recorded = recorded_chain(chain_of(tmp_path / "run.lcc", tensors))
+    assert recorded.title == "run.lcc, 7 steps"
+    whole = unpacked(recorded.pictures)
+    assert [one["step"] for one in whole["steps"]] == list(range(10, 80, 10))
+    assert whole["lines"]["weight"][0]["x"] == list(range(0, 80, 10))
+    assert all("momentum" not in s["pictures"]["weights"]["tensor"] for s in whole["steps"])
+
+
+def test_sizes_are_those_on_disk(tmp_path: Path) -> None:
+    """Also of steps in merged records, which share their bytes."""
+    path = chain_of(tmp_path / "run.lcc", {"w": (60, 70)}, range(40))
+    codec.merge(path)
+    entries = codec.Chain(path).entries
+    assert {e.kind for e in entries} == {"base", "merged", "delta"}
+    line = unpacked(recorded_chain(path).pictures)["lines"]["loss"][0]
+    on_disk = sum(e.nbytes for e in entries if e.kind != "base")
+    assert sum(line["y"]) == pytest.approx(on_disk, abs=len(line["y"]))
+
+
+@pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps", "layouts", "moments"])
+def test_golden_chains(name: str) -> None:
+    """Of many kinds: new tensors, equal steps, merged records, moments."""
+    whole = unpacked(recorded_chain(GOLDEN / f"{name}.lcc").pictures)
+    for one in whole["steps"]:
+        assert one["pictures"]["headline"]["times"]
+        assert one["pictures"].keys() >= {"weights", "buckets", "bits", "weight", "loss"}
+
+
+def test_a_chain_without_weights() -> None:
+    with pytest.raises(StepNotFoundError, match="no record holds a delta of weights"):
+        recorded_chain(GOLDEN / "exact.lcc")
