@@ -8,6 +8,7 @@ const GESTURES = [
     ask: "In picture 2, drag the cut to the left until one slot is left; or press 1 beside x.",
     on: "buckets",
     done: ({ setting }) => slotsOf(setting) === 1,
+    hint: ({ setting }) => (slotsOf(setting) === 0 ? "That is no slot at all: drag the cut back to the right, by one bucket." : ""),
     told: "Each checkpoint now keeps one bucket of changes. Look at 5: the restored model misreads.",
   },
   {
@@ -29,10 +30,10 @@ const GESTURES = [
     told: "One weight, everywhere: its bar in 2, its code word in 3, its stairs below 1.",
   },
   {
-    ask: "Press “Train live”, “Kill it now” while it trains, and “Race back”.",
+    ask: "Press “Train live”: the training begins anew. Press “Kill it now” while it runs, then “Race back”.",
     on: "play",
     done: ({ raced }) => raced,
-    told: "The price of a crash: iterations until the loss is back. At equal bytes LC needs the fewest.",
+    told: "The price of a crash: iterations until the loss is back. LC is this scheme; SCAR and TOPN have as many bytes, full has many more.",
   },
 ];
 const SEEN = "lcviz-guide"; // in the browser's storage
@@ -52,7 +53,7 @@ class Guide {
   begin() {
     this.at = 0;
     this.began = null;
-    this.said = "One minute, five gestures.";
+    this.said = "A small model in training is saved every 10 iterations. One minute, five gestures.";
     this.show();
   }
 
@@ -66,7 +67,11 @@ class Guide {
   hear(state) {
     if (this.at < 0 || this.at >= GESTURES.length || state.saved < state.states) return;
     this.began ??= state;
-    if (!GESTURES[this.at].done(state, this.began)) return;
+    const { done, hint } = GESTURES[this.at];
+    const told = hint?.(state);
+    if (told) this.said = told;
+    if (told) this.show();
+    if (!done(state, this.began)) return;
     this.said = GESTURES[this.at].told;
     this.at += 1;
     this.began = state;
@@ -86,7 +91,8 @@ class Guide {
     if (!gesture) return;
     const target = this.find(gesture.on);
     target?.classList.add("guided");
-    if (at > 0) target?.scrollIntoView({ block: "nearest" });
+    const isNarrow = innerWidth <= 700; // then the guide lies over the page
+    if (at > 0 || isNarrow) target?.scrollIntoView({ block: isNarrow ? "center" : "nearest" });
   }
 }
 

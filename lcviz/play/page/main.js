@@ -96,7 +96,7 @@ function drawPictures() {
 /** What a picture sends. @param {string} event @param {any} value */
 function heardFrom(event, value) {
   say("picture", event, value);
-  if (event === "back") find("play").focus(); // that button goes
+  if (event === "back") find("play").focus({ preventScroll: true }); // that button goes
 }
 
 // Paper is white, and pictures are painted in the colours of the page.
@@ -147,7 +147,7 @@ function drawControls() {
   // The focus goes on to what comes next, where its place is gone.
   const next = dead ? { kill: "race-back", play: "race-back", "race-back": "go-on" } : { "go-on": "play", "race-back": "play" };
   const gone = had && next[had] && (find(had).disabled || !find(had).offsetParent);
-  if (gone) find(next[had]).focus();
+  if (gone) find(next[had]).focus({ preventScroll: true });
   find("keep").checked = state.setting.carries;
   // Not while it is typed, nor until it is used.
   if (seedShown !== state.seed) find("seed").value = seedShown = state.seed;
