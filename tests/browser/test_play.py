@@ -551,3 +551,22 @@ def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert "Only Learn computes here" in page.locator(".question").inner_text()
     page.locator("#to-learn").click()
     page.locator(".learn .card >> nth=6").wait_for()
+
+
+def test_live_offers_the_page(
+    tab: Callable[..., Any], opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    """With the seed, the step and the setting of the visitor."""
+    visitor = tab().open("/?bits=1&seed=4")
+    visitor.expecting(
+        visitor.page.get_by_text("only a try: the example has 2 bits")
+    ).to_be_visible()
+    visitor.settled()
+    with visitor.page.expect_download() as download:
+        visitor.page.get_by_role("button", name="Open without a server").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    visitor.check()
+    page = opened("", of=path)
+    page.wait_for_function("state?.shown === 20")
+    assert page.evaluate("[state.seed, state.setting.x, state.own.x]") == [4, 1, 2]
