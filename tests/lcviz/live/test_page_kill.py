@@ -87,7 +87,8 @@ def keys(page: Any) -> set[str]:
 
 def race(page: Any) -> None:
     page.click("kill-start")
-    until(page, lambda: raced_picture(page) is not None)
+    # It may end while the page is drawn, between its buttons and its pictures.
+    until(page, lambda: raced_picture(page) is not None and "kill-stop" not in keys(page))
 
 
 def raced_picture(page: Any) -> Any | None:
