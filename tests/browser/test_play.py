@@ -399,6 +399,12 @@ def test_an_address_that_is_wrong(opened: Callable[..., Page], fragment: str) ->
     page = opened(fragment)
     settled(page)
     assert page.locator("#message").is_hidden()
+    assert page.evaluate("[state.seed, state.setting.x, state.setting.coder]") == [
+        0,
+        2,
+        "runlength",
+    ]
+    assert page.evaluate("state.followed < 7850 && state.shown <= 600 && state.shown % 10 === 0")
 
 
 def test_training_is_steered(opened: Callable[..., Page]) -> None:
