@@ -67,6 +67,18 @@ RACE = """async ([given, at, setting]) => {
     return raceBack(run).outcomes.map(({ name, rework, capped, nbytes }) =>
         [name, rework, capped, nbytes]);
 }"""
+# The last state that the page hears of a training up to an iteration between two checkpoints, if
+# the page had drawn the one of iteration 43.
+TARGET = """async given => {
+    const player = await playerOf(given);
+    player.post = ({ state }) => player.told = state.iteration;
+    while (player.run.iteration < 43) player.run.advance();
+    player.changed = false;
+    player.target = 47;
+    player.wake();
+    while (player.working) await new Promise(resolve => setTimeout(resolve, 1));
+    return player.told;
+}"""
 PLAYER = """
 async function playerOf(given) {
     Object.assign(TITLE_HELP, given.titles);
@@ -357,6 +369,10 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
     other.locator("#go-on").click()
     other.wait_for_function("!state.dead && state.playing && state.iteration > 340")
     assert other.evaluate("state.kills") == [347]
+
+
+def test_the_page_hears_of_the_iteration_it_asked_for(worker: Page) -> None:
+    assert worker.evaluate(TARGET, given()) == 47
 
 
 def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., Page]) -> None:

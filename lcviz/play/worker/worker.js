@@ -299,7 +299,7 @@ class Player {
     const { run } = this;
     while (this.isCatchingUp && performance.now() < until) {
       run.advance();
-      this.changed ||= run.iteration % INTERVAL === 0;
+      this.changed ||= run.iteration % INTERVAL === 0 || !this.isCatchingUp;
     }
     if (this.playing) this.advance(until);
     const before = run.trial?.checkpoints.length;
