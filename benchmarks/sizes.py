@@ -94,7 +94,7 @@ def main() -> None:
     data = [("digits", None)] + ([("mnist", options.mnist)] if options.mnist else [])
     print(
         "model   data    kept            scope   records  run-length  largest  Huffman  "
-        "arithmetic  entropy  E        distance"
+        "context     entropy  E        distance"
     )
     for name, folder in data:
         for setting, coding in CODINGS.items():
@@ -114,7 +114,7 @@ def main() -> None:
                 print(
                     f"lenet5  {name:<7} {setting:<15} {scope:<7} {row.records:<8} "
                     f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "
-                    f"{row.mean['huffman']:<8.2%} {row.mean['arithmetic']:<11.2%} "
+                    f"{row.mean['huffman']:<8.2%} {row.mean['context']:<11.2%} "
                     f"{row.entropy:<8.2%} {row.e_alone:<8.2%} {row.distance:.4f}"
                 )
 

@@ -32,6 +32,8 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
+from .header import FORMAT
+
 ARRAY = "c"
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
 OF_BATCH = 2**14  # added to the number of levels of a batch
@@ -42,6 +44,11 @@ def coded(groups: Sequence[Group]) -> dict[str, list[Bytes]]:
     heads = [np.frombuffer(_head(group.encoded), np.uint8) for group in groups]
     payloads = [group.encoded.payload.data for group in groups]
     return {ARRAY: heads + payloads} if groups else {}
+
+
+def format_of(groups: Iterable[Group]) -> int:
+    """The first version of the format that has the payloads of these groups."""
+    return max((group.encoded.payload.VERSION for group in groups), default=1)
 
 
 def nbytes_of(groups: Iterable[Group]) -> int:
@@ -90,6 +97,7 @@ def heads_of(
     non_finite: Sequence[str],
     tables: Mapping[str, CodeTable],
     columns: int = 0,
+    version: int = FORMAT,
 ) -> tuple[Head, ...]:
     """Take the heads of all alphabets of a delta or layer.
 
@@ -100,12 +108,13 @@ def heads_of(
         non_finite: Lossy tensors that have no codes.
         tables: Alphabet -> the code table that it may reuse.
         columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
+        version: Of the record's format.
 
     Raises:
         PayloadError: The bytes do not fit together.
     """
     return tuple(
-        _take_head(data, tensors, coding, tables, columns)
+        _take_head(data, tensors, coding, tables, columns, version)
         for tensors in alphabets(layout, coding.scope, non_finite)
     )
 
@@ -134,6 +143,7 @@ def _take_head(
     coding: Coding,
     tables: Mapping[str, CodeTable],
     columns: int,
+    version: int,
 ) -> Head:
     """Take the head of the alphabet that these tensors share. See `heads_of`."""
     name = alphabet_name(coding.scope, tensors)
@@ -142,7 +152,7 @@ def _take_head(
     kind = _LevelsKind.of(row.levels, len(tensors) > 1 and tensors[0].alone, bits, columns)
     n = sum(t.size for t in tensors)
     alphabet = Alphabet(name, tensors, n, kind.k, kind.uniform, tables.get(name))
-    payload = take_head(row, data, alphabet)
+    payload = take_head(row, data, alphabet, version)
     levels = kind.take(data, columns, len(tensors))
     shape = tensors[0].shape if len(tensors) == 1 else (n,)
     encoded = Encoded(payload, levels, shape, bits, coding.coder, kind.uniform)

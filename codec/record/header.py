@@ -26,7 +26,8 @@ from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
 from codec.state.tensors import Arrays
 
-FORMAT = 1
+FORMAT = 2
+FORMATS = (1, 2)  # that this version reads; it writes the first one that has what is needed
 MORE = "more"
 KINDS = ("base", "delta", "merged")
 HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
@@ -37,6 +38,8 @@ BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
 DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
 
 _KIND_OF, _SCOPE_OF = ({name[0]: name for name in names} for names in (KINDS, SCOPES))
+_CODER_OF = {coder.letter: name for name, coder in CODERS.items()}
+_CODER_OF["a"] = "context"  # its forerunner in version 1
 _THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
@@ -47,7 +50,7 @@ _FLOAT = re.compile("[0-9.e+-]{1,24}")
 
 @dataclass(frozen=True)
 class Header:
-    """The words of a record's line, without the format and the file's digest.
+    """The words of a record's line, without the file's digest.
 
     Attributes:
         kind: One of KINDS.
@@ -58,6 +61,7 @@ class Header:
         track: Digest of the track after the record, xxh3-128, in hex.
         coding: The settings of a delta or merged record; None for a base.
         rest: How much of the lossy weights' change the last step leaves out; None if unknown.
+        format: The version of the format, one of FORMATS.
     """
 
     kind: str
@@ -67,6 +71,7 @@ class Header:
     track: str
     coding: Coding | None = None
     rest: Rest | None = None
+    format: int = 1
 
     @property
     def line(self) -> str:
@@ -80,7 +85,7 @@ class Header:
             words = [letters, f"{self.step}", parent, track, _keep_word(self.coding)]
         if self.rest is not None:
             words.append(",".join(_thousandths(share) for share in self.rest))
-        return "".join(f"{word} " for word in (f"{FORMAT}", *words))
+        return "".join(f"{word} " for word in (f"{self.format}", *words))
 
     @classmethod
     def of_line(cls, line: str, where: str) -> Header:
@@ -95,9 +100,9 @@ class Header:
         if not _DECIMAL.fullmatch(words[0]):
             expected = "metadata that begins with a format"
             raise ForeignRecordError(where, expected, short(words[0]))
-        if words[0] != f"{FORMAT}":
-            actual = f"format {words[0]}; update this package"
-            raise VersionError(where, f"format {FORMAT}", actual)
+        if words[0] not in map(str, FORMATS):
+            expected = f"format {' or '.join(map(str, FORMATS))}"
+            raise VersionError(where, expected, f"format {words[0]}; update this package")
         is_base = words[1:2] == ["b"]
         names: tuple[str, ...] = BASE_WORDS if is_base else DELTA_WORDS
         if not is_base and len(words) == len(names) + 1:
@@ -111,11 +116,12 @@ class Header:
         if not is_base or word["parent"] != "-":
             parent = _digest_of(word["parent"], "parent", where)
         if is_base:
-            return cls("base", step, _run_of(word["run"], where), parent, track)
+            run = _run_of(word["run"], where)
+            return cls("base", step, run, parent, track, format=int(words[0]))
         kind, scope, coder = _names_of(word["letters"], where)
         coding = _coding_of(word["keep"], scope, coder, where)
         rest = _rest_of(word["rest"], where) if "rest" in word else None
-        return cls(kind, step, None, parent, track, coding, rest)
+        return cls(kind, step, None, parent, track, coding, rest, int(words[0]))
 
 
 def digest_word(digest: str) -> str:
@@ -179,10 +185,9 @@ def _digest_of(word: str, name: str, where: str) -> str:
 
 def _names_of(letters: str, where: str) -> tuple[str, str, str]:
     """Kind, scope and coder."""
-    coder_of = {coder.letter: name for name, coder in CODERS.items()}
     try:
         kind, scope, coder = tuple(letters)
-        names = _KIND_OF[kind], _SCOPE_OF[scope], coder_of[coder]
+        names = _KIND_OF[kind], _SCOPE_OF[scope], _CODER_OF[coder]
     except (ValueError, KeyError) as exc:
         expected = "kind, scope and coder in one letter each"
         raise MalformedRecordError(where, expected, short(letters)) from exc

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from codec import version
 from codec.caps import short, typed
 from codec.errors import MalformedRecordError, PayloadError
+from codec.scheme.coders import coder_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
 from codec.scheme.remainder import Rest
@@ -24,7 +25,7 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
 
-from .alphabets import ARRAY, Head, alphabet_bytes, coded, groups_of, heads_of
+from .alphabets import ARRAY, Head, alphabet_bytes, coded, format_of, groups_of, heads_of
 from .container import Content, seal
 from .exact import ExactPart, arrays_by_index, read_exact_part
 from .header import MAX_STEP, Header, digest_word, hex_of_digest
@@ -141,7 +142,10 @@ def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
     for i, step in enumerate(merged.steps):
         arrays |= step.part.arrays(layout, i)
     track = merged.steps[-1].track
-    header = Header("merged", place.step, None, place.parent, track, merged.coding, merged.rest)
+    written = max(format_of(groups), coder_of(merged.coding.coder).version)
+    header = Header(
+        "merged", place.step, None, place.parent, track, merged.coding, merged.rest, written
+    )
     entries = [
         {
             "steps": [[step.number, digest_word(step.track)] for step in layer.steps],
@@ -240,11 +244,12 @@ def _read_layers(
     steps: Iterable[MergedStep],
 ) -> tuple[Layer, ...]:
     """The layers of these entries and steps. Raises PayloadError."""
-    data = alphabet_bytes(record.arrays)
+    data, version = alphabet_bytes(record.arrays), record.header.format
     heads: list[tuple[Head, ...]] = []  # of each layer
     tables: dict[str, CodeTable] = {}
     for entry in entries:
-        heads.append(heads_of(data, coding, layout, entry.non_finite, tables, len(entry.steps)))
+        columns = len(entry.steps)
+        heads.append(heads_of(data, coding, layout, entry.non_finite, tables, columns, version))
         tables |= {head.name: head.encoded.table for head in heads[-1] if head.encoded.table}
     remaining = iter(steps)
     layers = tuple(

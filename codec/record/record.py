@@ -18,6 +18,7 @@ from codec import notebook, version
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
+from codec.scheme.coders import coder_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, alphabets
 from codec.scheme.payload import ROW_NBYTES
@@ -30,7 +31,7 @@ from codec.scheme.transition import Transition
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, copy_arrays
 
-from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of
+from .alphabets import ARRAY, alphabet_bytes, coded, format_of, groups_of, heads_of
 from .container import Content, seal, unseal
 from .diagnosis import differing
 from .exact import PREFIX, ExactPart, check_exact, read_exact_part, some_names
@@ -389,8 +390,9 @@ def delta_of(record: Record, track: Track) -> Delta:
     stored = {n: a for n, a in arrays.items() if n != ARRAY and not is_of_transition(n)}
     with _decoding(where):
         part = read_exact_part(stored, layout, non_finite, where)
-        data = alphabet_bytes(arrays)
-        groups = groups_of(heads_of(data, coding, layout, non_finite, track.tables), data)
+        data, version = alphabet_bytes(arrays), record.header.format
+        heads = heads_of(data, coding, layout, non_finite, track.tables, version=version)
+        groups = groups_of(heads, data)
         data.finish()
     if transition:
         check_new_values(transition, part.values, where)
@@ -478,7 +480,10 @@ def _sealed_delta(
 ) -> bytes:
     arrays = {**arrays, **ExactPart.of(delta).arrays(layout)}
     arrays |= transition_arrays(delta.transition)
-    header = Header("delta", place.step, None, place.parent, digest, delta.coding, delta.rest)
+    written = max(format_of(delta.groups), coder_of(delta.coding.coder).version)
+    header = Header(
+        "delta", place.step, None, place.parent, digest, delta.coding, delta.rest, written
+    )
     return seal(header, {**place.more(), **non_finite_entry(delta.non_finite)}, arrays)
 
 

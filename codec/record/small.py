@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codec.caps import short
 from codec.errors import PayloadError
-from codec.scheme.pieces import Pieces, checked
+from codec.scheme.pieces import Pieces, checked, number_of, take_number
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
 SMALL = "small"
@@ -98,15 +98,15 @@ def _runs(numbers: Sequence[int]) -> bytes:
     begins = np.flatnonzero(np.diff(gaps, prepend=0))
     lengths = np.diff(begins, append=gaps.size)
     pairs = zip(gaps[begins].tolist(), lengths.tolist())
-    return _number(begins.size) + b"".join(_number(n) for pair in pairs for n in pair)
+    return number_of(begins.size) + b"".join(number_of(n) for pair in pairs for n in pair)
 
 
 def _numbers(data: Pieces, end: int) -> list[int]:
     """Read the numbers that `_runs` wrote. Raises PayloadError unless all are below ``end``."""
     numbers: list[int] = []
     last = -1
-    for _ in range(_read_number(data)):
-        gap, length = _read_number(data), _read_number(data)
+    for _ in range(_above_zero(data)):
+        gap, length = _above_zero(data), _above_zero(data)
         first, last = last + gap, last + gap * length
         if last >= end:
             raise PayloadError(f"tensor {last} of {end}")
@@ -114,24 +114,9 @@ def _numbers(data: Pieces, end: int) -> list[int]:
     return numbers
 
 
-def _number(n: int) -> bytes:
-    """A number from 1 on: 7 bits a byte, lowest first; the eighth is set in all but the last."""
-    digits = []
-    while n > 127:
-        digits.append(n & 127 | 128)
-        n >>= 7
-    return bytes((*digits, n))
-
-
-def _read_number(data: Pieces) -> int:
-    n = 0
-    for i in range(MOST_DIGITS):
-        digit = int(data.take(1)[0])
-        n |= (digit & 127) << 7 * i
-        if digit < 128:
-            break
-    else:
-        raise PayloadError(f"a number of more than {MOST_DIGITS} bytes")
+def _above_zero(data: Pieces) -> int:
+    """The next number. Raises PayloadError if it is 0."""
+    n = take_number(data, MOST_DIGITS)
     if n == 0:
         raise PayloadError("a number of runs, a gap or a length of 0")
     return n

@@ -29,6 +29,7 @@ from codec.errors import StreamError
 from . import kernels
 from .payload import DirectPayload, Levels, Matrices, n_elements
 from .quantize import Codes
+from .survivors import Survivors
 
 MOST = 2**17  # elements: in larger alphabets, time matters more than bytes
 USES = 61  # of a context, until its rate of adaptation stays the same
@@ -45,15 +46,9 @@ class ArithmeticCode(DirectPayload):
     CLASSES: ClassVar[Sequence[int]] = (255,)
 
     @classmethod
-    def may_serve(cls, n: int) -> bool:
-        """Whether there are few elements."""
-        return 0 < n <= MOST
-
-    @classmethod
-    def of(
-        cls, codes: NDArray[np.uint16], matrices: Matrices, levels: Levels, uniform: bool
-    ) -> Self | None:
-        """The arithmetic code of codes, (n,); None if it is longer than the elements in float32."""
+    def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
+        """The arithmetic code of survivors; None if it is longer than the elements in float32."""
+        codes = s.all_codes
         step_code_of = None if uniform else step_codes(levels.reshape(-1))
         code = write(codes if step_code_of is None else step_code_of[codes], matrices)
         return None if code is None else cls(code, matrices)

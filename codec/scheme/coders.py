@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from codec.errors import SettingsError
 
 from . import kernels, runlength, workers
-from .arithmetic import ArithmeticCode
+from .arithmetic import MOST, ArithmeticCode
+from .context import ContextCode
 from .kernels import MAX_STREAM, UNIT
 from .payload import DirectPayload
 from .survivors import Survivors
@@ -43,11 +44,13 @@ class Coder:
         counts_runs: Whether it also codes runs of zeros.
         direct_kinds: Kinds of payloads without code words, of which the shortest takes the place of
             a longer prefix code.
+        most_direct: The most elements of an alphabet for which these are tried.
         direct_buckets: Whether these are tried for buckets too, not only for uniform steps.
         settle: Gives survivors their final codes; those of code 0 are survivors no more. Takes
             survivors, the final code of each of their codes (uint16 (512,), or None if codes are
             final already) and how often each final code occurs (int64 (k,)). Returns the units of a
             stream, and the counts of tokens as in `Counts`, None if the coder counts no runs.
+        version: The first version of the format that has it.
     """
 
     name: str
@@ -57,14 +60,15 @@ class Coder:
     summary: str
     counts_runs: bool
     direct_kinds: tuple[type[DirectPayload], ...]
+    most_direct: float
     direct_buckets: bool
     settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
+    version: int = 1
 
     def direct_kinds_for(self, n: int, uniform: bool) -> tuple[type[DirectPayload], ...]:
         """The kinds without code words that are worth trying for n elements."""
-        if not uniform and not self.direct_buckets:
-            return ()
-        return tuple(kind for kind in self.direct_kinds if kind.may_serve(n))
+        serves = 0 < n <= self.most_direct and (uniform or self.direct_buckets)
+        return self.direct_kinds if serves else ()
 
 
 def alike(alphabets: Iterable[tuple[int, bool]]) -> dict[str, str]:
@@ -150,6 +154,7 @@ RUNLENGTH = Coder(
     "equal steps.",
     True,
     (ArithmeticCode,),
+    MOST,
     False,
     _settle_tokens,
 )
@@ -161,18 +166,22 @@ HUFFMAN = Coder(
     "One code word for every value, as in the paper: at least 1 bit each.",
     False,
     (),
+    0,
     False,
     _settle_codes,
 )
-ARITHMETIC = Coder(
-    "arithmetic",
-    "a",
-    "Arithmetic",
-    "arithmetic",
-    "As run-length, but an arithmetic code for few values in buckets too: smaller, and slower.",
+CONTEXT = Coder(
+    "context",
+    "c",
+    "Context",
+    "context",
+    "An arithmetic code that expects rows and columns to change together: the fewest bytes, and "
+    "several times the time.",
     True,
-    (ArithmeticCode,),
+    (ContextCode,),
+    math.inf,
     True,
     _settle_tokens,
+    version=2,
 )
-CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN, ARITHMETIC)}
+CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN, CONTEXT)}

@@ -17,7 +17,8 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  residual), lookup_two (prefix)
     decode       _view ... _become, then read (prefix), the loop around them
     residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
-    arithmetic   arithmetic (arithmetic), advance_codes (payload), unpack_codes (survivors)
+    contexts     _decide, code_contexts (context); read_arithmetic (arithmetic); advance_survivors,
+                 advance_listed (payload, context); unpack_codes (survivors)
 
 numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
 callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
@@ -98,21 +99,38 @@ CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
 CODES = np.uint64(0x7FFF << 48)
 
-# Of arithmetic coding. Probabilities are parts of 65,536.
+# Of context coding. Probabilities are parts of 65,536.
 HALF, LEAST = 32_768, 32
-FIRST_NONZERO, FIRST_MORE = 6000, 20_000  # at the beginning: changed, and more than one bit
-# The contexts stand one after another: is q > 0?, has it more bits?, the two highest bits, the
-# sign, and one for all other bits.
+# The span stays between these: a chance of 16 bits always gets a part of it.
+WHOLE, LEAST_SPAN = np.uint64(2**40), np.uint64(2**32)
+FIRST_MORE = 20_000  # at the beginning
+GROUP = 8  # elements of a row that share a decision
 ACTIVITIES = 24  # octaves of the magnitude that is expected
-MOST_BITS = 13  # of q behind its highest one
+UNARY = 3  # steps that are counted one by one
+MOST_BITS = 13  # of the steps beyond these, behind the highest bit
 MEAN_SHIFT, PRIOR, MOST_ACTIVE = 12, 2, 31
 FIRST_MEAN = 205  # 5 % of 2**MEAN_SHIFT
-MORE_CONTEXT = 3 * ACTIVITIES
-BIT_CONTEXT = MORE_CONTEXT + MOST_BITS * ACTIVITIES
+MOST_USES = 120  # of a context, until its rate of adaptation stays the same
+# The contexts stand one after another: has the row changes?, has the group?, is q > 0?, is it
+# larger?, has it more bits?, the bits, the sign.
+ROW_CONTEXT = 0
+GROUP_CONTEXT = ROW_CONTEXT + 3 * 32
+ZERO_CONTEXT = GROUP_CONTEXT + 9 * ACTIVITIES
+MORE_CONTEXT = ZERO_CONTEXT + 3 * 9 * ACTIVITIES
+SIZE_CONTEXT = MORE_CONTEXT + 3 * UNARY * ACTIVITIES
+BIT_CONTEXT = SIZE_CONTEXT + MOST_BITS * ACTIVITIES
 SIGN_CONTEXT = BIT_CONTEXT + 3 * (MOST_BITS + 1)
-PLAIN_CONTEXT = SIGN_CONTEXT + 27  # its chance stays one half
-N_CONTEXTS = PLAIN_CONTEXT + 1
-ELEMENT_BYTES = 64  # at most: 28 decisions of at most 11 bits, and the end
+N_CONTEXTS = SIGN_CONTEXT + 45
+BY_COLUMN = 9  # numbers that are noted for each column
+ELEMENT_BYTES = 64  # at most: 31 decisions of at most 11 bits
+# Of the arithmetic codes of version 1: is q > 0?, has it more bits?, the two highest bits, the
+# sign, and one for all other bits.
+OLD_FIRST_NONZERO = 6000
+OLD_MORE = 3 * ACTIVITIES
+OLD_BIT = OLD_MORE + MOST_BITS * ACTIVITIES
+OLD_SIGN = OLD_BIT + 3 * (MOST_BITS + 1)
+OLD_PLAIN = OLD_SIGN + 27  # its chance stays one half
+OLD_CONTEXTS = OLD_PLAIN + 1
 ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
@@ -653,20 +671,34 @@ def sample_blocks(tensors, starts, stride, sample):
 
 
 @_compiled
-def moved_since(tensors, starts, stride, sample, block):
+def moved_since(tensors, starts, stride, sample, delta):
     """The sum of squared differences between tensors and the blocks from `sample_blocks`.
 
-    Differences that are not finite are left out. block: float32 (BLOCK,), scratch.
+    Differences that are not finite are left out. delta: float32 (2, BLOCK), scratch.
     """
     segment, total = 0, 0.0
+    here, own = np.uint64(delta.ctypes.data), np.uint64(delta[1].ctypes.data)
+    base = np.uint64(sample.ctypes.data)
     for i in range(sample.shape[0]):
         begin = i * stride * BLOCK
         while starts[segment + 1] <= begin:
             segment += 1
-        _gather_tracks(tensors, starts, segment, begin, block)
-        for j in range(min(BLOCK, starts[-1] - begin)):
-            difference = np.float64(block[j]) - np.float64(sample[i, j])
-            # False for NaN, too.
+        u = own
+        if begin + BLOCK <= starts[segment + 1]:
+            u = tensors[segment] + np.uint64(4 * (begin - starts[segment]))
+        else:
+            delta[1] = 0
+            _gather_tracks(tensors, starts, segment, begin, delta[1])
+        for skip in range(0, 4 * BLOCK, 4 * WORD):
+            there = base + np.uint64(4 * BLOCK * i + skip)
+            _difference(u + np.uint64(skip), there, here + np.uint64(skip), np.uint32(1))
+        squares = _energy(here)
+        # False for NaN, too.
+        if squares < np.inf:
+            total += squares
+            continue
+        for j in range(BLOCK):
+            difference = np.float64(delta[0, j])
             if abs(difference) < np.inf:
                 total += difference * difference
     return total
@@ -2785,7 +2817,7 @@ def read_steps(
     return STREAM_OK
 
 
-# Arithmetic coding of small alphabets, see `arithmetic` and FORMAT.md.
+# Context coding, see `context` and FORMAT.md.
 
 
 @_inlined
@@ -2796,13 +2828,423 @@ def _octaves(x):
 
 
 @_inlined
+def _side(q):
+    """0 of q = 0, 1 of a positive q, 2 of a negative one."""
+    return 0 if q == 0 else 1 if q > 0 else 2
+
+
+@_compiled
+def _carry(at):
+    """Add 1 to the number that ends before an address, its highest byte first."""
+    # There always is a byte below 255: the number written so far is below 1.
+    at -= ONE
+    while _load8(at) == np.uint64(255):
+        _store8(at, np.uint64(0))
+        at -= ONE
+    _store8(at, _load8(at) + ONE)
+
+
+@_inlined
+def _decide(encoding, bit, context, rates, low, span, window, at, end):
+    """Write a decision, or read it; either way its context learns from it.
+
+    context, rates: addresses, see `code_contexts`. low, span, window: of the interval. at: address
+    of the next byte; reading, bytes from ``end`` on are 0. Returns bit, low, span, window and at.
+    """
+    state = np.int64(_load32(context))
+    chance = state >> 8
+    bound = (span >> np.uint64(16)) * np.uint64(chance)
+    if encoding:
+        # 0 takes the lower part of the interval: a stream of zeros needs no bytes.
+        if bit:
+            low += span - bound
+            span = bound
+            if low >= WHOLE:
+                low -= WHOLE
+                _carry(at)
+        else:
+            span -= bound
+    else:
+        bit = window >= span - bound
+        if bit:
+            window -= span - bound
+            span = bound
+        else:
+            span -= bound
+    while span < LEAST_SPAN:
+        if encoding:
+            _store8(at, low >> np.uint64(32))
+            low = (low & LOW32) << np.uint64(8)
+        else:
+            window = window << np.uint64(8) | (_load8(at) if at < end else np.uint64(0))
+        at += ONE
+        span <<= np.uint64(8)
+    # The more often a context was used, the more slowly its chance changes.
+    uses = state & 255
+    aim = np.int64(2 * HALF) if bit else np.int64(0)
+    chance += ((aim - chance) * np.int64(_load32(rates + np.uint64(4 * uses)))) >> 16
+    chance = min(max(chance, np.int64(LEAST)), np.int64(2 * HALF - LEAST))
+    _store32(context, np.uint64(chance << 8 | min(uses + 1, MOST_USES)))
+    return bit, low, span, window, at
+
+
+@_compiled
+def code_contexts(
+    encoding,
+    first,
+    last,
+    stream_pieces,
+    stream_begins,
+    rows,
+    columns,
+    group,
+    marks,
+    codes,
+    step_of_code,
+    code_of_step,
+    alone,
+    initial,
+    rates,
+    contexts,
+    by_column,
+    data,
+    limits,
+    ends,
+    positions,
+    found,
+    counts,
+    bits,
+):
+    """Write the streams first..last of a context code, or read one of them.
+
+    Encoder and decoder are one loop, so that they cannot differ. FORMAT.md has every number.
+
+    stream_pieces: int64 (s + 1,), the first matrix of each stream. stream_begins: int64 (s + 1,),
+    its first element. rows, columns: int64, of each matrix. group: elements that share a decision;
+    1 for none. marks, codes: the survivors, if encoding. step_of_code: uint16, the code that each
+    code would have in uniform steps; code_of_step: uint16, the other way round, 0 for a step that
+    no level has. alone: int8, by q up to its end: 1 or -1 if all levels of q have that sign.
+    initial: uint32 (N_CONTEXTS,), the contexts at first: chance << 8 | uses. rates: uint32
+    (MOST_USES + 1,), what a context learns from a decision, by its uses. contexts: uint32
+    (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch. data: uint8. limits: int64,
+    bytes of each stream that are allowed, or where it ends in data if reading; it begins at
+    ends[first]. ends: int64 (s + 1,), filled behind each stream if encoding. positions: uint32,
+    found: uint16, what is read of the stream, in order: places from its begin on, and codes.
+    counts: int64 (1,), filled: how many. bits: float64 (n,), filled with what each element costs,
+    or empty. Returns a STREAM_* status; STREAM_GOES_ON if a stream needs more bytes than allowed.
+    """
+    state, rate = np.uint64(contexts.ctypes.data), np.uint64(rates.ctypes.data)
+    begin_of_data = np.uint64(data.ctypes.data)
+    terms, sums, signs = by_column[0], by_column[1], by_column[2]
+    last_rows, last_steps, changed = by_column[3], by_column[4], by_column[5]
+    group_terms, group_sums, group_counts = by_column[6], by_column[7], by_column[8]
+    for stream in range(first, last):
+        for i in range(N_CONTEXTS):
+            contexts[i] = initial[i]
+        begin = stream_begins[stream]
+        at = begin_of_data + np.uint64(ends[stream])
+        end = begin_of_data + np.uint64(limits[stream])
+        if encoding:
+            end = at + np.uint64(limits[stream])
+        low, span, window = np.uint64(0), WHOLE, np.uint64(0)
+        read = unit_end = begin >> 16 << 16
+        unit_end += UNIT
+        if encoding:
+            for word in range(read // WORD, begin // WORD):
+                read += np.int64(_ones(marks[word]))
+            if begin & 63 > 0:
+                before = marks[begin // WORD] << np.uint64(64 - (begin & 63))
+                read += np.int64(_ones(before))
+        else:
+            for _ in range(5):
+                window = window << np.uint64(8) | (_load8(at) if at < end else np.uint64(0))
+                at += ONE
+        base, mean, m = begin, FIRST_MEAN, 0
+        for piece in range(stream_pieces[stream], stream_pieces[stream + 1]):
+            n_rows, n_columns = rows[piece], columns[piece]
+            width = np.int64(group) if group > 1 and n_columns > group else n_columns
+            grouped = width < n_columns
+            n_groups = (n_columns + width - 1) // width
+            for j in range(n_columns):
+                sums[j] = signs[j] = last_steps[j] = 0
+                last_rows[j] = -2
+            for g in range(n_groups):
+                group_sums[g] = group_counts[g] = 0
+            total = rows_met = 0
+            before = 2
+            for i in range(n_rows):
+                if i > 0:
+                    mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
+                if i & (i - 1) == 0:
+                    for j in range(n_columns):
+                        own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
+                        terms[j] = _octaves(own) - _octaves(j + PRIOR)
+                    for g in range(n_groups):
+                        size = min(width, n_columns - g * width)
+                        own = (np.int64(group_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
+                        group_terms[g] = _octaves(own) - _octaves(g * width + PRIOR)
+                common = _octaves(mean) + _octaves(i + PRIOR)
+                row_term = _octaves(PRIOR * mean) - common
+                row_sum = row_sign = n_changed = left = group_left = 0
+                left_at = -2
+                cost = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+                if n_columns >= GROUP:
+                    some = False
+                    if encoding:
+                        for j in range(0, n_columns, WORD):
+                            place = base + j
+                            mark = marks[place >> 6] >> np.uint64(place & 63)
+                            if place & 63 > 0 and (place & 63) + n_columns - j > WORD:
+                                mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
+                            if n_columns - j < WORD:
+                                mark &= (ONE << np.uint64(n_columns - j)) - ONE
+                            if mark != 0:
+                                some = True
+                                break
+                    share = _octaves((rows_met << MEAN_SHIFT) // (i + 1) + 1) >> 3
+                    context = ROW_CONTEXT + 3 * share + before
+                    some, low, span, window, at = _decide(
+                        encoding,
+                        some,
+                        state + np.uint64(4 * context),
+                        rate,
+                        low,
+                        span,
+                        window,
+                        at,
+                        end,
+                    )
+                    before = np.int64(some)
+                    rows_met += before
+                    if bits.size > 0:
+                        now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+                        for j in range(n_columns):
+                            bits[base + j] = (now - cost) / n_columns
+                        cost = now
+                    if not some:
+                        base += n_columns
+                        continue
+                for g in range(n_groups):
+                    first_j = g * width
+                    end_j = min(first_j + width, n_columns)
+                    mark = np.uint64(0)
+                    known = 0
+                    if grouped:
+                        if encoding:
+                            place = base + first_j
+                            mark = marks[place >> 6] >> np.uint64(place & 63)
+                            if (place & 63) + end_j - first_j > WORD:
+                                mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
+                            mark &= (ONE << np.uint64(end_j - first_j)) - ONE
+                        activity = min(max((row_term + group_terms[g]) >> 4, 0), ACTIVITIES - 1)
+                        context = GROUP_CONTEXT + 9 * activity + 3 * group_left + group_counts[g]
+                        some, low, span, window, at = _decide(
+                            encoding,
+                            mark != 0,
+                            state + np.uint64(4 * context),
+                            rate,
+                            low,
+                            span,
+                            window,
+                            at,
+                            end,
+                        )
+                        if bits.size > 0:
+                            now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+                            for j in range(first_j, end_j):
+                                bits[base + j] += (now - cost) / (end_j - first_j)
+                            cost = now
+                        if not some:
+                            group_left = group_counts[g] = 0
+                            continue
+                        known = 1
+                    count = 0
+                    for j in range(first_j, end_j):
+                        place = base + j
+                        activity = min(max((row_term + terms[j]) >> 4, 0), ACTIVITIES - 1)
+                        beside = left if left_at == j - 1 else 0
+                        above = np.int64(last_steps[j]) if last_rows[j] == i - 1 else 0
+                        is_changed = True
+                        # The last element of a group must have changed if no other one has.
+                        if known != 1 or j < end_j - 1:
+                            if encoding:
+                                own = marks[place >> 6] >> np.uint64(place & 63)
+                                is_changed = own & ONE != 0
+                            context = ZERO_CONTEXT + 9 * (known * ACTIVITIES + activity)
+                            context += 3 * min(abs(beside), 2) + min(abs(above), 2)
+                            is_changed, low, span, window, at = _decide(
+                                encoding,
+                                is_changed,
+                                state + np.uint64(4 * context),
+                                rate,
+                                low,
+                                span,
+                                window,
+                                at,
+                                end,
+                            )
+                        if is_changed:
+                            if grouped:
+                                known = 2
+                                count += 1
+                            code, q, negative = 0, 1, False
+                            if encoding:
+                                if place >= unit_end:
+                                    read = place >> 16 << 16
+                                    unit_end = read + UNIT
+                                code = np.int64(step_of_code[codes[read]])
+                                read += 1
+                                q, negative = (code + 1) >> 1, code & 1 == 0
+                                if at + np.uint64(ELEMENT_BYTES) > end:
+                                    return STREAM_GOES_ON
+                            near = min(abs(beside), 3) + min(abs(above), 3)
+                            near = 0 if near == 0 else 1 if near < 3 else 2
+                            reached, more = 1, True
+                            while more and reached <= UNARY:
+                                context = MORE_CONTEXT + UNARY * (3 * activity + near) + reached - 1
+                                more, low, span, window, at = _decide(
+                                    encoding,
+                                    q > reached,
+                                    state + np.uint64(4 * context),
+                                    rate,
+                                    low,
+                                    span,
+                                    window,
+                                    at,
+                                    end,
+                                )
+                                reached += np.int64(more)
+                            if more:
+                                rest = max(q - UNARY, 1)
+                                size, own_size = 0, np.int64(_highest(np.uint64(rest)))
+                                while more and size < MOST_BITS:
+                                    context = SIZE_CONTEXT + MOST_BITS * activity + size
+                                    more, low, span, window, at = _decide(
+                                        encoding,
+                                        own_size > size,
+                                        state + np.uint64(4 * context),
+                                        rate,
+                                        low,
+                                        span,
+                                        window,
+                                        at,
+                                        end,
+                                    )
+                                    size += np.int64(more)
+                                reached = 1
+                                for k in range(size):
+                                    context = BIT_CONTEXT + 3 * size + min(k, 2)
+                                    bit, low, span, window, at = _decide(
+                                        encoding,
+                                        rest >> (size - 1 - k) & 1 == 1,
+                                        state + np.uint64(4 * context),
+                                        rate,
+                                        low,
+                                        span,
+                                        window,
+                                        at,
+                                        end,
+                                    )
+                                    reached = 2 * reached + np.int64(bit)
+                                reached += UNARY
+                            q = reached
+                            own_sign = np.int64(alone[min(q, alone.size - 1)])
+                            column_sign = np.int64(signs[j])
+                            if own_sign != 0:
+                                negative = own_sign < 0
+                            else:
+                                # Do the row and the column so far point the same way?
+                                agrees = row_sign * column_sign
+                                kind = 0
+                                if agrees != 0:
+                                    kind = 2 if abs(row_sign) > 2 and abs(column_sign) > 1 else 1
+                                    kind += 0 if agrees > 0 else 2
+                                context = SIGN_CONTEXT + 9 * kind
+                                context += 3 * _side(beside) + _side(above)
+                                negative, low, span, window, at = _decide(
+                                    encoding,
+                                    negative,
+                                    state + np.uint64(4 * context),
+                                    rate,
+                                    low,
+                                    span,
+                                    window,
+                                    at,
+                                    end,
+                                )
+                            if not encoding:
+                                code = 2 * q - 1 + np.int64(negative)
+                                if code >= code_of_step.size or code_of_step[code] == 0:
+                                    return STREAM_LEAVES
+                                positions[m] = np.uint32(place - begin)
+                                found[m] = code_of_step[code]
+                                m += 1
+                            weight = min(q, MOST_ACTIVE)
+                            row_sum += weight
+                            sums[j] += weight
+                            row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
+                            own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
+                            terms[j] = _octaves(own) - _octaves(j + PRIOR)
+                            if grouped:
+                                group_sums[g] += weight
+                                own = np.int64(group_sums[g]) << MEAN_SHIFT
+                                own += PRIOR * mean * (end_j - first_j)
+                                group_terms[g] = _octaves(own) - _octaves(first_j + PRIOR)
+                            left, left_at = -q if negative else q, j
+                            if column_sign != 0:
+                                row_sign += 1 if negative == (column_sign < 0) else -1
+                            last_steps[j], last_rows[j] = left, i
+                            changed[n_changed] = j
+                            n_changed += 1
+                        if bits.size > 0:
+                            now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+                            bits[place] += now - cost
+                            cost = now
+                    if grouped:
+                        group_left = group_counts[g] = min(count, 2)
+                for k in range(n_changed):
+                    # After the row, when its sign is complete; see FORMAT.md.
+                    j = changed[k]
+                    signs[j] += 1 if (last_steps[j] > 0) == (row_sign >= 0) else -1
+                total += row_sum
+                base += n_columns
+            if n_rows > 0 and n_columns > 0:
+                mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
+        if encoding:
+            # The shortest number of the interval; a reader adds zeros.
+            for n in range(6):
+                unit = ONE << np.uint64(40 - 8 * n)
+                number = (low + unit - ONE) & ~(unit - ONE)
+                if number < low + span:
+                    if number >= WHOLE:
+                        number -= WHOLE
+                        _carry(at)
+                    for i in range(n):
+                        _store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
+                        at += ONE
+                    break
+            while at > begin_of_data + np.uint64(ends[stream]) and _load8(at - ONE) == 0:
+                at -= ONE
+            ends[stream + 1] = np.int64(at - begin_of_data)
+        else:
+            counts[0] = m
+            # A reader looks five bytes ahead, and adds zeros behind the end.
+            if at < end:
+                return STREAM_GOES_ON
+    return STREAM_OK
+
+
+# Arithmetic coding of small alphabets, as version 1 has it: see `arithmetic` and FORMAT.md.
+
+
+@_inlined
 def _sign_of(code):
     """0 of code 0, 1 of a positive level, 2 of a negative one."""
     return 0 if code == 0 else 2 - (code & 1)
 
 
 @_compiled
-def _carry(data, at):
+def _carry_back(data, at):
     """Add 1 to data[:at], read as one number with its highest byte first."""
     # There always is a byte below 255: the number written so far is below 1.
     at -= 1
@@ -2826,13 +3268,11 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
     reading, how many bytes were read, zeros behind the end included, or -1 if a code is not below
     n_levels.
     """
-    one = np.uint64(1)
-    # span stays between 2**32 and 2**40: a chance of 16 bits always gets a part of it.
-    whole, least = one << np.uint64(40), one << np.uint64(32)
-    chances, used = np.empty(N_CONTEXTS, np.int64), np.zeros(N_CONTEXTS, np.int64)
-    chances[:MORE_CONTEXT] = FIRST_NONZERO
-    chances[MORE_CONTEXT:BIT_CONTEXT] = FIRST_MORE
-    chances[BIT_CONTEXT:] = HALF
+    one, whole, least = ONE, WHOLE, LEAST_SPAN
+    chances, used = np.empty(OLD_CONTEXTS, np.int64), np.zeros(OLD_CONTEXTS, np.int64)
+    chances[:OLD_MORE] = OLD_FIRST_NONZERO
+    chances[OLD_MORE:OLD_BIT] = FIRST_MORE
+    chances[OLD_BIT:] = HALF
     low, span, window, at = np.uint64(0), whole, np.uint64(0), 0
     if not encoding:
         for at in range(5):
@@ -2894,7 +3334,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                             span -= bound
                             if low >= whole:
                                 low -= whole
-                                _carry(data, at)
+                                _carry_back(data, at)
                     else:
                         bit = window < bound
                         if bit:
@@ -2914,7 +3354,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                     if bits.size > 0:
                         cost -= np.log2((chance if bit else 2 * HALF - chance) / (2 * HALF))
                     # The more often a context was used, the more slowly its chance changes.
-                    if context != PLAIN_CONTEXT:
+                    if context != OLD_PLAIN:
                         rate = rates[used[context]]
                         used[context] = min(used[context] + 1, rates.size - 1)
                         if bit:
@@ -2926,7 +3366,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                         if not bit:
                             break
                         kind, read = 1, 1
-                        context = MORE_CONTEXT + MOST_BITS * activity
+                        context = OLD_MORE + MOST_BITS * activity
                         continue
                     if kind == 1:
                         k += bit
@@ -2934,12 +3374,12 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                             context += 1
                             continue
                         kind, size = 2, k
-                        context = BIT_CONTEXT + 3 * size
+                        context = OLD_BIT + 3 * size
                     elif kind == 2:
                         read = 2 * read + bit
-                        context = PLAIN_CONTEXT
+                        context = OLD_PLAIN
                         if k == size - 1:
-                            context = BIT_CONTEXT + 3 * size + 1 + bit
+                            context = OLD_BIT + 3 * size + 1 + bit
                     else:
                         negative = np.int64(bit)
                         break
@@ -2950,7 +3390,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
                         agrees = row_sign * column_sign[j]
                         context = 0 if agrees == 0 else 1 if agrees > 0 else 2
                         context = 3 * (3 * context + _sign_of(left)) + _sign_of(above)
-                        context += SIGN_CONTEXT
+                        context += OLD_SIGN
                 # Code 0 needs no writing: a reader's codes come in as zeros.
                 if not encoding and read > 0:
                     q, code = read, 2 * read - 1 + negative
@@ -2982,7 +3422,7 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
         if number < low + span:
             if number >= whole:
                 number -= whole
-                _carry(data, at)
+                _carry_back(data, at)
             for i in range(n):
                 data[at] = np.uint8(number >> np.uint64(32 - 8 * i))
                 at += 1
@@ -2992,56 +3432,106 @@ def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bi
     return at
 
 
+# Codes without code words onto the track.
+
+
 @_compiled
-def advance_codes(
-    codes,
+def advance_survivors(
     first,
     last,
+    n,
+    marks,
+    codes,
     sources,
     tracks,
     starts,
     levels,
     columns,
     mode,
+    sums,
+    positions,
+    scratch,
+):
+    """Advance the track by the survivors of the units first..last.
+
+    n: elements. positions: uint32 (ROW,), scratch. sources: see `_become`. The others: see
+    `_advance`.
+    """
+    for unit in range(first, last):
+        base = unit * UNIT
+        read = advanced = np.uint64(base)
+        if sources.size > 0:
+            # `_become` copies in another way where few elements change.
+            changes = np.int64(0)
+            for group in range(base // WORD, (base + UNIT) // WORD):
+                changes += np.int64(_ones(marks[group]))
+            _become(sources, tracks, starts, base, min(base + UNIT, n), changes)
+        segment = _segment_of(starts, base)
+        for group in range(base // WORD, (base + UNIT) // WORD):
+            mark = marks[group]
+            here = np.uint64(group * WORD - base)
+            while mark != 0:
+                positions[read - advanced] = here + np.uint64(_lowest(mark))
+                mark &= mark - ONE
+                read += ONE
+            if read - advanced >= np.uint64(BATCH) or group == (base + UNIT) // WORD - 1:
+                segment = _advance(
+                    tracks,
+                    starts,
+                    segment,
+                    base,
+                    positions,
+                    codes[advanced:read],
+                    np.int64(read - advanced),
+                    levels,
+                    np.int64(0),
+                    columns,
+                    mode,
+                    sums,
+                    scratch,
+                )
+                advanced = read
+
+
+@_compiled
+def advance_listed(
+    begin,
+    end,
     positions,
     found,
+    m,
+    sources,
+    tracks,
+    starts,
+    levels,
+    columns,
+    mode,
     sums,
     scratch,
 ):
-    """Advance the track by the codes of the positions first..last: uint16, one a position.
+    """Advance the track by m codes, found, at rising positions from ``begin`` on.
 
-    positions, found: as in `read`. The others: see `_advance`; sources: see `_become`.
+    sources: see `_become`, at the positions begin..end. The others: see `_advance`.
     """
-    # `_become` copies in another way where few elements change.
-    m = 0
-    for at in range(first, last):
-        m += codes[at] > 0
     if sources.size > 0:
-        _become(sources, tracks, starts, first, last, m)
-    segment, m = _segment_of(starts, first), 0
-    for at in range(first, last):
-        if codes[at] > 0:
-            positions[m] = at - first
-            found[m] = codes[at]
-            m += 1
-        if m == BATCH or (at == last - 1 and m > 0):
-            segment = _segment_of(starts, first + positions[0])
-            _advance(
-                tracks,
-                starts,
-                segment,
-                first,
-                positions,
-                found,
-                m,
-                levels,
-                0,
-                columns,
-                mode,
-                sums,
-                scratch,
-            )
-            m = 0
+        _become(sources, tracks, starts, begin, end, m)
+    segment = _segment_of(starts, begin)
+    for i in range(0, m, BATCH):
+        segment = _advance(
+            tracks,
+            starts,
+            segment,
+            begin,
+            positions[i:],
+            found[i:],
+            min(m - i, BATCH),
+            levels,
+            np.int64(0),
+            columns,
+            mode,
+            sums,
+            scratch,
+        )
 
 
 @_compiled

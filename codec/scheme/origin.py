@@ -75,8 +75,8 @@ class Origin:
         segments = Segments([arrays[name] for name in self.names])
         if not segments.n or not remainder.left:
             return 0.0
-        block = np.empty(BLOCK, np.float32)
-        sample = segments.tracks, segments.starts, self.stride, self.weights, block
+        delta = np.empty((2, BLOCK), np.float32)
+        sample = segments.tracks, segments.starts, self.stride, self.weights, delta
         last = len(self.weights) - 1
         sampled = last * BLOCK + min(BLOCK, segments.n - last * self.stride * BLOCK)
         return ratio_of(remainder.left, kernels.moved_since(*sample) * segments.n / sampled)

@@ -2,7 +2,8 @@
 
     Constant          nothing: every element has the same code
     PrefixCode        streams of code words, for single codes or for runs of zeros
-    ArithmeticCode    one adaptive arithmetic code, without a table
+    ContextCode       streams of adaptive arithmetic codes, without a table
+    ArithmeticCode    one adaptive arithmetic code, for small alphabets
 
 Every kind is a class with one interface, listed in `payloads.KINDS`. Payloads know nothing of what
 a code means: the levels are those of buckets or of uniform steps. In a record, a payload has a
@@ -30,10 +31,10 @@ from codec.state.tensors import TensorSpec
 
 from . import kernels, workers
 from .digest import digest
-from .kernels import BATCH, MAX_STREAM, UNIT
+from .kernels import MAX_STREAM, UNIT
 from .pieces import Bytes, Pieces
 from .quantize import Codes, empty_codes
-from .survivors import Segments
+from .survivors import Segments, Survivors, packed
 from .tables import CodeTable
 
 LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
@@ -103,13 +104,20 @@ class Payload(ABC):
     Attributes:
         TITLE: The kind's name within a sentence.
         CLASSES: The numbers `classes` in a row that tell the kind.
+        VERSION: The first version of the format that has it.
         table: The code table; None for a kind without code words.
     """
 
     TITLE: ClassVar[str]
     CLASSES: ClassVar[Sequence[int]]
+    VERSION: ClassVar[int] = 1
 
     table: CodeTable | None = None
+
+    @classmethod
+    def a_title(cls) -> str:
+        """The title with its article."""
+        return f"{'an' if cls.TITLE[0] in 'aeiou' else 'a'} {cls.TITLE}"
 
     @property
     @abstractmethod
@@ -160,15 +168,17 @@ class Payload(ABC):
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
-        return advance_codes(self.codes(segments.n, levels, uniform), levels, segments, mode)
+        with packed(self.codes(segments.n, levels, uniform)) as survivors:
+            return advance_survivors(survivors, levels, segments, mode)
 
 
 @dataclass(frozen=True, eq=False)
 class DirectPayload(Payload):
-    """A kind without code words, made from the codes of all elements of a single delta.
+    """A kind without code words, made from all survivors of a single delta.
 
     Attributes:
-        code: uint8, at most 16 MiB. A row has their number in the place of units and size.
+        code: uint8. If nothing else is in the head, at most 16 MiB, whose number takes the place of
+            units and size.
         matrices: Rows and columns of every tensor.
     """
 
@@ -177,15 +187,8 @@ class DirectPayload(Payload):
 
     @classmethod
     @abstractmethod
-    def may_serve(cls, n: int) -> bool:
-        """Whether the kind is worth trying for n elements."""
-
-    @classmethod
-    @abstractmethod
-    def of(
-        cls, codes: NDArray[np.uint16], matrices: Matrices, levels: Levels, uniform: bool
-    ) -> Self | None:
-        """The payload of these codes, (n,); None if it is no shorter than the elements."""
+    def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
+        """The payload of survivors with final codes; None if it is no shorter than the elements."""
 
     @property
     def bits(self) -> int:
@@ -220,9 +223,9 @@ class DirectPayload(Payload):
     def check(self, n: int, k: int) -> None:
         """Raise StreamError if this cannot be the payload of n elements of k levels."""
         if not is_vector(self.code, np.uint8):
-            raise StreamError(f"an {self.TITLE} is a uint8 vector")
+            raise StreamError(f"{self.a_title()} is a uint8 vector")
         if k < 2:
-            raise StreamError(f"an {self.TITLE}, but no level other than zero")
+            raise StreamError(f"{self.a_title()}, but no level other than zero")
         if not _are_matrices(self.matrices) or n_elements(self.matrices) != n:
             raise StreamError(f"matrices that do not have {n} elements together")
 
@@ -333,22 +336,21 @@ def codes_for(n: int, k: int) -> Codes:
         raise StreamError(f"no memory for {n} codes: {exc}") from exc
 
 
-def advance_codes(codes: Codes, levels: Levels, segments: Segments | None, mode: int) -> Sums:
-    """Move the track by levels[codes]; arguments and return value are as in `stream.advance`.
+def advance_survivors(s: Survivors, levels: Levels, segments: Segments | None, mode: int) -> Sums:
+    """Move the track by the levels of survivors; see `stream.advance`.
 
-    codes: (n,). levels: of a single delta, (k,) or (k, 1).
+    levels: of a single delta, (k,) or (k, 1).
     """
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
-    pieces = workers.pieces(codes.size, least=BATCH)
+    pieces = workers.pieces(s.units)
     sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
-    arrays = segments.sources, segments.tracks, segments.starts
-    wide, columns = codes.astype(np.uint16, copy=False), columns_of(levels)
     flat, _ = flat_levels(levels)
+    track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        buffers = scratch.positions, scratch.codes, sums[i], scratch.moved
-        kernels.advance_codes(wide, *pieces[i], *arrays, flat, columns, mode, *buffers)
+        survivors = *pieces[i], s.n, s.marks, s.codes
+        kernels.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
 
     workers.spread(work, len(pieces))
     return sums.sum(axis=0, dtype=np.uint64)

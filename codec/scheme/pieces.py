@@ -47,3 +47,23 @@ def aligned(data: Bytes, dtype: Any) -> NDArray[Any]:
     """Bytes as numbers of a dtype: a view, or a copy if their address is not aligned for it."""
     array = data.view(dtype)
     return array if array.flags.aligned else array.copy()
+
+
+def number_of(n: int) -> bytes:
+    """A number from 0 on: 7 bits a byte, lowest first; the eighth is set in all but the last."""
+    digits = []
+    while n > 127:
+        digits.append(n & 127 | 128)
+        n >>= 7
+    return bytes((*digits, n))
+
+
+def take_number(data: Pieces, most: int) -> int:
+    """The next `number_of`, of at most so many bytes. Raises PayloadError."""
+    n = 0
+    for i in range(most):
+        digit = int(data.take(1)[0])
+        n |= (digit & 127) << 7 * i
+        if digit < 128:
+            return n
+    raise PayloadError(f"a number of more than {most} bytes")

@@ -26,7 +26,7 @@ from .payload import (
     Matrices,
     Payload,
     Sums,
-    advance_codes,
+    advance_survivors,
     columns_of,
     matrix_of,
 )
@@ -142,9 +142,9 @@ def encode(
     Args:
         q: A quantized delta.
         coder: "huffman", the paper's code of single values; "runlength", which also codes runs of
-            zeros and is never larger; or "arithmetic", for few values smaller still.
-        shapes: Of the tensors, if several share the alphabet. An arithmetic code expects the
-            values of a row or column to be alike.
+            zeros and is never larger; or "context", smaller still.
+        shapes: Of the tensors, if several share the alphabet. A context code expects the values of
+            a row or column to be alike.
 
     Raises:
         SettingsError: There is no such coder.
@@ -229,21 +229,12 @@ class LosslessStage:
             return Message(self, survivors, units, counts, levels, uniform, None, None)
         choice = tables.choose(counts, self.previous, -(-survivors.units // units))
         direct = None
-        if kinds := coder.direct_kinds_for(survivors.n, uniform) if self.matrices else ():
-            codes = survivors.all_codes
-            payloads = [kind.of(codes, self.matrices, levels, uniform) for kind in kinds]
-            shorter = [payload for payload in payloads if payload is not None]
-            if shorter:
-                direct = Direct(min(shorter, key=lambda payload: payload.nbytes), codes)
+        if self.matrices:
+            kinds = coder.direct_kinds_for(survivors.n, uniform)
+            made = [kind.of(survivors, self.matrices, levels, uniform) for kind in kinds]
+            payloads = [payload for payload in made if payload is not None]
+            direct = min(payloads, key=lambda payload: payload.nbytes, default=None)
         return Message(self, survivors, units, counts, levels, uniform, choice, direct)
-
-
-@dataclass(frozen=True)
-class Direct:
-    """A payload made from the codes of all elements. codes: uint16 (n,)."""
-
-    payload: DirectPayload
-    codes: NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -262,7 +253,7 @@ class Message:
     levels: Levels
     uniform: bool
     choice: Choice | None
-    direct: Direct | None
+    direct: DirectPayload | None
 
     @property
     def n_streams(self) -> int:
@@ -278,7 +269,7 @@ class Message:
             return levels_nbytes
         nbytes = self.choice.nbytes(self.n_streams)
         if self.direct:
-            nbytes = min(nbytes, self.direct.payload.nbytes)
+            nbytes = min(nbytes, self.direct.nbytes)
         return nbytes + levels_nbytes
 
 
@@ -302,9 +293,8 @@ def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[E
     if m.choice is None:
         e = _encoded(m, Constant())
         return e, advance(e, moved, mode)
-    if m.direct and m.direct.payload.nbytes < m.choice.nbytes(m.n_streams):
-        sums = advance_codes(m.direct.codes, m.levels, moved, mode)
-        return _encoded(m, m.direct.payload), sums
+    if m.direct and m.direct.nbytes < m.choice.nbytes(m.n_streams):
+        return _encoded(m, m.direct), advance_survivors(m.survivors, m.levels, moved, mode)
     payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, segments, mode)
     return _encoded(m, payload), sums
 
@@ -358,7 +348,7 @@ def check(e: Encoded, n: int) -> None:
     if not isinstance(e.payload, Payload):
         raise StreamError("a payload of no kind")
     if isinstance(e.payload, DirectPayload) and e.levels.size > e.k:
-        raise StreamError(f"an {e.payload.TITLE} of a batch or of several steps")
+        raise StreamError(f"{e.payload.a_title()} of a batch or of several steps")
     e.payload.check(n, e.k)
 
 

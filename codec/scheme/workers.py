@@ -42,13 +42,21 @@ class Scratch:
         self.places = np.empty(kernels.CHUNK + kernels.WORD, np.uint64)
         self.marks = np.empty((kernels.MAX_CONTEXTS, words + 2), np.uint64)
         self.moves = np.empty((kernels.MAX_CONTEXTS, kernels.CHUNK), np.uint64)
+        self.contexts = np.empty(kernels.N_CONTEXTS, np.uint32)
         self.words = np.empty(0, np.uint32)
+        self._by_column = np.empty((kernels.BY_COLUMN, 0), np.int32)
 
     def at_least(self, n: int) -> NDArray[np.uint32]:
         """An array of at least n uint32, with any content."""
         if self.words.size < n:
             self.words = Pages(4 * (n + n // 4)).content.view(np.uint32)
         return self.words
+
+    def by_column(self, n: int) -> NDArray[np.int32]:
+        """What `kernels.code_contexts` notes of at least n columns, with any content."""
+        if self._by_column.shape[1] < n:
+            self._by_column = np.empty((kernels.BY_COLUMN, n + n // 4), np.int32)
+        return self._by_column
 
 
 class _Crew:

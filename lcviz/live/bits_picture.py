@@ -59,9 +59,10 @@ def bits_picture(
     parts = _parts(record)
     code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
     coders = _coders(record)
-    if _arithmetic(record):
-        code = "an arithmetic code"
-        coders[record.coder] = (*ARITHMETIC, "arithmetic")
+    if payload := _direct(record):
+        code = payload.a_title()
+        if ARITHMETIC[0].lower() == payload.TITLE:
+            coders[record.coder] = (*ARITHMETIC, "arithmetic")
     bits = record.sizes.bits(record.nbytes)
     text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}.{_beats(record)}"
     if record.moments:
@@ -139,7 +140,8 @@ def _whole_text(record: StepRecord) -> str:
 
 def _label(record: StepRecord, part: str) -> str:
     """What a part is called."""
-    label = "arithmetic code" if part == "code words" and _arithmetic(record) else part
+    payload = _direct(record)
+    label = payload.TITLE if part == "code words" and payload else part
     return f"weights: {label}" if record.moments and part in OF_WEIGHTS else label
 
 
@@ -159,8 +161,10 @@ def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
     return f"{_whole_text(record)}: {weights} weights, {moments} m and v."
 
 
-def _arithmetic(record: StepRecord) -> bool:
-    return any(isinstance(a.encoded.payload, DirectPayload) for a in record.alphabets)
+def _direct(record: StepRecord) -> DirectPayload | None:
+    """A payload without code words; None if there is none."""
+    payloads = (a.encoded.payload for a in record.alphabets)
+    return next((p for p in payloads if isinstance(p, DirectPayload)), None)
 
 
 def _words_are(record: StepRecord) -> str:
@@ -184,7 +188,7 @@ def _plain(record: StepRecord) -> str:
 def _words(
     record: StepRecord, history: WeightHistory | None, image: Image | None
 ) -> list[dict[str, Any]]:
-    """The first code words, or shares of an arithmetic code, as values for the picture.
+    """The first code words, or shares of an arithmetic or context code, as values for the picture.
 
     If the followed weight's word is not among them, it comes last, after a gap.
 

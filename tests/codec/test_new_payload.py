@@ -17,6 +17,7 @@ from codec.dcp import ChainReader, ChainWriter
 from codec.scheme import payloads
 from codec.scheme.coders import CODERS, RUNLENGTH
 from codec.scheme.payload import DirectPayload, Matrices
+from codec.scheme.survivors import Survivors
 
 Array = np.ndarray[Any, Any]
 TARGETS: list[tuple[str, dict[str, Any]]] = [
@@ -32,15 +33,11 @@ class Zipped(DirectPayload):
     """All codes, compressed by zlib."""
 
     TITLE: ClassVar[str] = "zip"
-    CLASSES: ClassVar[Sequence[int]] = (254,)
+    CLASSES: ClassVar[Sequence[int]] = (250,)
 
     @classmethod
-    def may_serve(cls, n: int) -> bool:
-        return n > 0
-
-    @classmethod
-    def of(cls, codes: Array, matrices: Matrices, levels: Array, uniform: bool) -> Self:
-        return cls(np.frombuffer(zlib.compress(codes.tobytes(), 9), np.uint8), matrices)
+    def of(cls, s: Survivors, matrices: Matrices, levels: Array, uniform: bool) -> Self:
+        return cls(np.frombuffer(zlib.compress(s.all_codes.tobytes(), 9), np.uint8), matrices)
 
     def codes(self, n: int, levels: Array, uniform: bool) -> Array:
         return np.frombuffer(zlib.decompress(self.code.tobytes()), np.uint16)
@@ -121,5 +118,5 @@ def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
             checkpoints.save(step, state)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(payloads, "KINDS", payloads.KINDS[:-1])
-        with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 254 classes"):
+        with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):
             codec.restore(run, 1)

@@ -1208,7 +1208,7 @@ TARGETS += [{"tolerance": t} for t in (1e-3, 3e-5)]
 SETTINGS = st.builds(
     lambda target, coder, scope: target | {"coder": coder, "scope": scope},
     st.sampled_from(TARGETS),
-    st.sampled_from(["runlength", "huffman", "arithmetic"]),
+    st.sampled_from(["runlength", "huffman", "context"]),
     st.sampled_from(["model", "tensor"]),
 )
 SEEDS = st.integers(0, 10**6)

@@ -176,7 +176,7 @@ def test_no_weight_stays_behind_for_ever(quantizer: str) -> None:
     [
         ("model", "runlength", "uniform"),
         ("tensor", "huffman", "exponent"),
-        ("tensor", "arithmetic", "uniform"),
+        ("tensor", "context", "uniform"),
     ],
 )
 def test_too_small_for_anything(scope: str, coder: str, quantizer: str) -> None:

@@ -65,12 +65,12 @@ def moved(before: Arrays, seed: int, spread: float = 1.0) -> Arrays:
     ("n", "distance", "coder", "scope"),
     [
         (50, 0.02, "huffman", "model"),
-        (50, 0.3, "arithmetic", "tensor"),
+        (50, 0.3, "context", "tensor"),
         (3000, 0.9, "runlength", "tensor"),
-        (3000, 0.02, "arithmetic", "model"),
+        (3000, 0.02, "context", "model"),
         (200_000, 0.3, "runlength", "model"),
         (200_000, 0.02, "huffman", "tensor"),
-        (200_000, 0.9, "arithmetic", "tensor"),
+        (200_000, 0.9, "context", "tensor"),
     ],
 )
 def test_no_more_is_left_than_the_distance_allows(

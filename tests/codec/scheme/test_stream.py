@@ -120,7 +120,7 @@ def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
 
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
 def test_unknown_coder(encoded: codec.Encoded, coder: Any) -> None:
-    names = "coder must be one of runlength, huffman, arithmetic; got"
+    names = "coder must be one of runlength, huffman, context; got"
     with pytest.raises(codec.SettingsError, match=names):
         coder_of(coder)
     with pytest.raises(codec.SettingsError, match=names):

@@ -419,7 +419,7 @@ def test_apply_refuses_arrays_before_it_changes_any() -> None:
         ({"bits": 0}, "bits must be"),
         ({"scope": "layer"}, "scope must be one of model, tensor; got 'layer'"),
         ({"scope": ["model"]}, "scope must be"),
-        ({"coder": "zip"}, "coder must be one of runlength, huffman, arithmetic; got 'zip'"),
+        ({"coder": "zip"}, "coder must be one of runlength, huffman, context; got 'zip'"),
     ],
 )
 def test_settings(wrong: dict[str, Any], message: str) -> None:

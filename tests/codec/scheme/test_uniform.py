@@ -260,8 +260,8 @@ def training(kind: str, seed: int, n_steps: int) -> list[Arrays]:
     [
         ("rows", "model", "runlength"),
         ("all", "tensor", "runlength"),
-        ("rows", "tensor", "arithmetic"),
-        ("all", "model", "arithmetic"),
+        ("rows", "tensor", "context"),
+        ("all", "model", "context"),
         ("all", "tensor", "huffman"),
     ],
 )

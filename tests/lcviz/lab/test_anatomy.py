@@ -30,7 +30,7 @@ def shapes_of(group: codec.inspect.Group) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("scope", "coder"), [("model", "runlength"), ("tensor", "huffman"), ("model", "arithmetic")]
+    ("scope", "coder"), [("model", "runlength"), ("tensor", "huffman"), ("model", "context")]
 )
 def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, coder: str) -> None:
     """Every x: the bytes with both coders, energy and error of real encoding."""
@@ -90,7 +90,7 @@ def test_more_than_256_levels_keep_the_sizes_right(bits: int | None) -> None:
     [
         (1, None, "model", "huffman"),
         (2, None, "tensor", "runlength"),
-        (2, None, "model", "arithmetic"),
+        (2, None, "model", "context"),
         (None, None, "model", "runlength"),
         (None, 0.1, "tensor", "huffman"),
         (None, 0.1, "model", "runlength"),
@@ -139,8 +139,8 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase) -> None:
     [
         ({"budget": 0.1}, "model", "runlength"),
         ({"budget": 0.1}, "tensor", "huffman"),
-        ({"budget": 0.4}, "model", "arithmetic"),
-        ({"tolerance": 0.002}, "tensor", "arithmetic"),
+        ({"budget": 0.4}, "model", "context"),
+        ({"tolerance": 0.002}, "tensor", "context"),
         ({"tolerance": 0.002}, "model", "huffman"),
     ],
 )

@@ -236,7 +236,7 @@ def test_what_a_bucket_is_worth(finished_runs: Finished) -> None:
     assert {bar["loss"] for bar in waiting["buckets"]} == {None}
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman", "arithmetic"])
+@pytest.mark.parametrize("coder", ["runlength", "huffman", "context"])
 def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     run = finished_runs(coder=coder)
     shown = newest(run)
@@ -251,7 +251,7 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     sizes = {one["name"]: one["nbytes"] for one in data["compare"]}
     assert sizes["entropy of values"] == shown.sizes.entropy
     assert sizes["2 bits each"] == math.ceil(shown.n / 4)
-    here = [coder == name for name in ("runlength", "huffman", "arithmetic")]
+    here = [coder == name for name in ("runlength", "huffman", "context")]
     assert [one["here"] for one in data["compare"]] == [False, *here, False]
     every = check(bits_picture(retry(run, run.settings.coding, 5)))  # and 0: six
     assert every["compare"][0]["name"] == "3 bits each"

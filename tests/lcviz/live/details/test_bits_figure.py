@@ -32,7 +32,7 @@ def made(n: int = 1000) -> list[Promotion]:
 
 
 def sizes(runlength: int, huffman: int, entropy: float, n: int) -> Sizes:
-    by_coder = {"runlength": runlength, "huffman": huffman, "arithmetic": runlength - 1}
+    by_coder = {"runlength": runlength, "huffman": huffman, "context": runlength - 1}
     return Sizes(by_coder, entropy, n)
 
 
@@ -95,7 +95,7 @@ def test_sentence(check_figure: Check) -> None:
 def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
     """Without the codes in memory runs cannot be counted for another x."""
     known = made()
-    unknown = {"runlength": None, "arithmetic": None}
+    unknown = {"runlength": None, "context": None}
     some = [
         p
         if i == 2

@@ -1,0 +1,349 @@
+"""Context coding: an adaptive arithmetic code whose chances depend on the values around.
+
+An element is coded as an integer q: its number of uniform steps, or the rank of its bucket's
+exponent, with the bucket's sign. Every q is a series of binary decisions: is it 0, how large is
+|q|, which sign. Each decision has a context, and each context a probability that adapts while
+elements are coded, as in Witten, Neal and Cleary, "Arithmetic Coding for Data Compression", CACM
+30(6), 1987. So there is no code table, and a value may take less than a bit.
+
+The weights of a neuron, a row or a column, change together. The context of an element is therefore
+its expected magnitude: the mean of its row so far times the mean of its column so far, divided by
+the mean of the matrix so far. One decision says whether a row changes at all, and in large
+alphabets one more for each GROUP elements of a row, so most zeros take no decision. FORMAT.md has
+every number.
+
+An alphabet is cut into streams of whole rows, which threads write and read in parallel. Each learns
+its chances anew, so many streams take more bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import PayloadError, StreamError
+
+from . import kernels, workers
+from .kernels import ACTIVITIES, GROUP, HALF, MOST_USES, N_CONTEXTS
+from .payload import (
+    Alphabet,
+    DirectPayload,
+    Levels,
+    Matrices,
+    Row,
+    Sums,
+    codes_for,
+    columns_of,
+    flat_levels,
+    matrices_of,
+)
+from .pieces import Bytes, Pieces, number_of, take_number
+from .quantize import Codes
+from .survivors import Segments, Survivors
+
+STREAM = 2**18  # elements, at least, of every stream but the last
+SINGLY = 2**14  # elements: in larger alphabets, groups save more time than they cost bytes
+MOST_NBYTES = 4  # of an element: float32 takes no more
+ROOM = 8  # bytes for each element: the decisions of zeros come on top
+MOST_DIGITS = 5  # of a stream's size, 7 bits each
+MOST_LISTED = 2**16 - 1  # bytes of all sizes
+FLOOR, CEILING, FIRST_KNOWN = 200, 65_000, 9_830  # of first chances
+FIRST_USES = 2  # that these chances count for
+
+Steps = NDArray[np.uint16]
+# Takes first and last element of a stream, the places of its changes from the first on, and their
+# codes.
+_Take = Callable[[int, int, NDArray[np.uint32], Steps], None]
+
+_NO_MARKS, _NO_CODES = np.empty(0, np.uint64), np.empty(0, np.uint16)
+_NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
+_COUNT = np.zeros(1, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ContextCode(DirectPayload):
+    """Streams of one arithmetic code each, without zero bytes at their ends.
+
+    Attributes:
+        sizes: int64, the bytes of each stream.
+        group: How many elements of a row share a decision: GROUP, or 1 for none.
+    """
+
+    TITLE: ClassVar[str] = "context code"
+    CLASSES: ClassVar[Sequence[int]] = (254,)
+    VERSION: ClassVar[int] = 2
+
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    group: int = 1
+
+    @classmethod
+    def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
+        """The context code of survivors; None if it is longer than the elements in float32, or if
+        two levels of buckets have the same exponent and sign."""
+        steps = _Steps.of(levels.reshape(-1), uniform)
+        if steps is None:
+            return None
+        cut, group = _cut(matrices), 1 if s.n <= SINGLY else GROUP
+        sizes, parts = np.zeros(cut.n, np.int64), list[Bytes](cut.n * [np.empty(0, np.uint8)])
+        failed = np.zeros(cut.n, bool)
+
+        def work(i: int, scratch: workers.Scratch) -> None:
+            n = int(cut.begins[i + 1] - cut.begins[i])
+            room = scratch.at_least(ROOM // 4 * n + kernels.ELEMENT_BYTES // 4).view(np.uint8)
+            ends, limits = np.zeros(cut.n + 1, np.int64), np.zeros(cut.n, np.int64)
+            limits[i] = MOST_NBYTES * n + kernels.ELEMENT_BYTES
+            streams, survivors = (i, cut, group), (s.marks, s.codes, *steps)
+            nothing = _NO_PLACES, _NO_CODES, _COUNT.copy(), _NO_BITS
+            failed[i] = _coded(True, streams, survivors, (room, limits, ends), nothing, scratch)
+            parts[i] = room[: ends[i + 1]].copy()
+            sizes[i] = ends[i + 1]
+
+        workers.spread(work, cut.n)
+        if failed.any():
+            return None
+        made = cls(np.concatenate(parts), matrices, sizes, group)
+        return made if len(made.head) <= MOST_LISTED else None
+
+    @property
+    def row(self) -> Row:
+        """The group, and the bytes of the list of sizes."""
+        return Row(0, self.CLASSES[0], self.group, len(self.head))
+
+    @property
+    def head(self) -> bytes:
+        """The size of each stream."""
+        return b"".join(number_of(size) for size in self.sizes.tolist())
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Read the size of each stream. Raises PayloadError."""
+        if row.units not in (1, GROUP):
+            raise PayloadError(f"groups of {row.units} elements")
+        listed = Pieces(head.take(row.size), "bytes of a list of sizes")
+        matrices = matrices_of(alphabet.tensors)
+        sizes = [take_number(listed, MOST_DIGITS) for _ in range(_cut(matrices).n)]
+        listed.finish()
+        n = sum(sizes)
+        return cls(np.broadcast_to(np.uint8(0), n), matrices, np.array(sizes, np.int64), row.units)
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same streams with their bytes."""
+        return replace(self, code=data)
+
+    def check(self, n: int, k: int) -> None:
+        """Raise StreamError if these cannot be the streams of n elements."""
+        super().check(n, k)
+        sizes = self.sizes
+        if sizes.size * 2 * STREAM < n:  # first, because cutting takes as long as n is large
+            raise StreamError(f"{sizes.size} streams for {n} elements")
+        if sizes.dtype != np.int64 or sizes.shape != (_cut(self.matrices).n,) or (sizes < 0).any():
+            raise StreamError(f"sizes of {sizes.size} streams for {n} elements")
+        if sizes.sum() != self.code.size:
+            raise StreamError(f"streams of {sizes.sum()} bytes, found {self.code.size}")
+        if self.group not in (1, GROUP):
+            raise StreamError(f"groups of {self.group} elements")
+        ends = np.cumsum(sizes)[sizes > 0]
+        if not self.code[ends - 1].all():
+            raise StreamError(f"a stream of {self.a_title()} that ends with a byte of zeros")
+
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The code of each element: (n,). Raises StreamError."""
+        codes = codes_for(n, len(levels))
+        codes.fill(0)
+
+        def take(begin: int, _end: int, places: NDArray[np.uint32], found: Steps) -> None:
+            codes[begin + places.astype(np.int64)] = found
+
+        self._read(levels, uniform, lambda i, scratch: take)
+        return codes
+
+    def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
+        """Decode onto the track; see `stream.advance`. Raises StreamError."""
+        n_streams = _cut(self.matrices).n
+        sums = np.zeros((n_streams, segments.tracks.size), np.uint64)
+        flat, _ = flat_levels(levels)
+        track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
+
+        def taker(i: int, scratch: workers.Scratch) -> _Take:
+            def take(begin: int, end: int, places: NDArray[np.uint32], found: Steps) -> None:
+                listed = begin, end, places, found, places.size
+                kernels.advance_listed(*listed, *track, sums[i], scratch.moved)
+
+            return take
+
+        self._read(levels, uniform, taker)
+        return sums.sum(axis=0, dtype=np.uint64)
+
+    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
+        """The bits of each element: (n,). Raises StreamError."""
+        bits = np.zeros(n)
+        self._read(levels, uniform, lambda i, scratch: lambda *_: None, bits)
+        return bits
+
+    def _read(
+        self,
+        levels: Levels,
+        uniform: bool,
+        taker: Callable[[int, workers.Scratch], _Take],
+        bits: NDArray[np.float64] = _NO_BITS,
+    ) -> None:
+        """Read each stream i, and hand its changes to taker(i, scratch)."""
+        steps = _Steps.of(levels.reshape(-1), uniform)
+        if steps is None:
+            raise StreamError("two levels of the same exponent and sign")
+        cut, k = _cut(self.matrices), len(levels)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.sizes)))
+        # The kernel reads by address.
+        data = np.require(self.code, requirements=("C", "ALIGNED"))
+        data = data if data.size else np.zeros(1, np.uint8)
+        survivors = _NO_MARKS, _NO_CODES, *steps
+
+        def work(i: int, scratch: workers.Scratch) -> None:
+            n = int(cut.begins[i + 1] - cut.begins[i])
+            room = scratch.at_least(n + n // 2 + 1)
+            places, found, count = room[:n], room[n:].view(np.uint16), _COUNT.copy()
+            streams, bytes_ = (i, cut, self.group), (data, ends[1:], ends)
+            lists = places, found, count, bits
+            status = _coded(False, streams, survivors, bytes_, lists, scratch)
+            if status == kernels.STREAM_LEAVES:
+                raise StreamError(f"a symbol beyond the last of {k} levels")
+            if status == kernels.STREAM_GOES_ON:
+                raise StreamError(f"bytes that go on after {n} elements")
+            m = int(count[0])
+            taker(i, scratch)(int(cut.begins[i]), int(cut.begins[i + 1]), places[:m], found[:m])
+
+        workers.spread(work, cut.n)
+
+
+class _Steps(NamedTuple):
+    """Codes as uniform steps, and back. See `kernels.code_contexts`."""
+
+    step_of_code: Steps
+    code_of_step: Steps
+    alone: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, levels: NDArray[np.float32], uniform: bool) -> Self | None:
+        """Of levels (k,); None if two levels of buckets have the same exponent and sign."""
+        if uniform:
+            same = np.arange(levels.size, dtype=np.uint16)
+            return cls(same, same, np.zeros(1, np.int8))
+        fields = levels[1:].view(np.uint32) >> 23 & 255
+        negative = np.signbit(levels[1:])
+        rungs, rung = np.unique(fields, return_inverse=True)
+        step_of_code = np.zeros(levels.size, np.uint16)
+        step_of_code[1:] = 2 * rung + 1 + negative
+        code_of_step = np.zeros(2 * rungs.size + 1, np.uint16)
+        code_of_step[step_of_code] = np.arange(levels.size)
+        if np.count_nonzero(code_of_step) < levels.size - 1:
+            return None
+        # The last entry stands for all q beyond.
+        has = (code_of_step[1:] > 0).reshape(-1, 2)
+        alone = np.zeros(rungs.size + 2, np.int8)
+        alone[1:-1] = np.where(has.all(axis=1), 0, np.where(has[:, 0], 1, -1))
+        return cls(step_of_code, code_of_step, alone)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """Where each stream begins. See `kernels.code_contexts`.
+
+    begins: int64 (n + 1,), the first element of each stream. pieces: int64 (n + 1,), its first
+    matrix. rows, columns: int64, of each matrix.
+    """
+
+    begins: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """Number of streams."""
+        return self.begins.size - 1
+
+    @property
+    def widest(self) -> int:
+        """The most columns of a matrix."""
+        return int(self.columns.max(initial=0))
+
+
+@lru_cache(maxsize=256)
+def _cut(matrices: Matrices) -> _Cut:
+    """Cut tensors into streams of whole rows.
+
+    A single column is a row. Rows of more than STREAM elements become matrices of one row each.
+    """
+    begins, firsts, pieces, filled = [0], [0], list[tuple[int, int]](), 0
+    for rows, columns in _with_short_rows(matrices):
+        while rows:
+            n = min(rows, -(-(STREAM - filled) // columns))
+            pieces.append((n, columns))
+            rows, filled = rows - n, filled + n * columns
+            if filled >= STREAM:
+                begins.append(begins[-1] + filled)
+                firsts.append(len(pieces))
+                filled = 0
+    if filled:
+        begins.append(begins[-1] + filled)
+        firsts.append(len(pieces))
+    shapes = np.array(pieces, np.int64).reshape(-1, 2).T
+    return _Cut(np.array(begins), np.array(firsts), *map(np.ascontiguousarray, shapes))
+
+
+def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
+    """Rows and columns of matrices that have elements; no row has more than STREAM of them."""
+    for rows, columns in matrices:
+        if columns == 1:
+            rows, columns = 1, rows
+        if columns <= STREAM:
+            yield (rows, columns) if columns else (0, 1)
+            continue
+        for _ in range(rows):
+            for begin in range(0, columns, STREAM):
+                yield 1, min(columns - begin, STREAM)
+
+
+def _first_contexts() -> NDArray[np.uint32]:
+    """The contexts before the first element: chance << 8 | uses, uint32 (N_CONTEXTS,)."""
+    chances, uses = np.full(N_CONTEXTS, HALF, np.int64), np.zeros(N_CONTEXTS, np.int64)
+    chances[kernels.MORE_CONTEXT : kernels.BIT_CONTEXT] = kernels.FIRST_MORE
+    # Of a value above 0 where a magnitude of 2**a / 2896 is expected, as if drawn from an
+    # exponential distribution; 2896 is 2**11.5, the middle of the activity of mean 1.
+    expected = 2 ** np.arange(ACTIVITIES)
+    changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
+    known = np.maximum(changes, FIRST_KNOWN)
+    for at, first in (
+        (kernels.GROUP_CONTEXT, changes),
+        (kernels.ZERO_CONTEXT, np.concatenate((changes, known, changes))),
+    ):
+        own = slice(at, at + 9 * first.size)
+        chances[own], uses[own] = np.repeat(first, 9), FIRST_USES
+    return (chances << 8 | uses).astype(np.uint32)
+
+
+_FIRST = _first_contexts()
+_RATES = np.array([131_072 // (2 * n + 3) for n in range(MOST_USES + 1)], np.uint32)
+
+
+def _coded(
+    encoding: bool,
+    streams: tuple[int, _Cut, int],
+    survivors: tuple[NDArray[np.uint64], Codes, Steps, Steps, NDArray[np.int8]],
+    data: tuple[Bytes, NDArray[np.int64], NDArray[np.int64]],
+    lists: tuple[NDArray[np.uint32], Steps, NDArray[np.int64], NDArray[np.float64]],
+    scratch: workers.Scratch,
+) -> int:
+    """Write or read one stream; see `kernels.code_contexts`.
+
+    streams: which one, all of them, and the group.
+    """
+    i, cut, group = streams
+    own = i, i + 1, cut.pieces, cut.begins, cut.rows, cut.columns, group
+    memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(cut.widest)
+    return int(kernels.code_contexts(encoding, *own, *survivors, *memory, *data, *lists))
