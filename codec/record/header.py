@@ -38,8 +38,7 @@ BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
 DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
 
 _KIND_OF, _SCOPE_OF = ({name[0]: name for name in names} for names in (KINDS, SCOPES))
-_CODER_OF = {coder.letter: name for name, coder in CODERS.items()}
-_CODER_OF["a"] = "context"  # its forerunner in version 1
+_OLD_CODERS = {"a": "context"}  # letter -> what took the place of a coder of version 1
 _THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
@@ -185,9 +184,10 @@ def _digest_of(word: str, name: str, where: str) -> str:
 
 def _names_of(letters: str, where: str) -> tuple[str, str, str]:
     """Kind, scope and coder."""
+    coder_of = _OLD_CODERS | {coder.letter: name for name, coder in CODERS.items()}
     try:
         kind, scope, coder = tuple(letters)
-        names = _KIND_OF[kind], _SCOPE_OF[scope], _CODER_OF[coder]
+        names = _KIND_OF[kind], _SCOPE_OF[scope], coder_of[coder]
     except (ValueError, KeyError) as exc:
         expected = "kind, scope and coder in one letter each"
         raise MalformedRecordError(where, expected, short(letters)) from exc

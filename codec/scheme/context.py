@@ -226,13 +226,14 @@ class _Steps(NamedTuple):
     step_of_code: Steps
     code_of_step: Steps
     alone: NDArray[np.int8]
+    doubling: bool
 
     @classmethod
     def of(cls, levels: NDArray[np.float32], uniform: bool) -> Self | None:
         """Of levels (k,); None if two levels of buckets have the same exponent and sign."""
         if uniform:
             same = np.arange(levels.size, dtype=np.uint16)
-            return cls(same, same, np.zeros(1, np.int8))
+            return cls(same, same, np.zeros(1, np.int8), False)
         fields = levels[1:].view(np.uint32) >> 23 & 255
         negative = np.signbit(levels[1:])
         rungs, rung = np.unique(fields, return_inverse=True)
@@ -246,7 +247,7 @@ class _Steps(NamedTuple):
         has = (code_of_step[1:] > 0).reshape(-1, 2)
         alone = np.zeros(rungs.size + 2, np.int8)
         alone[1:-1] = np.where(has.all(axis=1), 0, np.where(has[:, 0], 1, -1))
-        return cls(step_of_code, code_of_step, alone)
+        return cls(step_of_code, code_of_step, alone, True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +335,7 @@ _RATES = np.array([131_072 // (2 * n + 3) for n in range(MOST_USES + 1)], np.uin
 def _coded(
     encoding: bool,
     streams: tuple[int, _Cut, int],
-    survivors: tuple[NDArray[np.uint64], Codes, Steps, Steps, NDArray[np.int8]],
+    survivors: tuple[NDArray[np.uint64], Codes, Steps, Steps, NDArray[np.int8], bool],
     data: tuple[Bytes, NDArray[np.int64], NDArray[np.int64]],
     lists: tuple[NDArray[np.uint32], Steps, NDArray[np.int64], NDArray[np.float64]],
     scratch: workers.Scratch,

@@ -106,11 +106,11 @@ WHOLE, LEAST_SPAN = np.uint64(2**40), np.uint64(2**32)
 FIRST_MORE = 20_000  # at the beginning
 GROUP = 8  # elements of a row that share a decision
 ACTIVITIES = 24  # octaves of the magnitude that is expected
-UNARY = 3  # steps that are counted one by one
+UNARY = 8  # steps that are counted one by one
 MOST_BITS = 13  # of the steps beyond these, behind the highest bit
-MEAN_SHIFT, PRIOR, MOST_ACTIVE = 12, 2, 31
+MEAN_SHIFT, PRIOR, MOST_ACTIVE, MOST_DOUBLED = 12, 2, 31, 6
 FIRST_MEAN = 205  # 5 % of 2**MEAN_SHIFT
-MOST_USES = 120  # of a context, until its rate of adaptation stays the same
+MOST_USES = 60  # of a context, until its rate of adaptation stays the same
 # The contexts stand one after another: has the row changes?, has the group?, is q > 0?, is it
 # larger?, has it more bits?, the bits, the sign.
 ROW_CONTEXT = 0
@@ -122,7 +122,7 @@ BIT_CONTEXT = SIZE_CONTEXT + MOST_BITS * ACTIVITIES
 SIGN_CONTEXT = BIT_CONTEXT + 3 * (MOST_BITS + 1)
 N_CONTEXTS = SIGN_CONTEXT + 45
 BY_COLUMN = 9  # numbers that are noted for each column
-ELEMENT_BYTES = 64  # at most: 31 decisions of at most 11 bits
+ELEMENT_BYTES = 64  # at most: 36 decisions of at most 11 bits
 # Of the arithmetic codes of version 1: is q > 0?, has it more bits?, the two highest bits, the
 # sign, and one for all other bits.
 OLD_FIRST_NONZERO = 6000
@@ -2903,6 +2903,7 @@ def code_contexts(
     step_of_code,
     code_of_step,
     alone,
+    doubling,
     initial,
     rates,
     contexts,
@@ -2924,6 +2925,7 @@ def code_contexts(
     1 for none. marks, codes: the survivors, if encoding. step_of_code: uint16, the code that each
     code would have in uniform steps; code_of_step: uint16, the other way round, 0 for a step that
     no level has. alone: int8, by q up to its end: 1 or -1 if all levels of q have that sign.
+    doubling: whether each q is twice as large as the one before, as in buckets.
     initial: uint32 (N_CONTEXTS,), the contexts at first: chance << 8 | uses. rates: uint32
     (MOST_USES + 1,), what a context learns from a decision, by its uses. contexts: uint32
     (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch. data: uint8. limits: int64,
@@ -3180,6 +3182,8 @@ def code_contexts(
                                 found[m] = code_of_step[code]
                                 m += 1
                             weight = min(q, MOST_ACTIVE)
+                            if doubling:
+                                weight = 1 << min(q - 1, MOST_DOUBLED)
                             row_sum += weight
                             sums[j] += weight
                             row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common

@@ -36,7 +36,7 @@ from codec.errors import (
 )
 from codec.record import container, merged
 from codec.record import record as records
-from codec.scheme import arithmetic
+from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.storage import directory as storage
 from codec.storage.source import Entry
@@ -346,7 +346,8 @@ def test_resume_goes_on_with_the_same_bytes(
     tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str, monkeypatch: Patch
 ) -> None:
     """As if nothing had been merged: same parent, same track, and the tables that were sent."""
-    monkeypatch.setattr(arithmetic, "MOST", 0)  # a code without a table
+    runs = replace(CODERS["runlength"], direct_kinds=())  # no code without a table
+    monkeypatch.setitem(CODERS, "runlength", runs)
     states = sparse_states(9)
     write(tmp_path / "plain", states, **setting)
     write(tmp_path / "kept", states[:6], **setting)
@@ -763,7 +764,7 @@ def test_what_a_newer_version_wrote_is_not_damaged(
 ) -> None:
     path = tmp_path / "run.lcc"
     write(path, jumping_states(8), base_every=5)
-    refield(path / "00000020.delta.safetensors", format=2)
+    refield(path / "00000020.delta.safetensors", format=3)
     before = files(path)
     with pytest.raises(VersionError, match=r"^00000020\.delta"):
         codec.merge(path, 2)

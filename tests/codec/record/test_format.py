@@ -10,7 +10,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,14 @@ from codec.record import record as records
 from codec.record.header import FORMAT, MAX_STEP, RUN
 from codec.record.record import Place
 from codec.record.residuals import read_residual, residual_parts
-from codec.scheme import arithmetic, huffman, runlength, uniform
+from codec.scheme import arithmetic, context, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
+from codec.scheme.context import ContextCode
 from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from codec.scheme.payload import MAX_UNITS, ROW_NBYTES, matrix_of
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
+from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
@@ -101,15 +103,15 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
 def said(line: str) -> dict[str, Any]:
     """The words of a header."""
     form, letters, *words = line.split(" ")
-    assert form == "1"
+    assert form in ("1", "2")
     if letters == "b":
         names = ["step", "run", "parent", "track", "digest"]
-        metadata: dict[str, Any] = {"kind": "base"}
+        metadata: dict[str, Any] = {"kind": "base", "format": form}
     else:
         names = ["step", "parent", "track", "keep", *(["rest"] * (len(words) == 6)), "digest"]
         kind, scope, coder = letters
-        assert coder in "rha"
-        metadata = {"kind": {"d": "delta", "m": "merged"}[kind]}
+        assert coder in ("rha" if form == "1" else "rhac")
+        metadata = {"kind": {"d": "delta", "m": "merged"}[kind], "format": form}
         metadata["scope"] = {"m": "model", "t": "tensor"}[scope]
     metadata |= dict(zip(names, words, strict=True))
     assert str(int(metadata["step"])) == metadata["step"]
@@ -454,6 +456,205 @@ def element(decisions: Decisions, activity: int, left: int, up: int, s: int) -> 
     return -a if decisions.read(("sign", s, sign(left), sign(up)), 32768) else a
 
 
+class ContextDecisions(Decisions):
+    """A stream of a context code."""
+
+    def read(self, context: Any, first: int, uses: int = 0) -> int:
+        chance, n = self.contexts.setdefault(context, [first, uses])
+        bound = (self.span >> 16) * chance
+        is_one = self.window >= self.span - bound
+        self.window -= (self.span - bound) * is_one
+        self.span = bound if is_one else self.span - bound
+        while self.span < 2**32:
+            self.span *= 256
+            self.window = 256 * self.window + (self.left.pop(0) if self.left else 0)
+        r = 131072 // (2 * n + 3)
+        chance += (65536 * is_one - chance) * r >> 16
+        self.contexts[context] = [min(max(chance, 32), 65504), min(n + 1, 60)]
+        return int(is_one)
+
+
+STREAM = 2**18  # elements
+
+
+def streams_of(matrices: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Rows and columns of the matrices of each stream of a context code."""
+    short: list[tuple[int, int]] = []
+    for rows, columns in matrices:
+        if columns == 1:
+            rows, columns = 1, rows
+        if columns <= STREAM:
+            short.append((rows, columns))
+        else:
+            short += [(1, min(STREAM, columns - x)) for x in range(0, columns, STREAM)] * rows
+    streams: list[list[tuple[int, int]]] = [[]]
+    elements = 0
+    for rows, columns in short:
+        streams[-1].append((0, columns))
+        for _ in range(rows if columns else 0):
+            if elements >= STREAM:
+                streams.append([(0, columns)])
+                elements = 0
+            streams[-1][-1] = (streams[-1][-1][0] + 1, columns)
+            elements += columns
+    return streams
+
+
+def from_contexts(
+    code: list[int],
+    sizes: list[int],
+    units: int,
+    matrices: list[tuple[int, int]],
+    signs: dict[int, int] | None,
+) -> list[int]:
+    """q of all elements. signs: of each a of buckets whose levels all have this sign; None for
+    uniform steps."""
+    got: list[int] = []
+    for shapes, size in zip(streams_of(matrices), sizes, strict=True):
+        assert code[:size][-1:] != [0]
+        stream, code = ContextDecisions(code[:size]), code[size:]
+        mean = 205
+        for rows, columns in shapes:
+            matrix = Matrix(stream, rows, columns, units, signs, mean)
+            got += [q for row in matrix.read() for q in row]
+            mean = matrix.mean
+        assert len(stream.left) <= 5  # zeros behind the end
+    assert not code
+    return got
+
+
+class Matrix:
+    """The matrix that is read next of a stream of a context code."""
+
+    def __init__(
+        self,
+        stream: ContextDecisions,
+        rows: int,
+        columns: int,
+        units: int,
+        signs: dict[int, int] | None,
+        mean: int,
+    ) -> None:
+        self.stream, self.rows, self.w, self.mean = stream, rows, columns, mean
+        self.signs = signs
+        self.width = units if units == 8 and columns > 8 else columns
+        self.sums, self.h, self.noted = ([0] * columns for _ in range(3))
+        self.group_noted = [0] * columns  # by the group's first column
+        self.counts: dict[int, int] = {}  # of each group's q other than 0, in the newest row
+
+    def m(self, q: int) -> int:
+        a = abs(q)
+        return min(a, 31) if self.signs is None else 2 ** min(a - 1, 6) if a else 0
+
+    def read(self) -> list[list[int]]:
+        self.done: list[list[int]] = []
+        self.changing: list[int] = []
+        for i in range(self.rows if self.w else 0):
+            if i:
+                self.mean = max(sum(self.sums) * 4096 // (i * self.w), 1)
+            if i.bit_count() < 2:
+                self.noted = [self.mean] * self.w
+                self.group_noted = [self.mean] * self.w
+            self.above = self.done[-1] if self.done else [0] * self.w
+            changes = 1
+            if self.w >= 8:
+                f = logarithm(4096 * sum(self.changing) // (i + 1) + 1) >> 3
+                p = self.changing[-1] if i else 2
+                changes = self.stream.read(("row", f, p), 32768)
+                self.changing.append(changes)
+            row = self.row(i) if changes else [0] * self.w
+            self.done.append(row)
+            for j, q in enumerate(row):
+                self.sums[j] += self.m(q)
+        if self.rows * self.w:
+            self.mean = max(sum(self.sums) * 4096 // (self.rows * self.w), 1)
+        return self.done
+
+    def activity(self, i: int, row: list[int], j: int, c: int, n: int) -> int:
+        r = sum(map(self.m, row))
+        e = logarithm(4096 * r + 2 * self.mean) + logarithm(4096 * c + 2 * n)
+        e -= logarithm(j + 2) + logarithm(self.mean) + logarithm(i + 2)
+        return min(max(e >> 4, 0), 23)
+
+    def row(self, i: int) -> list[int]:
+        row: list[int] = []
+        counts: dict[int, int] = {}
+        self.g = 0
+        for begin in range(0, self.w, self.width):
+            end = min(begin + self.width, self.w)
+            if self.width < self.w:
+                both = sum(self.sums[begin:end])
+                b = self.activity(i, row, begin, both, self.group_noted[begin] * (end - begin))
+                context = ("group", b, counts.get(begin - 8, 0), self.counts.get(begin, 0))
+                counts[begin] = 0
+                if not self.stream.read(context, chance_of(b), 2):
+                    row += [0] * (end - begin)
+                    continue
+            for j in range(begin, end):
+                self.element(i, j, row, end - 1 if self.width < self.w else None, begin)
+            if self.width < self.w:
+                counts[begin] = min(sum(q != 0 for q in row[begin:]), 2)
+                if counts[begin]:
+                    self.group_noted[begin] = self.mean
+        self.counts = counts
+        for j, q in enumerate(row):
+            self.h[j] += sign(q) * (-1 if self.g < 0 else 1)
+        return row
+
+    def element(self, i: int, j: int, row: list[int], last: int | None, begin: int) -> None:
+        """Read one element. last: of its group, None outside of groups."""
+        left, up = (row[-1] if row else 0), self.above[j]
+        activity = self.activity(i, row, j, self.sums[j], self.noted[j])
+        g = 0 if last is None else 2 if any(row[begin:]) else 1
+        q = 0
+        known = g == 1 and j == last
+        first = max(chance_of(activity), 9830 * (g == 1))
+        context = ("zero", g, activity, min(abs(left), 2), min(abs(up), 2))
+        if known or self.stream.read(context, first, 2):
+            near = min(abs(left), 3) + min(abs(up), 3)
+            z = 0 if near == 0 else 1 if near < 3 else 2
+            a = 1
+            while a <= 8 and self.stream.read(("more", activity, z, a), 20000):
+                a += 1
+            if a > 8:
+                size = 0
+                while size < 13 and self.stream.read(("size", activity, size), 20000):
+                    size += 1
+                rest = 1
+                for d in range(size):
+                    rest = 2 * rest + self.stream.read(("bits", size, min(d, 2)), 32768)
+                a = 8 + rest
+            q = a * self.sign_of(a, self.h[j], left, up)
+            self.noted[j] = self.mean
+            if self.h[j]:
+                self.g += 1 if sign(q) == sign(self.h[j]) else -1
+        row.append(q)
+
+    def sign_of(self, a: int, h: int, left: int, up: int) -> int:
+        if self.signs is not None and a in self.signs:
+            return self.signs[a]
+        s = 0
+        if self.g * h:
+            s = (1 if self.g * h > 0 else 3) + (abs(self.g) > 2 and abs(h) > 1)
+        return -1 if self.stream.read(("sign", s, sign(left), sign(up)), 32768) else 1
+
+
+def chance_of(activity: int) -> int:
+    return min(max(65536 * 2**activity // (2**activity + 2896), 200), 65000)
+
+
+def fields_of(levels: list[float]) -> dict[int, int]:
+    """Code of each q of buckets."""
+    bits = [struct.unpack("<I", struct.pack("<f", level))[0] for level in levels[1:]]
+    ranks = sorted({b >> 23 & 255 for b in bits})
+    got = {
+        (1 + ranks.index(b >> 23 & 255)) * (-1 if b >> 31 else 1): code
+        for code, b in enumerate(bits, 1)
+    }
+    assert len(got) == len(bits)
+    return {0: 0} | got
+
+
 def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
     """Code lengths of a table, at most 4,096."""
     with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
@@ -602,7 +803,25 @@ class Reader:
         n = sum(math.prod(shape) for _, shape, _ in group)
         streams: list[int] = []
         words = None
-        if classes == 255:
+        if classes == 254:
+            assert metadata["format"] == "2"
+            assert k >= 2
+            assert m == 1
+            assert not batch
+            assert units in (1, 8)
+            listed, e = list(left.bytes(nbytes)), units
+            while listed:
+                size = shift = 0
+                while True:
+                    digit = listed.pop(0)
+                    size, shift = size + (digit % 128 << shift), shift + 7
+                    if digit < 128:
+                        break
+                streams.append(size)
+            nbytes = sum(streams)
+            self.met["contexts"] += 1
+            self.met["groups of 8"] += units == 8
+        elif classes == 255:
             assert k >= 2
             assert m == 1
             assert not batch
@@ -664,10 +883,23 @@ class Reader:
         group, k = head.group, head.k
         n = sum(math.prod(shape) for _, shape, _ in group)
         codes: list[int] = []
-        if head.classes == 255:
+        matrices = [(shape[0] if shape else 1, math.prod(shape[1:])) for _, shape, _ in group]
+        if head.classes == 254:
+            code = list(left.bytes(head.nbytes))
+            code_of = fields_of([row[0] for row in head.levels]) if not head.by_steps else None
+            signs = None
+            if code_of is not None:
+                signs = {abs(q): sign(q) for q in code_of if q and -q not in code_of}
+            steps = from_contexts(code, head.streams, head.e, matrices, signs)
+            self.met["context streams"] += len(head.streams)
+            if code_of is None:
+                codes = [2 * q - 1 if q > 0 else -2 * q for q in steps]
+            else:
+                codes = [code_of[q] for q in steps]
+            assert max(codes, default=0) < k
+        elif head.classes == 255:
             code = list(left.bytes(head.nbytes))
             assert code[-1:] != [0]
-            matrices = [(shape[0] if shape else 1, math.prod(shape[1:])) for _, shape, _ in group]
             steps = from_arithmetic(code, matrices)
             codes = steps if head.by_steps else by_rank(steps, [row[0] for row in head.levels])
             assert max(codes, default=0) < k
@@ -1113,6 +1345,52 @@ def test_any_ranks_agree(data: st.DataObject) -> None:
     assert arithmetic.read_ranks(payload, (shape,), levels).tolist() == codes.tolist()
 
 
+@settings(max_examples=200)
+@given(st.data())
+def test_any_context_codes_agree(data: st.DataObject) -> None:
+    """Steps and buckets, with groups and without, in one stream or several, of any matrices."""
+    shape = st.lists(st.integers(0, 12), max_size=3).map(tuple)
+    shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
+    matrices = tuple(map(matrix_of, shapes))
+    n = sum(rows * columns for rows, columns in matrices)
+    assume(n > 0)
+    uniform = data.draw(st.booleans())
+    k = data.draw(st.sampled_from([2, 3, 8, 16, MAX_UNIFORM] if uniform else [2, 3, 4, 8, 16, 40]))
+    levels = np.arange(k, dtype=np.float32) / 1000
+    if not uniform:
+        exponents = data.draw(st.permutations(range(-1, k // 2 + 1)))
+        both = [s * 1.5 * 2.0**e for e in exponents for s in (1, -1)]
+        levels[1:] = data.draw(st.permutations(both))[: k - 1]
+    many = data.draw(st.sampled_from([0, 1, 9]))
+    code = st.sampled_from([0] * many + [1, min(2, k - 1), k - 1]) | st.integers(0, k - 1)
+    drawn = data.draw(st.lists(code, min_size=n, max_size=n)) if n < 300 else None
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    codes = np.array(drawn or rng.integers(0, k, n) * (rng.random(n) < 0.2), np.uint16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "SINGLY", data.draw(st.sampled_from([0, 10**6])))
+        patch.setattr(context, "STREAM", data.draw(st.sampled_from([20, 10**6])))
+        patch.setitem(globals(), "STREAM", context.STREAM)
+        context._cut.cache_clear()
+        with packed(codes) as survivors:
+            payload = ContextCode.of(survivors, matrices, levels, uniform)
+        assume(payload is not None)
+        assert payload is not None
+        payload.check(n, k)
+        assert payload.codes(n, levels, uniform).tolist() == codes.tolist()
+        bits = payload.element_bits(n, levels, uniform)
+        assert bits.sum() == pytest.approx(payload.bits, abs=48 * payload.sizes.size)
+        assert (bits >= 0).all()
+        code_of = None if uniform else fields_of(levels.tolist())
+        signs = code_of and {abs(q): sign(q) for q in code_of if q and -q not in code_of}
+        read = payload.code.tolist(), payload.sizes.tolist(), payload.group, list(matrices), signs
+        steps = from_contexts(*read)
+    context._cut.cache_clear()
+    if code_of is None:
+        assert [2 * q - 1 if q > 0 else -2 * q for q in steps] == codes.tolist()
+    else:
+        assert [code_of[q] for q in steps] == codes.tolist()
+
+
 @given(st.integers(1, 2**31 - 1), st.integers(1, MAX_UNIFORM))
 def test_levels_are_multiples(bits: int, k: int) -> None:
     """Of any step size: those of the text are the codec's, subnormal ones too."""
@@ -1167,6 +1445,7 @@ GOLDEN = {
     "moments": "batches, small, equal, cached",
     "layouts": "whole, rows, gone, values",
     "arithmetic": "arithmetic",
+    "contexts": "contexts, groups of 8, context streams",
 }
 
 
@@ -1384,7 +1663,7 @@ def test_many_levels(coder: str, target: dict[str, float], monkeypatch: pytest.M
     """Codes of 2 bytes; with the finest steps more symbols than a table has tokens for, or, by the
     paper's code, more than it has words for: then a tensor is stored whole. As in large alphabets,
     without arithmetic codes."""
-    monkeypatch.setattr(arithmetic, "MOST", 0)
+    monkeypatch.setitem(CODERS, "runlength", replace(CODERS["runlength"], direct_kinds=()))
     rng = np.random.default_rng(0)
     states = [{"w": np.zeros(3000, np.float32), "v": np.zeros(70, np.float32)}]
     for _ in range(3):
@@ -1414,7 +1693,7 @@ def test_tables_that_serve_again_or_in_part(monkeypatch: pytest.MonkeyPatch) -> 
     first, second = ({"w": np.full(99, x, np.float32)} for x in (0, 0.01))
     met = agreement([first, second, first], tolerance=1e-3, coder="huffman")
     assert (met["plain"], met["by steps"]) == (2, 2)
-    monkeypatch.setattr(arithmetic, "MOST", 0)
+    monkeypatch.setitem(CODERS, "runlength", replace(CODERS["runlength"], direct_kinds=()))
     rng = np.random.default_rng(0)
     far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
     moved = [{"w": np.zeros(20_000, np.float32)}, {"w": far.astype(np.float32)}]
@@ -1503,6 +1782,7 @@ def test_every_field_is_described(golden: Path, whole_run: Path) -> None:
             "scope",
             "step",
             "digest",
+            "format",
         }:
             seen[field, kind] += 1
             where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
