@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from codec.errors import ForeignRecordError
 from codec.record import layers, merged
@@ -40,10 +41,20 @@ class DeltaMerger:
         directory: Where records are written and removed.
         chain: The same directory as it is read.
         steps: How many deltas become one record.
+        coder: The coder of the merged records; None for that of the deltas.
+        least: How many deltas, at least, become one record.
     """
 
-    def __init__(self, directory: Store, chain: Chain, steps: int) -> None:
+    def __init__(
+        self,
+        directory: Store,
+        chain: Chain,
+        steps: int,
+        coder: str | None = None,
+        least: int = 2,
+    ) -> None:
         self._directory, self._chain, self._steps = directory, chain, steps
+        self._coder, self._least = coder, least
         self._start: Track | None = None  # where the first of the collected deltas begins
         self._collected: Deltas = []
         self._due: tuple[Track, Deltas] | None = None
@@ -80,6 +91,10 @@ class DeltaMerger:
         if len(self._collected) == self._steps:
             self._set_due()
 
+    def finish(self) -> None:
+        """Let the next `merge` replace the last deltas, even if they are few."""
+        self._set_due()
+
     def merge(self) -> None:
         """Replace the deltas that are due by one record, if there are several.
 
@@ -88,7 +103,7 @@ class DeltaMerger:
             WriteError: The record cannot be written, or the deltas not removed.
         """
         due, self._due = self._due, None
-        if due and len(due[1]) > 1:
+        if due and len(due[1]) >= self._least:
             self._merge(*due)
 
     def remove_leftovers(self) -> None:
@@ -117,10 +132,12 @@ class DeltaMerger:
         for _, _, next_delta in deltas:
             tables |= next_delta.tables
         record = None
-        if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
+        n_lengths = sum(table.lengths.size for table in tables.values())
+        if len(deltas) >= self._least and n_lengths <= records.MAX_LENGTHS:
             steps = [(MergedStep(r.step, r.track, ExactPart.of(d)), d) for _, r, d in deltas]
             rest = deltas[-1][2].rest
-            content = Merged(layers.layers_of(steps), delta.coding, tables, rest)
+            coding = replace(delta.coding, coder=self._coder or delta.coding.coder)
+            content = Merged(layers.layers_of(steps, self._coder), coding, tables, rest)
             name = record_name(last.step, "merged", entry.step)
             place = Place(last.step, last.run, first.parent, last.identity)
             data = merged.dump(place, content, at.layout)

@@ -30,7 +30,9 @@ from codec.errors import (
 from codec.record import merged
 from codec.record.encode import Draft
 from codec.record.record import Place
+from codec.scheme.coders import coder_of
 from codec.scheme.warmup import warm_up
+from codec.storage.directory import Store
 from codec.storage.location import Location
 from codec.storage.source import Entry, record_name
 
@@ -39,6 +41,7 @@ from .merge import DeltaMerger
 from .replay import Position, Replay
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # limits on measuring a restore
+RECODED = 8  # deltas that become one record if they are coded anew
 KEEP = 2  # bases: the newest may turn out to be damaged
 IF_NEWEST_FAILS = (
     "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
@@ -77,6 +80,7 @@ def merge(
     progress: Progress | None = None,
     *,
     quick: bool = False,
+    coder: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
@@ -90,10 +94,11 @@ def merge(
         steps: 2 to 4096.
         progress: Called with (records done, records in all) after each record.
         quick: Measure a restore only once before and once after, for a training that waits.
+        coder: Code the merged records with this coder; None for the deltas' own.
         storage_options: As for `Checkpointer`.
 
     Raises:
-        SettingsError: ``steps`` is out of range.
+        SettingsError: ``steps`` is out of range, or there is no such coder.
         ChainNotFoundError: Nothing is there.
         LockedError: Another writer is at work.
         RecordError, ParentError: The newest step does not restore. A Checkpointer with resume=True
@@ -103,33 +108,53 @@ def merge(
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 2 <= steps <= merged.MAX_STEPS:
         raise SettingsError(f"2 to {merged.MAX_STEPS} deltas can be merged; got {steps!r}")
+    if coder is not None:
+        coder_of(coder)
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        chain = Chain(location)
-        before = _measured(chain, quick)[0]
-        merger = DeltaMerger(directory, chain, steps)
-        damaged: list[RecordError | ParentError] = []
-        replay = Replay()
-        for done, entry in enumerate(chain.entries, 1):
-            try:
-                merger.add(replay, entry)
-            except VersionError:
-                raise
-            except (RecordError, ParentError) as exc:
-                damaged.append(exc)
-            merger.merge()
-            if progress:
-                progress(done, len(chain.entries))
-        merger.remove_leftovers()
-        if damaged:
-            warn(
-                f"{location}: {len(damaged)} records stay as they are: they are damaged or follow "
-                "a damaged record; put back a copy of that, or rename it if no step needs it "
-                f"(verify tells): {damaged[0]}"
-            )
-        changed = merger.has_changed
+        before = _measured(Chain(location), quick)[0]
+        changed = _merged(location, directory, steps, progress, coder)
         return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
+
+
+def _merged(
+    location: Location,
+    directory: Store,
+    steps: int,
+    progress: Progress | None,
+    coder: str | None = None,
+    every: bool = False,
+) -> bool:
+    """Merge deltas, see `merge`. every: also the last ones, which are few, and single ones.
+
+    Returns whether anything has changed.
+    """
+    chain = Chain(location)
+    merger = DeltaMerger(directory, chain, steps, coder, 1 if every else 2)
+    damaged: list[RecordError | ParentError] = []
+    replay = Replay()
+    for done, entry in enumerate(chain.entries, 1):
+        try:
+            merger.add(replay, entry)
+        except VersionError:
+            raise
+        except (RecordError, ParentError) as exc:
+            damaged.append(exc)
+        merger.merge()
+        if progress:
+            progress(done, len(chain.entries))
+    if every:
+        merger.finish()
+        merger.merge()
+    merger.remove_leftovers()
+    if damaged:
+        warn(
+            f"{location}: {len(damaged)} records stay as they are: they are damaged or follow "
+            "a damaged record; put back a copy of that, or rename it if no step needs it "
+            f"(verify tells): {damaged[0]}"
+        )
+    return merger.has_changed
 
 
 def compact(
@@ -138,6 +163,7 @@ def compact(
     progress: Progress | None = None,
     *,
     base: bool = False,
+    coder: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
     """Remove all records before the ``keep`` newest bases.
@@ -154,10 +180,12 @@ def compact(
         progress: Called with (records done, records in all) after each record.
         base: Always write a base of the newest step, so that it restores fast. A chain with fewer
             than ``keep`` bases then becomes larger.
+        coder: Code the deltas that stay anew with this coder, as merged records of up to RECODED
+            steps. Every step restores to the same bits. Records that are merged already stay.
         storage_options: As for `Checkpointer`.
 
     Raises:
-        SettingsError: ``keep`` is out of range.
+        SettingsError: ``keep`` is out of range, or there is no such coder.
         ChainNotFoundError: Nothing is there.
         LockedError: Another writer is at work.
         RecordError, ParentError: The remaining records would not restore; nothing is removed.
@@ -165,6 +193,8 @@ def compact(
     """
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < KEEP:
         raise SettingsError(f"at least {KEEP} bases are kept; got {keep!r}")
+    if coder is not None:
+        coder_of(coder)
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
@@ -181,6 +211,8 @@ def compact(
         needless = superseded(intact, keep)
         _check(chain, [e for e in intact if e not in needless], progress)
         directory.remove(e.name for e in needless)
+        if coder is not None:
+            _merged(location, directory, RECODED, progress, coder, every=True)
         return Change.of(before, _measured(Chain(location))[0])
 
 

@@ -232,12 +232,15 @@ def compress(options: argparse.Namespace) -> int:
 
 def merge(options: argparse.Namespace) -> int:
     """Merge every few consecutive deltas into one record; every step still restores."""
-    return _answer_change(options, upkeep.merge(options.run, options.steps, Progress("merging")))
+    change = upkeep.merge(options.run, options.steps, Progress("merging"), coder=options.coder)
+    return _answer_change(options, change)
 
 
 def compact(options: argparse.Namespace) -> int:
     """Remove all records before the newest bases; a new base is written if that saves bytes."""
-    change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
+    change = upkeep.compact(
+        options.run, options.keep, Progress("checking"), base=options.base, coder=options.coder
+    )
     return _answer_change(options, change)
 
 

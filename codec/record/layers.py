@@ -41,17 +41,20 @@ class _Alphabet:
     encoded: Encoded
 
 
-def layers_of(deltas: Sequence[tuple[MergedStep, Delta]]) -> tuple[Layer, ...]:
+def layers_of(
+    deltas: Sequence[tuple[MergedStep, Delta]], coder: str | None = None
+) -> tuple[Layer, ...]:
     """Layers that stand for these deltas of one layout and of equal settings.
 
-    Raises PayloadError for deltas that cannot be decoded.
+    coder: The coder's name; None for that of the deltas. Raises PayloadError for deltas that cannot
+    be decoded.
     """
     layers: list[Layer] = []
     growing = _Growing()
     tables: dict[str, CodeTable] = {}  # in use before the growing layer
     for step, delta in deltas:
         tables_after = tables | growing.tables
-        groups = _named_groups(delta)
+        groups = _named_groups(delta, coder)
         names = tuple(name for name, _ in groups)
         alphabets = tuple(_first(group, tables_after.get(name)) for name, group in groups)
         joint = None
@@ -87,9 +90,12 @@ class _Growing:
         return {name: table for name, table in tables if table is not None}
 
 
-def _named_groups(delta: Delta) -> list[tuple[str, Group]]:
-    """The groups of a delta, each after the name of its alphabet."""
-    return [(alphabet_name(delta.coding.scope, group.tensors), group) for group in delta.groups]
+def _named_groups(delta: Delta, coder: str | None) -> list[tuple[str, Group]]:
+    """The groups of a delta, each after the name of its alphabet, to be coded by a coder."""
+    groups = delta.groups
+    if coder is not None:
+        groups = tuple(replace(g, encoded=replace(g.encoded, coder=coder)) for g in groups)
+    return [(alphabet_name(delta.coding.scope, group.tensors), group) for group in groups]
 
 
 def _first(group: Group, previous: CodeTable | None) -> _Alphabet:

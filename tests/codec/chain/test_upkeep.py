@@ -438,6 +438,50 @@ def test_compact_makes_no_chain_larger(tmp_path: Path, jumping_states: States) -
     assert change.nbytes[1] > change.nbytes[0]
 
 
+@pytest.mark.parametrize("coder", ["context", "huffman"])
+def test_compact_with_another_coder(
+    chain: Path, before: Any, all_steps: Look, jumping_states: States, coder: str
+) -> None:
+    """The deltas are coded anew, the last few of them and a single one, too."""
+    codec.merge(chain, 3)
+    write(chain, jumping_states(10, 1), 9)
+    write(chain, jumping_states(1, 2), 19, scope="tensor")
+    before, old = all_steps(chain), names(chain)
+    change = codec.compact(chain, coder=coder)
+    assert names(chain) == ["0b", "10-30m", "40-60m", "70-140m", "150-180m", "190-190m"], old
+    assert all_steps(chain) == before
+    assert codec.verify(chain).ok
+    assert (change.nbytes[1] < change.nbytes[0]) or coder == "huffman"
+    settings = {e.name: codec.Chain(chain).read(e).coding for e in codec.Chain(chain).entries[3:]}
+    assert {coding.coder for coding in settings.values() if coding} == {coder}
+    assert {codec.Chain(chain).read(e).header.format for e in codec.Chain(chain).entries[3:]} == {
+        2 if coder == "context" else 1
+    }
+    again = files(chain)
+    codec.compact(chain, coder=coder)
+    assert files(chain) == again
+    write(chain, jumping_states(1, 3), 20, coder=coder)
+    assert codec.verify(chain).steps[-1] == 200
+
+
+@pytest.mark.parametrize("change", [codec.compact, codec.merge])
+def test_a_coder_that_is_not_there(chain: Path, change: Any) -> None:
+    before = files(chain)
+    with pytest.raises(codec.SettingsError, match=r"coder must be one of .*; got 'zip'"):
+        change(chain, coder="zip")
+    assert files(chain) == before
+
+
+def test_merge_with_another_coder(chain: Path, before: Any, all_steps: Look) -> None:
+    codec.merge(chain, 3, coder="context")
+    assert names(chain) == ["0b", "10-30m", "40-60m", "70d", "80d"]
+    formats = [
+        record.read(e).header.format for record in [codec.Chain(chain)] for e in record.entries
+    ]
+    assert formats == [1, 2, 2, 1, 1]
+    assert all_steps(chain) == before
+
+
 def test_compact_of_a_merged_chain(
     chain: Path, before: Any, all_steps: Look, jumping_states: States
 ) -> None:

@@ -283,7 +283,25 @@ def test_bits_of_an_arithmetic_code(finished_runs: Finished) -> None:
     assert found[0] == round(float(each[: ends[0] + 1].sum()), 1)
     assert all("step" in word["title"] for word in data["words"])
     other = dict(check(bits_picture(newest(finished_runs(budget=0.05, coder="huffman"))))["coders"])
-    assert other == {"runlength": "run-length", "huffman": "Huffman"}
+    assert other == {"runlength": "run-length", "huffman": "Huffman", "context": "context"}
+
+
+def test_bits_of_a_context_code(finished_runs: Finished) -> None:
+    shown = newest(finished_runs(bits=3, coder="context"))
+    (alphabet,) = shown.alphabets
+    assert alphabet.encoded.payload.TITLE == "context code"
+    data = check(bits_picture(shown))
+    assert dict(data["coders"])[data["coder"]] == "context"
+    assert "with a context code" in bits_picture(shown).text
+    assert [part.get("label") for part in data["parts"] if part["name"] == "code words"] == [
+        "context code"
+    ]
+    each = element_bits(alphabet.encoded)
+    assert each.sum() == pytest.approx(alphabet.encoded.payload.bits, abs=48)
+    codes = codec.decode(alphabet.encoded).codes.reshape(-1)
+    ends = np.flatnonzero(codes)[:24]
+    found = [float(word["bits"]) for word in data["words"]]
+    assert sum(found) == pytest.approx(each[: ends[-1] + 1].sum(), abs=24 * 0.05)
 
 
 def test_no_bits_are_needed(finished_runs: Finished) -> None:
