@@ -40,6 +40,7 @@ from .payload import (
     codes_for,
     columns_of,
     flat_levels,
+    is_vector,
     matrices_of,
 )
 from .pieces import Bytes, Pieces, number_of, take_number
@@ -139,16 +140,16 @@ class ContextCode(DirectPayload):
         """Raise StreamError if these cannot be the streams of n elements."""
         super().check(n, k)
         sizes = self.sizes
-        if sizes.size * 2 * STREAM < n:  # first, because cutting takes as long as n is large
-            raise StreamError(f"{sizes.size} streams for {n} elements")
-        if sizes.dtype != np.int64 or sizes.shape != (_cut(self.matrices).n,) or (sizes < 0).any():
+        # First, because cutting takes as long as n is large.
+        if not is_vector(sizes, np.int64) or sizes.size * 2 * STREAM < n:
+            raise StreamError(f"sizes of {np.size(sizes)} streams for {n} elements")
+        if sizes.size != _cut(self.matrices).n or (sizes < 0).any():
             raise StreamError(f"sizes of {sizes.size} streams for {n} elements")
-        if sizes.sum() != self.code.size:
-            raise StreamError(f"streams of {sizes.sum()} bytes, found {self.code.size}")
+        if (sizes > self.code.size).any() or sizes.sum() != self.code.size:
+            raise StreamError(f"streams of other sizes than {self.code.size} bytes together")
         if self.group not in (1, GROUP):
             raise StreamError(f"groups of {self.group} elements")
-        ends = np.cumsum(sizes)[sizes > 0]
-        if not self.code[ends - 1].all():
+        if not self.code[np.cumsum(sizes)[sizes > 0] - 1].all():
             raise StreamError(f"a stream of {self.a_title()} that ends with a byte of zeros")
 
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:

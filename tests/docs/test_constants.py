@@ -109,8 +109,10 @@ SENTENCES = {
         "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
     ],
     "explanation/scheme.md": [
-        "Up to {codec.scheme.arithmetic:MOST!,} values may take [less]",
-        "alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
+        "in alphabets of more than {codec.scheme.context:SINGLY!,} weights also each",
+        "group of {codec.scheme.kernels:GROUP}. So most zeros",
+        "Streams of {codec.scheme.context:STREAM!,} weights or a little more",
+        "an alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
     ],
     "explanation/guarantees.md": [

@@ -38,6 +38,7 @@ from codec.record.header import Header, more_array
 from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
+from codec.scheme.context import ContextCode
 from codec.scheme.payload import Constant, Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
@@ -55,6 +56,7 @@ NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
 ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ArithmeticCode: ["code"]}
+ARRAYS[ContextCode] = ["code", "sizes"]
 
 Target = Callable[[random.Random], None]
 
@@ -181,7 +183,7 @@ class Samples:
                 self._add(rng, size, share, Coding(3, scope, coder))
             if size < 70_000:
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
-        assert any(isinstance(e.payload, ArithmeticCode) for e in self.encoded)
+        assert {type(e.payload) for e in self.encoded} >= ARRAYS.keys() - {Constant}
         self.packed = [e.table for e in self.encoded if e.table]
 
     def _add(self, rng: np.random.Generator, size: int, share: float, coding: Coding) -> None:
@@ -333,7 +335,10 @@ class Samples:
 
     def _payload_changes(self, payload: Payload, rng: random.Random) -> dict[str, Any]:
         """Other values of some fields."""
-        if isinstance(payload, ArithmeticCode):
+        if isinstance(payload, ContextCode) and rng.random() < 0.5:
+            sizes = change_array(payload.sizes.copy(), rng)
+            return rng.choice([{"sizes": sizes}, {"group": rng.choice([0, 1, 8, 64, -8])}])
+        if isinstance(payload, ArithmeticCode | ContextCode):
             rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
             matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
             code = change_array(payload.code.copy(), rng)

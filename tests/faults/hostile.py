@@ -370,12 +370,12 @@ def put(part: int, number: int, more: int = 0) -> Change:
     return lie
 
 
-def others(at: int, *noted: int, arithmetic: bool = False) -> Change:
-    """Other bytes from there on, of an alphabet in equal steps or in buckets."""
+def others(at: int, *noted: int, classes: int | None = None) -> Change:
+    """Other bytes from there on, of an alphabet of these classes; None for code words."""
 
     def lie(_: Any, arrays: Any) -> None:
         coded = arrays["c"]
-        assert (coded[2] == 0xFF) == arithmetic
+        assert coded[2] < 85 if classes is None else coded[2] == classes
         end = at + len(noted)
         same = bytes(coded[at:end]) == bytes(noted)
         coded[at:end] = [noted[0] ^ 64, *noted[1:]] if same else noted
@@ -422,7 +422,16 @@ for wrong, at, *noted in (
     ("with infinity as its step size", 6, 0, 0, 128, 127),
     ("of other bytes", 10, *[255] * 40),
 ):
-    lies(f"an arithmetic code {wrong}", others(at, *noted, arithmetic=True), tolerance=1e-3)
+    lies(f"an arithmetic code {wrong}", others(at, *noted, classes=255), tolerance=1e-3)
+for wrong, at, *noted in (
+    ("with a list of 65535 bytes", 4, 255, 255),
+    ("with a list of no bytes", 4, 0, 0),
+    ("in groups of 255", 3, 255),
+    ("of 34359738367 bytes", 6, 255, 255, 255, 255, 127),
+    ("of other bytes", 12, *[255] * 40),
+):
+    change = others(at, *noted, classes=254)
+    lies(f"a context code {wrong}", change, tolerance=1e-3, coder="context")
 for number in (0, 2**31, 2**32 - 1):
     lies(f"streams of {number} bits", put(0, number))
 ONE, ZERO = struct.pack("<I", 1), np.zeros(1, np.uint8)
