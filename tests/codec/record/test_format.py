@@ -1294,6 +1294,37 @@ def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
 
 
+def test_example_of_a_context_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by the codec, and read by the decoder above."""
+    block = block_of("context")
+    data = hexadecimal(block)
+    (printed,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
+    changes = np.array([float(x.replace("−", "-")) for x in printed.split()], np.float32)
+    start = {"w": np.zeros((2, 8), np.float32)}
+    tracker = codec.Tracker(start, tolerance=0.05, coder="context")
+    delta = tracker.step({"w": changes.reshape(2, 8)})
+    assert b"".join(coded_of.coded(delta.groups)["c"]) == data
+    words = Words(("U8", [len(data)], data))
+    assert words.row() == (32768 + 10, 254, 1, 1)
+    (size,) = words.bytes(1)
+    (step_size,) = words.take("f", 1)
+    read: list[Any] = []
+
+    class Watched(ContextDecisions):
+        def read(self, context: Any, first: int, uses: int = 0) -> int:
+            before = self.contexts.get(context, [first])[0], self.span, self.window
+            read.append((*before, super().read(context, first, uses)))
+            return read[-1][-1]
+
+    monkeypatch.setitem(globals(), "ContextDecisions", Watched)
+    steps = from_contexts(list(words.bytes(size)), [size], 1, [(2, 8)], None)
+    words.finish()
+    rows = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
+    assert [tuple(map(int, row)) for row in rows] == read[:4]
+    levels = [struct.unpack("<f", struct.pack("<f", q * step_size))[0] for q in steps]
+    assert levels == tracker.state["w"].reshape(-1).tolist()
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_arithmetic_codes_agree(scope: str) -> None:
     """Tensors of every number of dimensions, empty ones, and steps up to the largest."""
