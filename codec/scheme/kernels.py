@@ -120,8 +120,8 @@ MORE_CONTEXT = ZERO_CONTEXT + 3 * 9 * ACTIVITIES
 SIZE_CONTEXT = MORE_CONTEXT + 3 * UNARY * ACTIVITIES
 BIT_CONTEXT = SIZE_CONTEXT + MOST_BITS * ACTIVITIES
 SIGN_CONTEXT = BIT_CONTEXT + 3 * (MOST_BITS + 1)
-N_CONTEXTS = SIGN_CONTEXT + 45
-BY_COLUMN = 9  # numbers that are noted for each column
+N_CONTEXTS = SIGN_CONTEXT + 27
+BY_COLUMN = 10  # numbers that are noted for each column
 ELEMENT_BYTES = 64  # at most: 36 decisions of at most 11 bits
 # Of the arithmetic codes of version 1: is q > 0?, has it more bits?, the two highest bits, the
 # sign, and one for all other bits.
@@ -2940,6 +2940,8 @@ def code_contexts(
     terms, sums, signs = by_column[0], by_column[1], by_column[2]
     last_rows, last_steps, changed = by_column[3], by_column[4], by_column[5]
     group_terms, group_sums, group_counts = by_column[6], by_column[7], by_column[8]
+    logs = by_column[9]
+    costly = bits.size > 0
     for stream in range(first, last):
         for i in range(N_CONTEXTS):
             contexts[i] = initial[i]
@@ -2970,6 +2972,7 @@ def code_contexts(
             for j in range(n_columns):
                 sums[j] = signs[j] = last_steps[j] = 0
                 last_rows[j] = -2
+                logs[j] = _octaves(j + PRIOR)
             for g in range(n_groups):
                 group_sums[g] = group_counts[g] = 0
             total = rows_met = 0
@@ -2980,7 +2983,7 @@ def code_contexts(
                 if i & (i - 1) == 0:
                     for j in range(n_columns):
                         own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
-                        terms[j] = _octaves(own) - _octaves(j + PRIOR)
+                        terms[j] = _octaves(own) - logs[j]
                     for g in range(n_groups):
                         size = min(width, n_columns - g * width)
                         own = (np.int64(group_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
@@ -3018,7 +3021,7 @@ def code_contexts(
                     )
                     before = np.int64(some)
                     rows_met += before
-                    if bits.size > 0:
+                    if costly:
                         now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                         for j in range(n_columns):
                             bits[base + j] = (now - cost) / n_columns
@@ -3051,7 +3054,7 @@ def code_contexts(
                             at,
                             end,
                         )
-                        if bits.size > 0:
+                        if costly:
                             now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                             for j in range(first_j, end_j):
                                 bits[base + j] += (now - cost) / (end_j - first_j)
@@ -3062,15 +3065,15 @@ def code_contexts(
                         known = 1
                     count = 0
                     for j in range(first_j, end_j):
-                        place = base + j
-                        activity = min(max((row_term + terms[j]) >> 4, 0), ACTIVITIES - 1)
+                        place, column = base + j, np.uint64(j)
+                        activity = min(max((row_term + terms[column]) >> 4, 0), ACTIVITIES - 1)
                         beside = left if left_at == j - 1 else 0
-                        above = np.int64(last_steps[j]) if last_rows[j] == i - 1 else 0
+                        above = np.int64(last_steps[column]) if last_rows[column] == i - 1 else 0
                         is_changed = True
                         # The last element of a group must have changed if no other one has.
                         if known != 1 or j < end_j - 1:
                             if encoding:
-                                own = marks[place >> 6] >> np.uint64(place & 63)
+                                own = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
                                 is_changed = own & ONE != 0
                             context = ZERO_CONTEXT + 9 * (known * ACTIVITIES + activity)
                             context += 3 * min(abs(beside), 2) + min(abs(above), 2)
@@ -3094,15 +3097,15 @@ def code_contexts(
                                 if place >= unit_end:
                                     read = place >> 16 << 16
                                     unit_end = read + UNIT
-                                code = np.int64(step_of_code[codes[read]])
+                                code = np.int64(step_of_code[codes[np.uint64(read)]])
                                 read += 1
                                 q, negative = (code + 1) >> 1, code & 1 == 0
                                 if at + np.uint64(ELEMENT_BYTES) > end:
                                     return STREAM_GOES_ON
-                            near = min(abs(beside), 3) + min(abs(above), 3)
-                            near = 0 if near == 0 else 1 if near < 3 else 2
                             reached, more = 1, True
                             while more and reached <= UNARY:
+                                near = np.int64(abs(beside) > reached)
+                                near += np.int64(abs(above) > reached)
                                 context = MORE_CONTEXT + UNARY * (3 * activity + near) + reached - 1
                                 more, low, span, window, at = _decide(
                                     encoding,
@@ -3151,17 +3154,13 @@ def code_contexts(
                                 reached += UNARY
                             q = reached
                             own_sign = np.int64(alone[min(q, alone.size - 1)])
-                            column_sign = np.int64(signs[j])
+                            column_sign = np.int64(signs[column])
                             if own_sign != 0:
                                 negative = own_sign < 0
                             else:
                                 # Do the row and the column so far point the same way?
                                 agrees = row_sign * column_sign
-                                kind = 0
-                                if agrees != 0:
-                                    kind = 2 if abs(row_sign) > 2 and abs(column_sign) > 1 else 1
-                                    kind += 0 if agrees > 0 else 2
-                                context = SIGN_CONTEXT + 9 * kind
+                                context = SIGN_CONTEXT + 9 * _side(agrees)
                                 context += 3 * _side(beside) + _side(above)
                                 negative, low, span, window, at = _decide(
                                     encoding,
@@ -3185,10 +3184,10 @@ def code_contexts(
                             if doubling:
                                 weight = 1 << min(q - 1, MOST_DOUBLED)
                             row_sum += weight
-                            sums[j] += weight
+                            sums[column] += weight
                             row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
-                            own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
-                            terms[j] = _octaves(own) - _octaves(j + PRIOR)
+                            own = (np.int64(sums[column]) << MEAN_SHIFT) + PRIOR * mean
+                            terms[column] = _octaves(own) - np.int64(logs[column])
                             if grouped:
                                 group_sums[g] += weight
                                 own = np.int64(group_sums[g]) << MEAN_SHIFT
@@ -3197,10 +3196,10 @@ def code_contexts(
                             left, left_at = -q if negative else q, j
                             if column_sign != 0:
                                 row_sign += 1 if negative == (column_sign < 0) else -1
-                            last_steps[j], last_rows[j] = left, i
+                            last_steps[column], last_rows[column] = left, i
                             changed[n_changed] = j
                             n_changed += 1
-                        if bits.size > 0:
+                        if costly:
                             now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                             bits[place] += now - cost
                             cost = now

@@ -611,10 +611,11 @@ class Matrix:
         first = max(chance_of(activity), 9830 * (g == 1))
         context = ("zero", g, activity, min(abs(left), 2), min(abs(up), 2))
         if known or self.stream.read(context, first, 2):
-            near = min(abs(left), 3) + min(abs(up), 3)
-            z = 0 if near == 0 else 1 if near < 3 else 2
             a = 1
-            while a <= 8 and self.stream.read(("more", activity, z, a), 20000):
+            while a <= 8:
+                z = (abs(left) > a) + (abs(up) > a)
+                if not self.stream.read(("more", activity, z, a), 20000):
+                    break
                 a += 1
             if a > 8:
                 size = 0
@@ -633,10 +634,8 @@ class Matrix:
     def sign_of(self, a: int, h: int, left: int, up: int) -> int:
         if self.signs is not None and a in self.signs:
             return self.signs[a]
-        s = 0
-        if self.g * h:
-            s = (1 if self.g * h > 0 else 3) + (abs(self.g) > 2 and abs(h) > 1)
-        return -1 if self.stream.read(("sign", s, sign(left), sign(up)), 32768) else 1
+        context = ("sign", sign(self.g * h), sign(left), sign(up))
+        return -1 if self.stream.read(context, 32768) else 1
 
 
 def chance_of(activity: int) -> int:
