@@ -50,7 +50,6 @@ from .survivors import Segments, Survivors
 STREAM = 2**18  # elements, at least, of every stream but the last
 SINGLY = 2**14  # elements: in larger alphabets, groups save more time than they cost bytes
 MOST_NBYTES = 4  # of an element: float32 takes no more
-ROOM = 8  # bytes for each element: the decisions of zeros come on top
 MOST_DIGITS = 5  # of a stream's size, 7 bits each
 MOST_LISTED = 2**16 - 1  # bytes of all sizes
 FLOOR, CEILING, FIRST_KNOWN = 200, 65_000, 9_830  # of first chances
@@ -63,7 +62,6 @@ _Take = Callable[[int, int, NDArray[np.uint32], Steps], None]
 
 _NO_MARKS, _NO_CODES = np.empty(0, np.uint64), np.empty(0, np.uint16)
 _NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
-_COUNT = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,24 +88,22 @@ class ContextCode(DirectPayload):
         if steps is None:
             return None
         cut, group = _cut(matrices), 1 if s.n <= SINGLY else GROUP
-        sizes, parts = np.zeros(cut.n, np.int64), list[Bytes](cut.n * [np.empty(0, np.uint8)])
-        failed = np.zeros(cut.n, bool)
+        parts: dict[int, Bytes] = {}
 
         def work(i: int, scratch: workers.Scratch) -> None:
-            n = int(cut.begins[i + 1] - cut.begins[i])
-            room = scratch.at_least(ROOM // 4 * n + kernels.ELEMENT_BYTES // 4).view(np.uint8)
-            ends, limits = np.zeros(cut.n + 1, np.int64), np.zeros(cut.n, np.int64)
-            limits[i] = MOST_NBYTES * n + kernels.ELEMENT_BYTES
-            streams, survivors = (i, cut, group), (s.marks, s.codes, *steps)
-            nothing = _NO_PLACES, _NO_CODES, _COUNT.copy(), _NO_BITS
-            failed[i] = _coded(True, streams, survivors, (room, limits, ends), nothing, scratch)
-            parts[i] = room[: ends[i + 1]].copy()
-            sizes[i] = ends[i + 1]
+            most = MOST_NBYTES * cut.elements(i) + kernels.ELEMENT_BYTES
+            room, sizes = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
+            survivors = s.marks, s.codes, *steps
+            lists = _NO_PLACES, _NO_CODES, sizes, _NO_BITS
+            if not _coded(True, (cut, i, group), survivors, (room, most), lists, scratch):
+                parts[i] = room[: sizes[0]].copy()
 
         workers.spread(work, cut.n)
-        if failed.any():
+        if len(parts) < cut.n:
             return None
-        made = cls(np.concatenate(parts), matrices, sizes, group)
+        streams = [parts[i] for i in range(cut.n)]
+        sizes = np.array([stream.size for stream in streams], np.int64)
+        made = cls(np.concatenate(streams), matrices, sizes, group)
         return made if len(made.head) <= MOST_LISTED else None
 
     @property
@@ -198,25 +194,22 @@ class ContextCode(DirectPayload):
         if steps is None:
             raise StreamError("two levels of the same exponent and sign")
         cut, k = _cut(self.matrices), len(levels)
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.sizes)))
-        # The kernel reads by address.
-        data = np.require(self.code, requirements=("C", "ALIGNED"))
-        data = data if data.size else np.zeros(1, np.uint8)
+        ends = np.cumsum(self.sizes).tolist()
         survivors = _NO_MARKS, _NO_CODES, *steps
 
         def work(i: int, scratch: workers.Scratch) -> None:
-            n = int(cut.begins[i + 1] - cut.begins[i])
+            n, sizes = cut.elements(i), np.zeros(2, np.int64)
+            stream = np.ascontiguousarray(self.code[ends[i] - self.sizes[i] : ends[i]])
             room = scratch.at_least(n + n // 2 + 1)
-            places, found, count = room[:n], room[n:].view(np.uint16), _COUNT.copy()
-            streams, bytes_ = (i, cut, self.group), (data, ends[1:], ends)
-            lists = places, found, count, bits
-            status = _coded(False, streams, survivors, bytes_, lists, scratch)
+            places, found = room[:n], room[n:].view(np.uint16)
+            own, data = (cut, i, self.group), (stream, stream.size)
+            status = _coded(False, own, survivors, data, (places, found, sizes, bits), scratch)
             if status == kernels.STREAM_LEAVES:
                 raise StreamError(f"a symbol beyond the last of {k} levels")
             if status == kernels.STREAM_GOES_ON:
                 raise StreamError(f"bytes that go on after {n} elements")
-            m = int(count[0])
-            taker(i, scratch)(int(cut.begins[i]), int(cut.begins[i + 1]), places[:m], found[:m])
+            begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
+            taker(i, scratch)(begin, end, places[:m], found[:m])
 
         workers.spread(work, cut.n)
 
@@ -269,10 +262,9 @@ class _Cut:
         """Number of streams."""
         return self.begins.size - 1
 
-    @property
-    def widest(self) -> int:
-        """The most columns of a matrix."""
-        return int(self.columns.max(initial=0))
+    def elements(self, i: int) -> int:
+        """How many elements a stream has."""
+        return int(self.begins[i + 1] - self.begins[i])
 
 
 @lru_cache(maxsize=256)
@@ -335,17 +327,19 @@ _RATES = np.array([131_072 // (2 * n + 3) for n in range(MOST_USES + 1)], np.uin
 
 def _coded(
     encoding: bool,
-    streams: tuple[int, _Cut, int],
+    streams: tuple[_Cut, int, int],
     survivors: tuple[NDArray[np.uint64], Codes, Steps, Steps, NDArray[np.int8], bool],
-    data: tuple[Bytes, NDArray[np.int64], NDArray[np.int64]],
+    data: tuple[Bytes, int],
     lists: tuple[NDArray[np.uint32], Steps, NDArray[np.int64], NDArray[np.float64]],
     scratch: workers.Scratch,
 ) -> int:
     """Write or read one stream; see `kernels.code_contexts`.
 
-    streams: which one, all of them, and the group.
+    streams: all of them, which one, and the group. Returns a STREAM_* status.
     """
-    i, cut, group = streams
-    own = i, i + 1, cut.pieces, cut.begins, cut.rows, cut.columns, group
-    memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(cut.widest)
-    return int(kernels.code_contexts(encoding, *own, *survivors, *memory, *data, *lists))
+    cut, i, group = streams
+    pieces = slice(cut.pieces[i], cut.pieces[i + 1])
+    columns = cut.columns[pieces]
+    matrices = cut.begins[i], cut.rows[pieces], columns, group
+    memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
+    return int(kernels.code_contexts(encoding, *matrices, *survivors, *memory, *data, *lists))

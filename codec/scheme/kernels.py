@@ -2891,10 +2891,7 @@ def _decide(encoding, bit, context, rates, low, span, window, at, end):
 @_compiled
 def code_contexts(
     encoding,
-    first,
-    last,
-    stream_pieces,
-    stream_begins,
+    begin,
     rows,
     columns,
     group,
@@ -2909,31 +2906,29 @@ def code_contexts(
     contexts,
     by_column,
     data,
-    limits,
-    ends,
+    most,
     positions,
     found,
-    counts,
+    sizes,
     bits,
 ):
-    """Write the streams first..last of a context code, or read one of them.
+    """Write a stream of a context code, or read it.
 
     Encoder and decoder are one loop, so that they cannot differ. FORMAT.md has every number.
 
-    stream_pieces: int64 (s + 1,), the first matrix of each stream. stream_begins: int64 (s + 1,),
-    its first element. rows, columns: int64, of each matrix. group: elements that share a decision;
-    1 for none. marks, codes: the survivors, if encoding. step_of_code: uint16, the code that each
-    code would have in uniform steps; code_of_step: uint16, the other way round, 0 for a step that
-    no level has. alone: int8, by q up to its end: 1 or -1 if all levels of q have that sign.
-    doubling: whether each q is twice as large as the one before, as in buckets.
-    initial: uint32 (N_CONTEXTS,), the contexts at first: chance << 8 | uses. rates: uint32
-    (MOST_USES + 1,), what a context learns from a decision, by its uses. contexts: uint32
-    (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch. data: uint8. limits: int64,
-    bytes of each stream that are allowed, or where it ends in data if reading; it begins at
-    ends[first]. ends: int64 (s + 1,), filled behind each stream if encoding. positions: uint32,
-    found: uint16, what is read of the stream, in order: places from its begin on, and codes.
-    counts: int64 (1,), filled: how many. bits: float64 (n,), filled with what each element costs,
-    or empty. Returns a STREAM_* status; STREAM_GOES_ON if a stream needs more bytes than allowed.
+    begin: the stream's first element. rows, columns: int64, of each of its matrices. group:
+    elements that share a decision; 1 for none. marks, codes: the survivors, if encoding.
+    step_of_code: uint16, the code that each code would have in uniform steps; code_of_step: uint16,
+    the other way round, 0 for a step that no level has. alone: int8, by q up to its end: 1 or -1 if
+    all levels of q have that sign. doubling: whether each q stands for twice as much as the one
+    before, as in buckets. initial: uint32 (N_CONTEXTS,), the contexts at first: chance << 8 | uses.
+    rates: uint32 (MOST_USES + 1,), how much a context learns from a decision, by its uses.
+    contexts: uint32 (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch. data: uint8,
+    the stream, or ELEMENT_BYTES and twice as much room as ``most``. most: bytes that are allowed,
+    or that there are to read. positions: uint32, and found: uint16, filled when reading: where
+    codes other than 0 are, from ``begin`` on, and these. sizes: int64 (2,), filled: bytes that were
+    written; how many codes were found. bits: float64 (n,), raised by what each element costs, or
+    empty. Returns a STREAM_* status; STREAM_GOES_ON also if it takes more bytes than allowed.
     """
     state, rate = np.uint64(contexts.ctypes.data), np.uint64(rates.ctypes.data)
     begin_of_data = np.uint64(data.ctypes.data)
@@ -2942,75 +2937,106 @@ def code_contexts(
     group_terms, group_sums, group_counts = by_column[6], by_column[7], by_column[8]
     logs = by_column[9]
     costly = bits.size > 0
-    for stream in range(first, last):
-        for i in range(N_CONTEXTS):
-            contexts[i] = initial[i]
-        begin = stream_begins[stream]
-        at = begin_of_data + np.uint64(ends[stream])
-        end = begin_of_data + np.uint64(limits[stream])
-        if encoding:
-            end = at + np.uint64(limits[stream])
-        low, span, window = np.uint64(0), WHOLE, np.uint64(0)
-        read = unit_end = begin >> 16 << 16
-        unit_end += UNIT
-        if encoding:
-            for word in range(read // WORD, begin // WORD):
-                read += np.int64(_ones(marks[word]))
-            if begin & 63 > 0:
-                before = marks[begin // WORD] << np.uint64(64 - (begin & 63))
-                read += np.int64(_ones(before))
-        else:
-            for _ in range(5):
-                window = window << np.uint64(8) | (_load8(at) if at < end else np.uint64(0))
-                at += ONE
-        base, mean, m = begin, FIRST_MEAN, 0
-        for piece in range(stream_pieces[stream], stream_pieces[stream + 1]):
-            n_rows, n_columns = rows[piece], columns[piece]
-            width = np.int64(group) if group > 1 and n_columns > group else n_columns
-            grouped = width < n_columns
-            n_groups = (n_columns + width - 1) // width
-            for j in range(n_columns):
-                sums[j] = signs[j] = last_steps[j] = 0
-                last_rows[j] = -2
-                logs[j] = _octaves(j + PRIOR)
-            for g in range(n_groups):
-                group_sums[g] = group_counts[g] = 0
-            total = rows_met = 0
-            before = 2
-            for i in range(n_rows):
-                if i > 0:
-                    mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
-                if i & (i - 1) == 0:
+    for i in range(N_CONTEXTS):
+        contexts[i] = initial[i]
+    at = begin_of_data
+    end = at + np.uint64(most)
+    low, span, window = np.uint64(0), WHOLE, np.uint64(0)
+    read = unit_end = begin >> 16 << 16
+    unit_end += UNIT
+    if encoding:
+        for word in range(read // WORD, begin // WORD):
+            read += np.int64(_ones(marks[word]))
+        if begin & 63 > 0:
+            before = marks[begin // WORD] << np.uint64(64 - (begin & 63))
+            read += np.int64(_ones(before))
+    else:
+        for _ in range(5):
+            window = window << np.uint64(8) | (_load8(at) if at < end else np.uint64(0))
+            at += ONE
+    base, mean, m = begin, FIRST_MEAN, 0
+    for piece in range(rows.size):
+        n_rows, n_columns = rows[piece], columns[piece]
+        width = np.int64(group) if group > 1 and n_columns > group else n_columns
+        grouped = width < n_columns
+        n_groups = (n_columns + width - 1) // width
+        for j in range(n_columns):
+            sums[j] = signs[j] = last_steps[j] = 0
+            last_rows[j] = -2
+            logs[j] = _octaves(j + PRIOR)
+        for g in range(n_groups):
+            group_sums[g] = group_counts[g] = 0
+        total = rows_met = 0
+        before = 2
+        for i in range(n_rows):
+            if i > 0:
+                mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
+            if i & (i - 1) == 0:
+                for j in range(n_columns):
+                    own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
+                    terms[j] = _octaves(own) - logs[j]
+                for g in range(n_groups):
+                    size = min(width, n_columns - g * width)
+                    own = (np.int64(group_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
+                    group_terms[g] = _octaves(own) - _octaves(g * width + PRIOR)
+            common = _octaves(mean) + _octaves(i + PRIOR)
+            row_term = _octaves(PRIOR * mean) - common
+            row_sum = row_sign = n_changed = left = group_left = 0
+            left_at = -2
+            cost = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+            if n_columns >= GROUP:
+                some = False
+                if encoding:
+                    for j in range(0, n_columns, WORD):
+                        place = base + j
+                        mark = marks[place >> 6] >> np.uint64(place & 63)
+                        if place & 63 > 0 and (place & 63) + n_columns - j > WORD:
+                            mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
+                        if n_columns - j < WORD:
+                            mark &= (ONE << np.uint64(n_columns - j)) - ONE
+                        if mark != 0:
+                            some = True
+                            break
+                share = _octaves((rows_met << MEAN_SHIFT) // (i + 1) + 1) >> 3
+                context = ROW_CONTEXT + 3 * share + before
+                some, low, span, window, at = _decide(
+                    encoding,
+                    some,
+                    state + np.uint64(4 * context),
+                    rate,
+                    low,
+                    span,
+                    window,
+                    at,
+                    end,
+                )
+                before = np.int64(some)
+                rows_met += before
+                if costly:
+                    now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                     for j in range(n_columns):
-                        own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
-                        terms[j] = _octaves(own) - logs[j]
-                    for g in range(n_groups):
-                        size = min(width, n_columns - g * width)
-                        own = (np.int64(group_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
-                        group_terms[g] = _octaves(own) - _octaves(g * width + PRIOR)
-                common = _octaves(mean) + _octaves(i + PRIOR)
-                row_term = _octaves(PRIOR * mean) - common
-                row_sum = row_sign = n_changed = left = group_left = 0
-                left_at = -2
-                cost = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-                if n_columns >= GROUP:
-                    some = False
+                        bits[base + j] = (now - cost) / n_columns
+                    cost = now
+                if not some:
+                    base += n_columns
+                    continue
+            for g in range(n_groups):
+                first_j = g * width
+                end_j = min(first_j + width, n_columns)
+                mark = np.uint64(0)
+                known = 0
+                if grouped:
                     if encoding:
-                        for j in range(0, n_columns, WORD):
-                            place = base + j
-                            mark = marks[place >> 6] >> np.uint64(place & 63)
-                            if place & 63 > 0 and (place & 63) + n_columns - j > WORD:
-                                mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
-                            if n_columns - j < WORD:
-                                mark &= (ONE << np.uint64(n_columns - j)) - ONE
-                            if mark != 0:
-                                some = True
-                                break
-                    share = _octaves((rows_met << MEAN_SHIFT) // (i + 1) + 1) >> 3
-                    context = ROW_CONTEXT + 3 * share + before
+                        place = base + first_j
+                        mark = marks[place >> 6] >> np.uint64(place & 63)
+                        if (place & 63) + end_j - first_j > WORD:
+                            mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
+                        mark &= (ONE << np.uint64(end_j - first_j)) - ONE
+                    activity = min(max((row_term + group_terms[g]) >> 4, 0), ACTIVITIES - 1)
+                    context = GROUP_CONTEXT + 9 * activity + 3 * group_left + group_counts[g]
                     some, low, span, window, at = _decide(
                         encoding,
-                        some,
+                        mark != 0,
                         state + np.uint64(4 * context),
                         rate,
                         low,
@@ -3019,33 +3045,32 @@ def code_contexts(
                         at,
                         end,
                     )
-                    before = np.int64(some)
-                    rows_met += before
                     if costly:
                         now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-                        for j in range(n_columns):
-                            bits[base + j] = (now - cost) / n_columns
+                        for j in range(first_j, end_j):
+                            bits[base + j] += (now - cost) / (end_j - first_j)
                         cost = now
                     if not some:
-                        base += n_columns
+                        group_left = group_counts[g] = 0
                         continue
-                for g in range(n_groups):
-                    first_j = g * width
-                    end_j = min(first_j + width, n_columns)
-                    mark = np.uint64(0)
-                    known = 0
-                    if grouped:
+                    known = 1
+                count = 0
+                for j in range(first_j, end_j):
+                    place, column = base + j, np.uint64(j)
+                    activity = min(max((row_term + terms[column]) >> 4, 0), ACTIVITIES - 1)
+                    beside = left if left_at == j - 1 else 0
+                    above = np.int64(last_steps[column]) if last_rows[column] == i - 1 else 0
+                    is_changed = True
+                    # The last element of a group must have changed if no other one has.
+                    if known != 1 or j < end_j - 1:
                         if encoding:
-                            place = base + first_j
-                            mark = marks[place >> 6] >> np.uint64(place & 63)
-                            if (place & 63) + end_j - first_j > WORD:
-                                mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
-                            mark &= (ONE << np.uint64(end_j - first_j)) - ONE
-                        activity = min(max((row_term + group_terms[g]) >> 4, 0), ACTIVITIES - 1)
-                        context = GROUP_CONTEXT + 9 * activity + 3 * group_left + group_counts[g]
-                        some, low, span, window, at = _decide(
+                            own = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
+                            is_changed = own & ONE != 0
+                        context = ZERO_CONTEXT + 9 * (known * ACTIVITIES + activity)
+                        context += 3 * min(abs(beside), 2) + min(abs(above), 2)
+                        is_changed, low, span, window, at = _decide(
                             encoding,
-                            mark != 0,
+                            is_changed,
                             state + np.uint64(4 * context),
                             rate,
                             low,
@@ -3054,32 +3079,28 @@ def code_contexts(
                             at,
                             end,
                         )
-                        if costly:
-                            now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-                            for j in range(first_j, end_j):
-                                bits[base + j] += (now - cost) / (end_j - first_j)
-                            cost = now
-                        if not some:
-                            group_left = group_counts[g] = 0
-                            continue
-                        known = 1
-                    count = 0
-                    for j in range(first_j, end_j):
-                        place, column = base + j, np.uint64(j)
-                        activity = min(max((row_term + terms[column]) >> 4, 0), ACTIVITIES - 1)
-                        beside = left if left_at == j - 1 else 0
-                        above = np.int64(last_steps[column]) if last_rows[column] == i - 1 else 0
-                        is_changed = True
-                        # The last element of a group must have changed if no other one has.
-                        if known != 1 or j < end_j - 1:
-                            if encoding:
-                                own = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
-                                is_changed = own & ONE != 0
-                            context = ZERO_CONTEXT + 9 * (known * ACTIVITIES + activity)
-                            context += 3 * min(abs(beside), 2) + min(abs(above), 2)
-                            is_changed, low, span, window, at = _decide(
+                    if is_changed:
+                        if grouped:
+                            known = 2
+                            count += 1
+                        code, q, negative = 0, 1, False
+                        if encoding:
+                            if place >= unit_end:
+                                read = place >> 16 << 16
+                                unit_end = read + UNIT
+                            code = np.int64(step_of_code[codes[np.uint64(read)]])
+                            read += 1
+                            q, negative = (code + 1) >> 1, code & 1 == 0
+                            if at + np.uint64(ELEMENT_BYTES) > end:
+                                return STREAM_GOES_ON
+                        reached, more = 1, True
+                        while more and reached <= UNARY:
+                            near = np.int64(abs(beside) > reached)
+                            near += np.int64(abs(above) > reached)
+                            context = MORE_CONTEXT + UNARY * (3 * activity + near) + reached - 1
+                            more, low, span, window, at = _decide(
                                 encoding,
-                                is_changed,
+                                q > reached,
                                 state + np.uint64(4 * context),
                                 rate,
                                 low,
@@ -3088,28 +3109,15 @@ def code_contexts(
                                 at,
                                 end,
                             )
-                        if is_changed:
-                            if grouped:
-                                known = 2
-                                count += 1
-                            code, q, negative = 0, 1, False
-                            if encoding:
-                                if place >= unit_end:
-                                    read = place >> 16 << 16
-                                    unit_end = read + UNIT
-                                code = np.int64(step_of_code[codes[np.uint64(read)]])
-                                read += 1
-                                q, negative = (code + 1) >> 1, code & 1 == 0
-                                if at + np.uint64(ELEMENT_BYTES) > end:
-                                    return STREAM_GOES_ON
-                            reached, more = 1, True
-                            while more and reached <= UNARY:
-                                near = np.int64(abs(beside) > reached)
-                                near += np.int64(abs(above) > reached)
-                                context = MORE_CONTEXT + UNARY * (3 * activity + near) + reached - 1
+                            reached += np.int64(more)
+                        if more:
+                            rest = max(q - UNARY, 1)
+                            size, own_size = 0, np.int64(_highest(np.uint64(rest)))
+                            while more and size < MOST_BITS:
+                                context = SIZE_CONTEXT + MOST_BITS * activity + size
                                 more, low, span, window, at = _decide(
                                     encoding,
-                                    q > reached,
+                                    own_size > size,
                                     state + np.uint64(4 * context),
                                     rate,
                                     low,
@@ -3118,53 +3126,13 @@ def code_contexts(
                                     at,
                                     end,
                                 )
-                                reached += np.int64(more)
-                            if more:
-                                rest = max(q - UNARY, 1)
-                                size, own_size = 0, np.int64(_highest(np.uint64(rest)))
-                                while more and size < MOST_BITS:
-                                    context = SIZE_CONTEXT + MOST_BITS * activity + size
-                                    more, low, span, window, at = _decide(
-                                        encoding,
-                                        own_size > size,
-                                        state + np.uint64(4 * context),
-                                        rate,
-                                        low,
-                                        span,
-                                        window,
-                                        at,
-                                        end,
-                                    )
-                                    size += np.int64(more)
-                                reached = 1
-                                for k in range(size):
-                                    context = BIT_CONTEXT + 3 * size + min(k, 2)
-                                    bit, low, span, window, at = _decide(
-                                        encoding,
-                                        rest >> (size - 1 - k) & 1 == 1,
-                                        state + np.uint64(4 * context),
-                                        rate,
-                                        low,
-                                        span,
-                                        window,
-                                        at,
-                                        end,
-                                    )
-                                    reached = 2 * reached + np.int64(bit)
-                                reached += UNARY
-                            q = reached
-                            own_sign = np.int64(alone[min(q, alone.size - 1)])
-                            column_sign = np.int64(signs[column])
-                            if own_sign != 0:
-                                negative = own_sign < 0
-                            else:
-                                # Do the row and the column so far point the same way?
-                                agrees = row_sign * column_sign
-                                context = SIGN_CONTEXT + 9 * _side(agrees)
-                                context += 3 * _side(beside) + _side(above)
-                                negative, low, span, window, at = _decide(
+                                size += np.int64(more)
+                            reached = 1
+                            for k in range(size):
+                                context = BIT_CONTEXT + 3 * size + min(k, 2)
+                                bit, low, span, window, at = _decide(
                                     encoding,
-                                    negative,
+                                    rest >> (size - 1 - k) & 1 == 1,
                                     state + np.uint64(4 * context),
                                     rate,
                                     low,
@@ -3173,67 +3141,88 @@ def code_contexts(
                                     at,
                                     end,
                                 )
-                            if not encoding:
-                                code = 2 * q - 1 + np.int64(negative)
-                                if code >= code_of_step.size or code_of_step[code] == 0:
-                                    return STREAM_LEAVES
-                                positions[m] = np.uint32(place - begin)
-                                found[m] = code_of_step[code]
-                                m += 1
-                            weight = min(q, MOST_ACTIVE)
-                            if doubling:
-                                weight = 1 << min(q - 1, MOST_DOUBLED)
-                            row_sum += weight
-                            sums[column] += weight
-                            row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
-                            own = (np.int64(sums[column]) << MEAN_SHIFT) + PRIOR * mean
-                            terms[column] = _octaves(own) - np.int64(logs[column])
-                            if grouped:
-                                group_sums[g] += weight
-                                own = np.int64(group_sums[g]) << MEAN_SHIFT
-                                own += PRIOR * mean * (end_j - first_j)
-                                group_terms[g] = _octaves(own) - _octaves(first_j + PRIOR)
-                            left, left_at = -q if negative else q, j
-                            if column_sign != 0:
-                                row_sign += 1 if negative == (column_sign < 0) else -1
-                            last_steps[column], last_rows[column] = left, i
-                            changed[n_changed] = j
-                            n_changed += 1
-                        if costly:
-                            now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-                            bits[place] += now - cost
-                            cost = now
-                    if grouped:
-                        group_left = group_counts[g] = min(count, 2)
-                for k in range(n_changed):
-                    # After the row, when its sign is complete; see FORMAT.md.
-                    j = changed[k]
-                    signs[j] += 1 if (last_steps[j] > 0) == (row_sign >= 0) else -1
-                total += row_sum
-                base += n_columns
-            if n_rows > 0 and n_columns > 0:
-                mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
-        if encoding:
-            # The shortest number of the interval; a reader adds zeros.
-            for n in range(6):
-                unit = ONE << np.uint64(40 - 8 * n)
-                number = (low + unit - ONE) & ~(unit - ONE)
-                if number < low + span:
-                    if number >= WHOLE:
-                        number -= WHOLE
-                        _carry(at)
-                    for i in range(n):
-                        _store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
-                        at += ONE
-                    break
-            while at > begin_of_data + np.uint64(ends[stream]) and _load8(at - ONE) == 0:
-                at -= ONE
-            ends[stream + 1] = np.int64(at - begin_of_data)
-        else:
-            counts[0] = m
-            # A reader looks five bytes ahead, and adds zeros behind the end.
-            if at < end:
-                return STREAM_GOES_ON
+                                reached = 2 * reached + np.int64(bit)
+                            reached += UNARY
+                        q = reached
+                        own_sign = np.int64(alone[min(q, alone.size - 1)])
+                        column_sign = np.int64(signs[column])
+                        if own_sign != 0:
+                            negative = own_sign < 0
+                        else:
+                            # Do the row and the column so far point the same way?
+                            agrees = row_sign * column_sign
+                            context = SIGN_CONTEXT + 9 * _side(agrees)
+                            context += 3 * _side(beside) + _side(above)
+                            negative, low, span, window, at = _decide(
+                                encoding,
+                                negative,
+                                state + np.uint64(4 * context),
+                                rate,
+                                low,
+                                span,
+                                window,
+                                at,
+                                end,
+                            )
+                        if not encoding:
+                            code = 2 * q - 1 + np.int64(negative)
+                            if code >= code_of_step.size or code_of_step[code] == 0:
+                                return STREAM_LEAVES
+                            positions[m] = np.uint32(place - begin)
+                            found[m] = code_of_step[code]
+                            m += 1
+                        weight = min(q, MOST_ACTIVE)
+                        if doubling:
+                            weight = 1 << min(q - 1, MOST_DOUBLED)
+                        row_sum += weight
+                        sums[column] += weight
+                        row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
+                        own = (np.int64(sums[column]) << MEAN_SHIFT) + PRIOR * mean
+                        terms[column] = _octaves(own) - np.int64(logs[column])
+                        if grouped:
+                            group_sums[g] += weight
+                            own = np.int64(group_sums[g]) << MEAN_SHIFT
+                            own += PRIOR * mean * (end_j - first_j)
+                            group_terms[g] = _octaves(own) - _octaves(first_j + PRIOR)
+                        left, left_at = -q if negative else q, j
+                        if column_sign != 0:
+                            row_sign += 1 if negative == (column_sign < 0) else -1
+                        last_steps[column], last_rows[column] = left, i
+                        changed[n_changed] = j
+                        n_changed += 1
+                    if costly:
+                        now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+                        bits[place] += now - cost
+                        cost = now
+                if grouped:
+                    group_left = group_counts[g] = min(count, 2)
+            for k in range(n_changed):
+                # After the row, when its sign is complete; see FORMAT.md.
+                j = changed[k]
+                signs[j] += 1 if (last_steps[j] > 0) == (row_sign >= 0) else -1
+            total += row_sum
+            base += n_columns
+        if n_rows > 0 and n_columns > 0:
+            mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
+    if encoding:
+        # The shortest number of the interval; a reader adds zeros.
+        for n in range(6):
+            unit = ONE << np.uint64(40 - 8 * n)
+            number = (low + unit - ONE) & ~(unit - ONE)
+            if number < low + span:
+                if number >= WHOLE:
+                    number -= WHOLE
+                    _carry(at)
+                for i in range(n):
+                    _store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
+                    at += ONE
+                break
+        while at > begin_of_data and _load8(at - ONE) == 0:
+            at -= ONE
+    # A reader looks five bytes ahead, and adds zeros behind the end.
+    elif at < end:
+        return STREAM_GOES_ON
+    sizes[0], sizes[1] = at - begin_of_data, m
     return STREAM_OK
 
 
