@@ -80,7 +80,8 @@ class RecordFacts:
     trained since the base; None for a base, and if the record does not say it. full_nbytes: of the
     state of one step, float32 where lossy; from heads only bases have it, and a step counts as
     large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
-    or network failed, so that reading again may help.
+    or network failed, so that reading again may help. format: the version of the record format that
+    it needs.
 
     From contents only: digest, parent, identity, replaces: hex; None if the record cannot be read.
     exact_nbytes: bytes of the file stored exactly. levels: number of levels other than 0 in all
@@ -107,6 +108,7 @@ class RecordFacts:
     tables_reused: int = 0
     moments: str = ""
     behind: float | None = None
+    format: int = 1
     reached: bool = False
     aside: bool = False
     before: Context = field(default=Context(), compare=False, repr=False)
@@ -189,7 +191,8 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             raise MalformedRecordError(entry.name, named, stored)
         if entry.kind != "base":
             behind = header.rest and header.rest.behind
-            return replace(empty, steps=(entry.step,), coding=header.coding, behind=behind)
+            facts = replace(empty, steps=(entry.step,), coding=header.coding, behind=behind)
+            return replace(facts, format=header.format)
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(arrays, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is gone") from exc
@@ -232,6 +235,7 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
         coding=record.coding,
+        format=record.header.format,
         behind=record.rest and record.rest.behind,
         full_nbytes=full,
         digest=record.digest,

@@ -66,11 +66,26 @@ def heads(path: Path) -> list[RecordFacts]:
     return list(read_heads(codec.Chain(path), path if path.is_dir() else None, {}).values())
 
 
+@pytest.mark.parametrize(("name", "version"), [("run", 1), ("contexts", 2)])
+def test_the_format_that_a_chain_needs(name: str, version: int) -> None:
+    assert summary_of(GOLDEN / f"{name}.lcc").format == version
+
+
 def summary_of(path: Path) -> Summary:
     """From contents; from heads it is the same, where nothing is damaged."""
     found = summarize(contents(path).records)
     shallow = summarize(heads(path))
-    for name in ("steps", "stamp", "gap", "nbytes", "full_nbytes", "codings", "points", "kinds"):
+    for name in (
+        "steps",
+        "stamp",
+        "gap",
+        "nbytes",
+        "full_nbytes",
+        "codings",
+        "points",
+        "kinds",
+        "format",
+    ):
         assert getattr(shallow, name) == getattr(found, name), name
     assert (shallow.share, shallow.step_nbytes) == (found.share, found.step_nbytes)
     assert found.problems == shallow.problems == ()
