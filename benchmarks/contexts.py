@@ -1,16 +1,17 @@
 """What context codes save, and what they cost, over models, optimizers and settings.
 
-    PYTHONPATH=. python benchmarks/contexts.py --mnist FOLDER [--speed] [--models lenet5,…]
+    PYTHONPATH=. python benchmarks/contexts.py [--mnist FOLDER] [--speed] [--models lenet5,…]
 
 Each model is trained with SGD, momentum and AdamW, from seed 0, with a checkpoint at every
 iteration (with momentum at every tenth). Every setting saves them with a track of its own, coded as
-run lengths. The checkpoints AT are then coded once more, the same levels, as a context code. Sizes
-are those of whole records on disk, header included. The run lengths are those of large alphabets:
-without the arithmetic code that `coder="runlength"` has for small ones in equal steps. They reuse
-tables as in a real chain.
+run lengths. The checkpoints AT are then coded once more, the same levels, as a context code where
+that is smaller. Sizes are those of whole records on disk, header included. Run lengths are those of
+large alphabets, without the arithmetic code that `coder="runlength"` has for small ones in equal
+steps, and reuse tables as in a real chain.
 
---speed also times whole steps of a tracker, and decoding in place, of the largest models with both
-coders in turn. Ratios are taken within a round; medians of rounds are shown.
+--speed also times whole steps of a tracker, and decoding in place, of AlexNet and the transformer
+with both coders in turn. The speed of context codes is shown, that of run lengths is 1: the median
+of ratios within a round.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def table_by(sizes: list[Size], key: Callable[[Size], str]) -> str:
     return table(["", "records", "mean", "least", "most"], rows)
 
 
-def parameters(size: Size) -> str:
+def size_class(size: Size) -> str:
     """Its model's size, as a class."""
     return "below 20,000" if size.n < 20_000 else "to 500,000" if size.n < 500_000 else "above"
 
@@ -234,7 +235,7 @@ def main(arguments: list[str] | None = None) -> int:
     models = options.models.split(",")
     sizes = [s for m in models for o in EVERY for s in sizes_of(m, o, options.mnist)]
     print(f"all {len(sizes)}: mean {mean(sizes):.3f}, most {max(s.ratio for s in sizes):.4f}\n")
-    for key in (parameters, lambda s: f"{s.model} ({s.n:,})"):
+    for key in (size_class, lambda s: f"{s.model} ({s.n:,})"):
         print(table_by(sizes, key))
     for key in (lambda s: s.optimizer, lambda s: s.setting):
         print(table_by(sizes, key))
@@ -243,7 +244,12 @@ def main(arguments: list[str] | None = None) -> int:
         rows = [
             r for m in large for o in EVERY for r in speeds(m, o, options.mnist, options.rounds)
         ]
-        print(table(["", "setting", "zeros", "whole step", "decode in place"], rows))
+        print(
+            table(
+                ["speed, run lengths = 1", "setting", "zeros", "whole step", "decode in place"],
+                rows,
+            )
+        )
     return 0
 
 

@@ -6,14 +6,14 @@ exponent, with the bucket's sign. Every q is a series of binary decisions: is it
 elements are coded, as in Witten, Neal and Cleary, "Arithmetic Coding for Data Compression", CACM
 30(6), 1987. So there is no code table, and a value may take less than a bit.
 
-The weights of a neuron, a row or a column, change together. The context of an element is therefore
-its expected magnitude: the mean of its row so far times the mean of its column so far, divided by
-the mean of the matrix so far. One decision says whether a row changes at all, and in large
-alphabets one more for each GROUP elements of a row, so most zeros take no decision. FORMAT.md has
-every number.
+The weights of a neuron (a row or a column) change together. Most contexts therefore have the
+expected magnitude: the mean of the row so far times the mean of the column so far, divided by the
+mean of the matrix so far; and the neighbours to the left and above. One decision says whether a row
+changes at all, and in large alphabets one more for each GROUP elements of a row, so most zeros take
+no decision. FORMAT.md has every number.
 
 An alphabet is cut into streams of whole rows, which threads write and read in parallel. Each learns
-its chances anew, so many streams take more bytes.
+its chances anew, which costs bytes.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from .quantize import Codes
 from .survivors import Segments, Survivors
 
 STREAM = 2**18  # elements, at least, of every stream but the last
-SINGLY = 2**14  # elements: in larger alphabets, groups save more time than they cost bytes
+MOST_SINGLE = 2**14  # elements: in larger alphabets, the time that groups save matters more
 MOST_NBYTES = 4  # of an element: float32 takes no more
 MOST_DIGITS = 5  # of a stream's size, 7 bits each
 MOST_LISTED = 2**16 - 1  # bytes of all sizes
-FLOOR, CEILING, FIRST_KNOWN = 200, 65_000, 9_830  # of first chances
+FLOOR, CEILING = 200, 65_000  # of first chances
+FIRST_IN_GROUP = 9_830  # at least, in a group that is known to change
 FIRST_USES = 2  # that these chances count for
 
-Steps = NDArray[np.uint16]
-# Takes first and last element of a stream, the places of its changes from the first on, and their
-# codes.
-_Take = Callable[[int, int, NDArray[np.uint32], Steps], None]
+StepCodes = NDArray[np.uint16]
+# Takes the begin and end of a stream, the places of its changes from the begin on, and their codes.
+_Take = Callable[[int, int, NDArray[np.uint32], StepCodes], None]
 
 _NO_MARKS, _NO_CODES = np.empty(0, np.uint64), np.empty(0, np.uint16)
 _NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
@@ -82,12 +82,15 @@ class ContextCode(DirectPayload):
 
     @classmethod
     def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
-        """The context code of survivors; None if it is longer than the elements in float32, or if
-        two levels of buckets have the same exponent and sign."""
-        steps = _Steps.of(levels.reshape(-1), uniform)
+        """The context code of survivors.
+
+        None if a stream is longer than in float32, the list of sizes is too long, or two levels of
+        buckets have one exponent and sign.
+        """
+        steps = _StepCodes.of(levels.reshape(-1), uniform)
         if steps is None:
             return None
-        cut, group = _cut(matrices), 1 if s.n <= SINGLY else GROUP
+        cut, group = _cut(matrices), 1 if s.n <= MOST_SINGLE else GROUP
         parts: dict[int, Bytes] = {}
 
         def work(i: int, scratch: workers.Scratch) -> None:
@@ -136,7 +139,7 @@ class ContextCode(DirectPayload):
         """Raise StreamError if these cannot be the streams of n elements."""
         super().check(n, k)
         sizes = self.sizes
-        # First, because cutting takes as long as n is large.
+        # No stream has more than 2 STREAM elements. First, because cutting takes time for each.
         if not is_vector(sizes, np.int64) or sizes.size * 2 * STREAM < n:
             raise StreamError(f"sizes of {np.size(sizes)} streams for {n} elements")
         if sizes.size != _cut(self.matrices).n or (sizes < 0).any():
@@ -153,7 +156,7 @@ class ContextCode(DirectPayload):
         codes = codes_for(n, len(levels))
         codes.fill(0)
 
-        def take(begin: int, _end: int, places: NDArray[np.uint32], found: Steps) -> None:
+        def take(begin: int, _end: int, places: NDArray[np.uint32], found: StepCodes) -> None:
             codes[begin + places.astype(np.int64)] = found
 
         self._read(levels, uniform, lambda i, scratch: take)
@@ -167,7 +170,7 @@ class ContextCode(DirectPayload):
         track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
 
         def taker(i: int, scratch: workers.Scratch) -> _Take:
-            def take(begin: int, end: int, places: NDArray[np.uint32], found: Steps) -> None:
+            def take(begin: int, end: int, places: NDArray[np.uint32], found: StepCodes) -> None:
                 listed = begin, end, places, found, places.size
                 kernels.advance_listed(*listed, *track, sums[i], scratch.moved)
 
@@ -190,7 +193,7 @@ class ContextCode(DirectPayload):
         bits: NDArray[np.float64] = _NO_BITS,
     ) -> None:
         """Read each stream i, and hand its changes to taker(i, scratch)."""
-        steps = _Steps.of(levels.reshape(-1), uniform)
+        steps = _StepCodes.of(levels.reshape(-1), uniform)
         if steps is None:
             raise StreamError("two levels of the same exponent and sign")
         cut, k = _cut(self.matrices), len(levels)
@@ -214,11 +217,11 @@ class ContextCode(DirectPayload):
         workers.spread(work, cut.n)
 
 
-class _Steps(NamedTuple):
+class _StepCodes(NamedTuple):
     """Codes as uniform steps, and back. See `kernels.code_contexts`."""
 
-    step_of_code: Steps
-    code_of_step: Steps
+    step_code_of: StepCodes
+    code_of: StepCodes
     alone: NDArray[np.int8]
     doubling: bool
 
@@ -231,29 +234,29 @@ class _Steps(NamedTuple):
         fields = levels[1:].view(np.uint32) >> 23 & 255
         negative = np.signbit(levels[1:])
         rungs, rung = np.unique(fields, return_inverse=True)
-        step_of_code = np.zeros(levels.size, np.uint16)
-        step_of_code[1:] = 2 * rung + 1 + negative
-        code_of_step = np.zeros(2 * rungs.size + 1, np.uint16)
-        code_of_step[step_of_code] = np.arange(levels.size)
-        if np.count_nonzero(code_of_step) < levels.size - 1:
+        step_code_of = np.zeros(levels.size, np.uint16)
+        step_code_of[1:] = 2 * rung + 1 + negative
+        code_of = np.zeros(2 * rungs.size + 1, np.uint16)
+        code_of[step_code_of] = np.arange(levels.size)
+        if np.count_nonzero(code_of) < levels.size - 1:
             return None
         # The last entry stands for all q beyond.
-        has = (code_of_step[1:] > 0).reshape(-1, 2)
+        has = (code_of[1:] > 0).reshape(-1, 2)
         alone = np.zeros(rungs.size + 2, np.int8)
         alone[1:-1] = np.where(has.all(axis=1), 0, np.where(has[:, 0], 1, -1))
-        return cls(step_of_code, code_of_step, alone, True)
+        return cls(step_code_of, code_of, alone, True)
 
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
     """Where each stream begins. See `kernels.code_contexts`.
 
-    begins: int64 (n + 1,), the first element of each stream. pieces: int64 (n + 1,), its first
+    begins: int64 (n + 1,), the first element of each stream. firsts: int64 (n + 1,), its first
     matrix. rows, columns: int64, of each matrix.
     """
 
     begins: NDArray[np.int64]
-    pieces: NDArray[np.int64]
+    firsts: NDArray[np.int64]
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
 
@@ -271,23 +274,23 @@ class _Cut:
 def _cut(matrices: Matrices) -> _Cut:
     """Cut tensors into streams of whole rows.
 
-    A single column is a row. Rows of more than STREAM elements become matrices of one row each.
+    A single column is a row. Rows of more than STREAM elements are cut into matrices of one row.
     """
-    begins, firsts, pieces, filled = [0], [0], list[tuple[int, int]](), 0
+    begins, firsts, shapes, filled = [0], [0], list[tuple[int, int]](), 0
     for rows, columns in _with_short_rows(matrices):
         while rows:
             n = min(rows, -(-(STREAM - filled) // columns))
-            pieces.append((n, columns))
+            shapes.append((n, columns))
             rows, filled = rows - n, filled + n * columns
             if filled >= STREAM:
                 begins.append(begins[-1] + filled)
-                firsts.append(len(pieces))
+                firsts.append(len(shapes))
                 filled = 0
     if filled:
         begins.append(begins[-1] + filled)
-        firsts.append(len(pieces))
-    shapes = np.array(pieces, np.int64).reshape(-1, 2).T
-    return _Cut(np.array(begins), np.array(firsts), *map(np.ascontiguousarray, shapes))
+        firsts.append(len(shapes))
+    rows_and_columns = map(np.ascontiguousarray, np.array(shapes, np.int64).reshape(-1, 2).T)
+    return _Cut(np.array(begins), np.array(firsts), *rows_and_columns)
 
 
 def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
@@ -307,14 +310,14 @@ def _first_contexts() -> NDArray[np.uint32]:
     """The contexts before the first element: chance << 8 | uses, uint32 (N_CONTEXTS,)."""
     chances, uses = np.full(N_CONTEXTS, HALF, np.int64), np.zeros(N_CONTEXTS, np.int64)
     chances[kernels.MORE_CONTEXT : kernels.BIT_CONTEXT] = kernels.FIRST_MORE
-    # Of a value above 0 where a magnitude of 2**a / 2896 is expected, as if drawn from an
-    # exponential distribution; 2896 is 2**11.5, the middle of the activity of mean 1.
+    # Of a value above 0 from a geometric distribution with the mean of activity a's middle, which is
+    # 2**(a + 0.5) / 2**12: about 2**a / 2896.
     expected = 2 ** np.arange(ACTIVITIES)
     changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
-    known = np.maximum(changes, FIRST_KNOWN)
+    in_group = np.maximum(changes, FIRST_IN_GROUP)
     for at, first in (
         (kernels.GROUP_CONTEXT, changes),
-        (kernels.ZERO_CONTEXT, np.concatenate((changes, known, changes))),
+        (kernels.ZERO_CONTEXT, np.concatenate((changes, in_group, changes))),
     ):
         own = slice(at, at + 9 * first.size)
         chances[own], uses[own] = np.repeat(first, 9), FIRST_USES
@@ -328,9 +331,9 @@ _RATES = np.array([131_072 // (2 * n + 3) for n in range(MOST_USES + 1)], np.uin
 def _coded(
     encoding: bool,
     streams: tuple[_Cut, int, int],
-    survivors: tuple[NDArray[np.uint64], Codes, Steps, Steps, NDArray[np.int8], bool],
+    survivors: tuple[NDArray[np.uint64], Codes, StepCodes, StepCodes, NDArray[np.int8], bool],
     data: tuple[Bytes, int],
-    lists: tuple[NDArray[np.uint32], Steps, NDArray[np.int64], NDArray[np.float64]],
+    lists: tuple[NDArray[np.uint32], StepCodes, NDArray[np.int64], NDArray[np.float64]],
     scratch: workers.Scratch,
 ) -> int:
     """Write or read one stream; see `kernels.code_contexts`.
@@ -338,8 +341,8 @@ def _coded(
     streams: all of them, which one, and the group. Returns a STREAM_* status.
     """
     cut, i, group = streams
-    pieces = slice(cut.pieces[i], cut.pieces[i + 1])
-    columns = cut.columns[pieces]
-    matrices = cut.begins[i], cut.rows[pieces], columns, group
+    own = slice(cut.firsts[i], cut.firsts[i + 1])
+    columns = cut.columns[own]
+    matrices = cut.begins[i], cut.rows[own], columns, group
     memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
     return int(kernels.code_contexts(encoding, *matrices, *survivors, *memory, *data, *lists))

@@ -11,14 +11,14 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  many small tensors: promote_bins, quantize_batch (batch)
     tokens       settle_tokens, sum_tokens (coders); near_words, write (prefix): code, and
                  advance the track in the same pass
-    digests      _mixed, digest (digest); _advance moves the track and its digest: for write, read
-                 and advance_codes
+    digests      _mixed, digest (digest); _advance moves the track and its digest: for write, read,
+                 advance_survivors and advance_listed
     prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (prefix,
                  residual), lookup_two (prefix)
     decode       _view ... _become, then read (prefix), the loop around them
     residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
-    contexts     _decide, code_contexts (context); read_arithmetic (arithmetic); advance_survivors,
-                 advance_listed (payload, context); unpack_codes (survivors)
+    contexts     _decide, code_contexts, advance_listed (context); arithmetic (arithmetic);
+                 advance_survivors (payload); unpack_codes (survivors)
 
 numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
 callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
@@ -108,7 +108,9 @@ GROUP = 8  # elements of a row that share a decision
 ACTIVITIES = 24  # octaves of the magnitude that is expected
 UNARY = 8  # steps that are counted one by one
 MOST_BITS = 13  # of the steps beyond these, behind the highest bit
-MEAN_SHIFT, PRIOR, MOST_ACTIVE, MOST_DOUBLED = 12, 2, 31, 6
+MEAN_SHIFT = 12  # means are integers, in parts of 2**MEAN_SHIFT
+PRIOR = 2  # elements of the mean magnitude that a row or column has before its first one
+MOST_ACTIVE, MOST_DOUBLED = 31, 6  # what the magnitude of a value counts for, at most; its log2
 FIRST_MEAN = 205  # 5 % of 2**MEAN_SHIFT
 MOST_USES = 60  # of a context, until its rate of adaptation stays the same
 # The contexts stand one after another: has the row changes?, has the group?, is q > 0?, is it
@@ -2822,7 +2824,7 @@ def read_steps(
 
 @_inlined
 def _octaves(x):
-    """About 16 log2(x) of an int64 from 1 on: 16 p and the 4 bits below the highest one, p."""
+    """About 16 log2(x) of an int64 from 1 on: 16 p plus the 4 bits below bit p, the highest."""
     p = _highest(np.uint64(x))
     return np.int64(p) << 4 | np.int64((np.uint64(x) << np.uint64(4)) >> np.uint64(p)) & 15
 
@@ -2848,8 +2850,9 @@ def _carry(at):
 def _decide(encoding, bit, context, rates, low, span, window, at, end):
     """Write a decision, or read it; either way its context learns from it.
 
-    context, rates: addresses, see `code_contexts`. low, span, window: of the interval. at: address
-    of the next byte; reading, bytes from ``end`` on are 0. Returns bit, low, span, window and at.
+    context, rates: addresses, see `code_contexts`. low, span: of the interval; window: the bytes
+    read, less the interval's begin. at: address of the next byte; reading, bytes from ``end`` on
+    are 0. Returns bit, low, span, window and at.
     """
     state = np.int64(_load32(context))
     chance = state >> 8
@@ -2897,8 +2900,8 @@ def code_contexts(
     group,
     marks,
     codes,
-    step_of_code,
-    code_of_step,
+    step_code_of,
+    code_of,
     alone,
     doubling,
     initial,
@@ -2918,17 +2921,18 @@ def code_contexts(
 
     begin: the stream's first element. rows, columns: int64, of each of its matrices. group:
     elements that share a decision; 1 for none. marks, codes: the survivors, if encoding.
-    step_of_code: uint16, the code that each code would have in uniform steps; code_of_step: uint16,
-    the other way round, 0 for a step that no level has. alone: int8, by q up to its end: 1 or -1 if
-    all levels of q have that sign. doubling: whether each q stands for twice as much as the one
-    before, as in buckets. initial: uint32 (N_CONTEXTS,), the contexts at first: chance << 8 | uses.
-    rates: uint32 (MOST_USES + 1,), how much a context learns from a decision, by its uses.
-    contexts: uint32 (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch. data: uint8,
-    the stream, or ELEMENT_BYTES and twice as much room as ``most``. most: bytes that are allowed,
-    or that there are to read. positions: uint32, and found: uint16, filled when reading: where
-    codes other than 0 are, from ``begin`` on, and these. sizes: int64 (2,), filled: bytes that were
-    written; how many codes were found. bits: float64 (n,), raised by what each element costs, or
-    empty. Returns a STREAM_* status; STREAM_GOES_ON also if it takes more bytes than allowed.
+    step_code_of: uint16, the code that each code would have in uniform steps; code_of: uint16, the
+    other way round, 0 for a step that no level has. alone: int8, by |q|, the last entry for all
+    beyond: 1 or -1 if all its levels have that sign. doubling: whether each q stands for twice as
+    much as the one before, as in buckets. initial: uint32 (N_CONTEXTS,), the contexts at first:
+    chance << 8 | uses. rates: uint32 (MOST_USES + 1,), how much a context learns from a decision,
+    by its uses. contexts: uint32 (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch.
+    data: uint8, the stream, or ELEMENT_BYTES and twice as much room as ``most``. most: bytes that
+    are allowed, or that there are to read. positions: uint32, and found: uint16, filled when
+    reading: where codes other than 0 are, from ``begin`` on, and these. sizes: int64 (2,), filled:
+    bytes that were written; how many codes were found. bits: float64 (n,), raised by what each
+    element costs, or empty. Returns a STREAM_* status; STREAM_GOES_ON also if it takes more bytes
+    than allowed.
     """
     state, rate = np.uint64(contexts.ctypes.data), np.uint64(rates.ctypes.data)
     begin_of_data = np.uint64(data.ctypes.data)
@@ -2966,11 +2970,13 @@ def code_contexts(
             logs[j] = _octaves(j + PRIOR)
         for g in range(n_groups):
             group_sums[g] = group_counts[g] = 0
-        total = rows_met = 0
-        before = 2
+        total = rows_changed = 0
+        before_changed = 2
         for i in range(n_rows):
             if i > 0:
                 mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
+            # Each term keeps the mean that it was noted with, N in FORMAT.md: noting all terms
+            # anew in every row would be slow.
             if i & (i - 1) == 0:
                 for j in range(n_columns):
                     own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
@@ -2997,8 +3003,8 @@ def code_contexts(
                         if mark != 0:
                             some = True
                             break
-                share = _octaves((rows_met << MEAN_SHIFT) // (i + 1) + 1) >> 3
-                context = ROW_CONTEXT + 3 * share + before
+                share_log = _octaves((rows_changed << MEAN_SHIFT) // (i + 1) + 1) >> 3
+                context = ROW_CONTEXT + 3 * share_log + before_changed
                 some, low, span, window, at = _decide(
                     encoding,
                     some,
@@ -3010,8 +3016,8 @@ def code_contexts(
                     at,
                     end,
                 )
-                before = np.int64(some)
-                rows_met += before
+                before_changed = np.int64(some)
+                rows_changed += before_changed
                 if costly:
                     now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                     for j in range(n_columns):
@@ -3024,7 +3030,7 @@ def code_contexts(
                 first_j = g * width
                 end_j = min(first_j + width, n_columns)
                 mark = np.uint64(0)
-                known = 0
+                known = 0  # g in FORMAT.md
                 if grouped:
                     if encoding:
                         place = base + first_j
@@ -3088,7 +3094,7 @@ def code_contexts(
                             if place >= unit_end:
                                 read = place >> 16 << 16
                                 unit_end = read + UNIT
-                            code = np.int64(step_of_code[codes[np.uint64(read)]])
+                            code = np.int64(step_code_of[codes[np.uint64(read)]])
                             read += 1
                             q, negative = (code + 1) >> 1, code & 1 == 0
                             if at + np.uint64(ELEMENT_BYTES) > end:
@@ -3166,10 +3172,10 @@ def code_contexts(
                             )
                         if not encoding:
                             code = 2 * q - 1 + np.int64(negative)
-                            if code >= code_of_step.size or code_of_step[code] == 0:
+                            if code >= code_of.size or code_of[code] == 0:
                                 return STREAM_LEAVES
                             positions[m] = np.uint32(place - begin)
-                            found[m] = code_of_step[code]
+                            found[m] = code_of[code]
                             m += 1
                         weight = min(q, MOST_ACTIVE)
                         if doubling:

@@ -25,7 +25,7 @@ from .weights_picture import Image
 ENTROPY = "entropy of values"
 SHANNON = (
     "Shannon's bound for codes of single values. Run-length coding gets below it where zeros "
-    "cluster."
+    "cluster, a context code where changes do."
 )
 PLAIN = "Without a code: each value is the number of its slot, or 0."
 PARTS = {  # part of a record -> name of its number of bytes, for `quantity`; explanation
@@ -149,7 +149,8 @@ def _beats(record: StepRecord) -> str:
     """A sentence where the record takes less than the entropy, which looks impossible."""
     if (record.sizes.of(record.coder) or 0) >= record.sizes.entropy or record.coder == "huffman":
         return ""
-    return " Runs of zeros take less than the entropy of single values."
+    less = "What changes together takes" if _direct(record) else "Runs of zeros take"
+    return f" {less} less than the entropy of single values."
 
 
 def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:

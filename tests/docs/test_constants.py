@@ -109,9 +109,9 @@ SENTENCES = {
         "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
     ],
     "explanation/scheme.md": [
-        "in alphabets of more than {codec.scheme.context:SINGLY!,} weights also each",
-        "group of {codec.scheme.kernels:GROUP}. So most zeros",
-        "Streams of {codec.scheme.context:STREAM!,} weights or a little more",
+        "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
+        "each group of {codec.scheme.kernels:GROUP} in a row is asked, too",
+        "Streams of at least {codec.scheme.context:STREAM!,} weights are",
         "an alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
     ],

@@ -1397,7 +1397,7 @@ def test_any_context_codes_agree(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     codes = np.array(drawn or rng.integers(0, k, n) * (rng.random(n) < 0.2), np.uint16)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context, "SINGLY", data.draw(st.sampled_from([0, 10**6])))
+        patch.setattr(context, "MOST_SINGLE", data.draw(st.sampled_from([0, 10**6])))
         patch.setattr(context, "STREAM", data.draw(st.sampled_from([20, 10**6])))
         patch.setitem(globals(), "STREAM", context.STREAM)
         context._cut.cache_clear()

@@ -26,7 +26,7 @@ function bitsPicture({ run, checkpoint, dissected, setting, followed, isTrial, w
       comparison(`${pluralText(plain, "bit")} each`, Math.ceil((N * plain) / 8), "Without a code: each value is the number of its slot, or 0."),
       { ...comparison("run-length Huffman", sizeWith("runlength"), "One code word for a run of zeros and the value after it.", "runlength-bytes"), here: setting.coder === "runlength" },
       { ...comparison("Huffman (paper)", sizeWith("huffman"), "One code word for every value, as in the paper: at least 1 bit each.", "huffman-bytes"), here: setting.coder === "huffman" },
-      comparison("entropy of values", entropyNbytes(quantized.counts), "Shannon's bound for codes of single values. Run-length coding gets below it where zeros cluster."),
+      comparison("entropy of values", entropyNbytes(quantized.counts), "Shannon's bound for codes of single values. Run-length coding gets below it where zeros cluster, a context code where changes do."),
     ],
     words_are: words.length ? "" : "No bits are needed: all values are alike.",
     coders: [["runlength", "run-length"], ["huffman", "Huffman"]],
