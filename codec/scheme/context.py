@@ -310,7 +310,7 @@ def _first_contexts() -> NDArray[np.uint32]:
     """The contexts before the first element: chance << 8 | uses, uint32 (N_CONTEXTS,)."""
     chances, uses = np.full(N_CONTEXTS, HALF, np.int64), np.zeros(N_CONTEXTS, np.int64)
     chances[kernels.MORE_CONTEXT : kernels.BIT_CONTEXT] = kernels.FIRST_MORE
-    # Of a value above 0 from a geometric distribution with the mean of activity a's middle, which is
+    # Of a value above 0 from a geometric distribution with the mean in the middle of activity a,
     # 2**(a + 0.5) / 2**12: about 2**a / 2896.
     expected = 2 ** np.arange(ACTIVITIES)
     changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
