@@ -14,6 +14,9 @@ SECTIONS = {
 }
 
 
+_DRAWN = "tune-drawn"  # in the session: the section that the page shows
+
+
 def page() -> None:
     """The whole page: a fragment, so another section does not run what is around it."""
     st.fragment(_sections)()
@@ -28,4 +31,8 @@ def _sections() -> None:
             key="tune_view",
             label_visibility="collapsed",
         )
+        if st.session_state.setdefault(_DRAWN, view) != view:
+            # Only a run of the whole page removes what a part of the other section has drawn since.
+            st.session_state[_DRAWN] = view
+            st.rerun()
         SECTIONS[view][1]()

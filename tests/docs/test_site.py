@@ -207,6 +207,7 @@ def test_golden_chains() -> None:
         ("how-to/which-knob.md", "[67 % of the state]", "| float32 | 0.288 | 0.665 |"),
         ("how-to/which-knob.md", "0.67 instead of", "| digits | 2 bits | tensor | 0.67 %"),
         ("how-to/which-knob.md", "instead of 0.32 %", "| digits | 2 bits | model | 0.32 %"),
+        ("how-to/which-knob.md", "[0.87 of the bytes]", "| all | 324 | 0.869 |"),
         ("explanation/mistakes.md", "517 thousandths of a nat", "up to 517 thousandths"),
         (
             "explanation/mistakes.md",
