@@ -17,7 +17,7 @@ from codec import child
 from codec.state.tensors import TensorSpec
 
 from . import batch, huffman, kernels
-from .coders import CODERS
+from .coders import CODERS, CONTEXT
 from .kernels import UNIT
 from .payload import LOOK
 from .prefix import PrefixCode
@@ -29,6 +29,7 @@ from .tables import CodeTable
 from .tracker import Tracker
 from .workers import threads
 
+SPARING = 256  # of so many values, one
 _CODERS = tuple(CODERS)
 _COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
 _LOADED = threading.Event()  # set as soon as this process has the kernels
@@ -53,10 +54,13 @@ def warm_up() -> None:
     targets: tuple[dict[str, float], ...] = ({}, {"tolerance": 0.1}, {"tolerance": 0.001})
     for target in targets:  # buckets, then steps whose codes take 1 byte and 2
         for coder in _CODERS:
-            tracker = Tracker(start, coder=coder, **target)  # type: ignore[arg-type]
-            step = tracker.prepare({"w": values})
+            # Threads keep the memory in which they have coded contexts.
+            stride = SPARING if coder == CONTEXT.name else 1
+            state = {"w": values[::stride].copy()}
+            tracker = Tracker({"w": start["w"][::stride]}, coder=coder, **target)  # type: ignore[arg-type]
+            step = tracker.prepare(state)
             tracker.commit(step)
-            tracker.step({"w": values})
+            tracker.step(state)
             decode(step.groups[0].encoded)
     few = {"w": values[:UNIT]}  # one arithmetic code
     tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
