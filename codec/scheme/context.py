@@ -156,8 +156,8 @@ class ContextCode(DirectPayload):
         codes = codes_for(n, len(levels))
         codes.fill(0)
 
-        def take(begin: int, _end: int, places: NDArray[np.uint32], found: StepCodes) -> None:
-            codes[begin + places.astype(np.int64)] = found
+        def take(begin: int, _end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+            codes[begin + places.astype(np.int64)] = codes_at
 
         self._read(levels, uniform, lambda i, scratch: take)
         return codes
@@ -170,8 +170,8 @@ class ContextCode(DirectPayload):
         track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
 
         def taker(i: int, scratch: workers.Scratch) -> _Take:
-            def take(begin: int, end: int, places: NDArray[np.uint32], found: StepCodes) -> None:
-                listed = begin, end, places, found, places.size
+            def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+                listed = begin, end, places, codes_at, places.size
                 kernels.advance_listed(*listed, *track, sums[i], scratch.moved)
 
             return take
@@ -204,15 +204,15 @@ class ContextCode(DirectPayload):
             n, sizes = cut.elements(i), np.zeros(2, np.int64)
             stream = np.ascontiguousarray(self.code[ends[i] - self.sizes[i] : ends[i]])
             room = scratch.at_least(n + n // 2 + 1)
-            places, found = room[:n], room[n:].view(np.uint16)
+            places, codes_at = room[:n], room[n:].view(np.uint16)
             own, data = (cut, i, self.group), (stream, stream.size)
-            status = _coded(False, own, survivors, data, (places, found, sizes, bits), scratch)
+            status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
             if status == kernels.STREAM_LEAVES:
                 raise StreamError(f"a symbol beyond the last of {k} levels")
             if status == kernels.STREAM_GOES_ON:
                 raise StreamError(f"bytes that go on after {n} elements")
             begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
-            taker(i, scratch)(begin, end, places[:m], found[:m])
+            taker(i, scratch)(begin, end, places[:m], codes_at[:m])
 
         workers.spread(work, cut.n)
 

@@ -452,11 +452,10 @@ def test_compact_with_another_coder(
     assert all_steps(chain) == before
     assert codec.verify(chain).ok
     assert (change.nbytes[1] < change.nbytes[0]) or coder == "huffman"
-    settings = {e.name: codec.Chain(chain).read(e).coding for e in codec.Chain(chain).entries[3:]}
-    assert {coding.coder for coding in settings.values() if coding} == {coder}
-    assert {codec.Chain(chain).read(e).header.format for e in codec.Chain(chain).entries[3:]} == {
-        2 if coder == "context" else 1
-    }
+    compacted = codec.Chain(chain)
+    recoded = [compacted.read(e) for e in compacted.entries[3:]]
+    assert {record.coding.coder for record in recoded if record.coding} == {coder}
+    assert {record.header.format for record in recoded} == {2 if coder == "context" else 1}
     again = files(chain)
     codec.compact(chain, coder=coder)
     assert files(chain) == again
@@ -475,9 +474,8 @@ def test_a_coder_that_is_not_there(chain: Path, change: Any) -> None:
 def test_merge_with_another_coder(chain: Path, before: Any, all_steps: Look) -> None:
     codec.merge(chain, 3, coder="context")
     assert names(chain) == ["0b", "10-30m", "40-60m", "70d", "80d"]
-    formats = [
-        record.read(e).header.format for record in [codec.Chain(chain)] for e in record.entries
-    ]
+    merged = codec.Chain(chain)
+    formats = [merged.read(e).header.format for e in merged.entries]
     assert formats == [1, 2, 2, 1, 1]
     assert all_steps(chain) == before
 
