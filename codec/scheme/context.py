@@ -30,6 +30,7 @@ from codec.errors import PayloadError, StreamError
 
 from . import kernels, workers
 from .kernels import ACTIVITIES, GROUP, HALF, MOST_USES, N_CONTEXTS
+from .memory import Joined
 from .payload import (
     Alphabet,
     DirectPayload,
@@ -48,8 +49,10 @@ from .quantize import Codes
 from .survivors import Segments, Survivors
 
 STREAM = 2**18  # elements, at least, of every stream but the last
+MOST_COLUMNS = 2**15  # of a row: a thread notes 40 bytes for each
 MOST_SINGLE = 2**14  # elements: in larger alphabets, the time that groups save matters more
 MOST_NBYTES = 4  # of an element: float32 takes no more
+TOO_LONG = -1  # in place of a stream's size
 MOST_DIGITS = 5  # of a stream's size, 7 bits each
 MOST_LISTED = 2**16 - 1  # bytes of all sizes
 FLOOR, CEILING = 200, 65_000  # of first chances
@@ -91,22 +94,23 @@ class ContextCode(DirectPayload):
         if steps is None:
             return None
         cut, group = _cut(matrices), 1 if s.n <= MOST_SINGLE else GROUP
-        parts: dict[int, Bytes] = {}
+        most = MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n
+        streams = Joined(most, False, np.uint8)
+        sizes = np.zeros(cut.n, np.int64)
 
         def work(i: int, scratch: workers.Scratch) -> None:
             most = MOST_NBYTES * cut.elements(i) + kernels.ELEMENT_BYTES
-            room, sizes = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
+            room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
             survivors = s.marks, s.codes, *steps
-            lists = _NO_PLACES, _NO_CODES, sizes, _NO_BITS
-            if not _coded(True, (cut, i, group), survivors, (room, most), lists, scratch):
-                parts[i] = room[: sizes[0]].copy()
+            lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
+            status = _coded(True, (cut, i, group), survivors, (room, most), lists, scratch)
+            sizes[i] = TOO_LONG if status else used[0]
+            streams.put(i, room[: 0 if status else used[0]])
 
         workers.spread(work, cut.n)
-        if len(parts) < cut.n:
+        if (sizes == TOO_LONG).any():
             return None
-        streams = [parts[i] for i in range(cut.n)]
-        sizes = np.array([stream.size for stream in streams], np.int64)
-        made = cls(np.concatenate(streams), matrices, sizes, group)
+        made = cls(streams.whole(), matrices, sizes, group)
         return made if len(made.head) <= MOST_LISTED else None
 
     @property
@@ -139,8 +143,8 @@ class ContextCode(DirectPayload):
         """Raise StreamError if these cannot be the streams of n elements."""
         super().check(n, k)
         sizes = self.sizes
-        # No stream has more than 2 STREAM elements. First, because cutting takes time for each.
-        if not is_vector(sizes, np.int64) or sizes.size * 2 * STREAM < n:
+        # First, because cutting takes time for each stream.
+        if not is_vector(sizes, np.int64) or sizes.size * (STREAM + MOST_COLUMNS) < n:
             raise StreamError(f"sizes of {np.size(sizes)} streams for {n} elements")
         if sizes.size != _cut(self.matrices).n or (sizes < 0).any():
             raise StreamError(f"sizes of {sizes.size} streams for {n} elements")
@@ -274,7 +278,7 @@ class _Cut:
 def _cut(matrices: Matrices) -> _Cut:
     """Cut tensors into streams of whole rows.
 
-    A single column is a row. Rows of more than STREAM elements are cut into matrices of one row.
+    A single column is a row. Longer rows than MOST_COLUMNS are cut into matrices of one row.
     """
     begins, firsts, shapes, filled = [0], [0], list[tuple[int, int]](), 0
     for rows, columns in _with_short_rows(matrices):
@@ -294,16 +298,16 @@ def _cut(matrices: Matrices) -> _Cut:
 
 
 def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
-    """Rows and columns of matrices that have elements; no row has more than STREAM of them."""
+    """Rows and columns of matrices that have elements; no row has more than MOST_COLUMNS."""
     for rows, columns in matrices:
         if columns == 1:
             rows, columns = 1, rows
-        if columns <= STREAM:
+        if columns <= MOST_COLUMNS:
             yield (rows, columns) if columns else (0, 1)
             continue
         for _ in range(rows):
-            for begin in range(0, columns, STREAM):
-                yield 1, min(columns - begin, STREAM)
+            for begin in range(0, columns, MOST_COLUMNS):
+                yield 1, min(columns - begin, MOST_COLUMNS)
 
 
 def _first_contexts() -> NDArray[np.uint32]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import mmap
 import threading
 from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T", bound=np.unsignedinteger[Any])
 
 LARGE = 2**22  # bytes: from this size on numpy asks for large pages
 
@@ -44,22 +47,22 @@ class Pages:
             self._map.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
-class Joined:
+class Joined(Generic[T]):
     """Parts that arrive in any order, joined in order without a second copy of all of them.
 
-    most: upper bound of the words of all parts. sparing: take memory gradually, while other memory
-    is freed.
+    most: upper bound of the elements of all parts. sparing: take memory gradually, while other
+    memory is freed. dtype: of all parts.
     """
 
-    def __init__(self, most: int, sparing: bool) -> None:
-        self._joined = np.empty(0 if sparing else most, np.uint32)
+    def __init__(self, most: int, sparing: bool, dtype: type[T]) -> None:
+        self._joined = np.empty(0 if sparing else most, dtype)
         if sparing:
-            self._joined = Pages(4 * most).content.view(np.uint32)
+            self._joined = Pages(self._joined.itemsize * most).content.view(dtype)
         self._used = self._next = 0
-        self._waiting: dict[int, NDArray[np.uint32]] = {}
+        self._waiting: dict[int, NDArray[T]] = {}
         self._lock = threading.Lock()
 
-    def put(self, i: int, part: NDArray[np.uint32]) -> None:
+    def put(self, i: int, part: NDArray[T]) -> None:
         """Add part i, which is copied."""
         with self._lock:
             self._waiting[i] = part if i == self._next else part.copy()
@@ -68,6 +71,6 @@ class Joined:
                 self._used += ready.size
                 self._next += 1
 
-    def whole(self) -> NDArray[np.uint32]:
+    def whole(self) -> NDArray[T]:
         """All parts, joined."""
         return self._joined[: self._used]

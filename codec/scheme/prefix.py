@@ -216,7 +216,8 @@ def write(
     kernels.near_words(words, near)
     symbol_bits = runlength.symbol_bits(k - 1)
     sizes = np.zeros(n_streams, np.int64)
-    joined = Joined(choice.bits // 32 + n_streams + 1, s.dense and choice.bits >= 8 * LARGE)
+    sparing = s.dense and choice.bits >= 8 * LARGE
+    joined = Joined(choice.bits // 32 + n_streams + 1, sparing, np.uint32)
     tracks, starts, n_tensors = _track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     longest = huffman.MAX_LENGTH

@@ -475,6 +475,7 @@ class ContextDecisions(Decisions):
 
 
 STREAM = 2**18  # elements
+MOST_COLUMNS = 2**15
 
 
 def streams_of(matrices: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
@@ -483,10 +484,11 @@ def streams_of(matrices: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     for rows, columns in matrices:
         if columns == 1:
             rows, columns = 1, rows
-        if columns <= STREAM:
+        if columns <= MOST_COLUMNS:
             short.append((rows, columns))
         else:
-            short += [(1, min(STREAM, columns - x)) for x in range(0, columns, STREAM)] * rows
+            cuts = range(0, columns, MOST_COLUMNS)
+            short += [(1, min(MOST_COLUMNS, columns - x)) for x in cuts] * rows
     streams: list[list[tuple[int, int]]] = [[]]
     elements = 0
     for rows, columns in short:
@@ -1398,8 +1400,9 @@ def test_any_context_codes_agree(data: st.DataObject) -> None:
     codes = np.array(drawn or rng.integers(0, k, n) * (rng.random(n) < 0.2), np.uint16)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(context, "MOST_SINGLE", data.draw(st.sampled_from([0, 10**6])))
-        patch.setattr(context, "STREAM", data.draw(st.sampled_from([20, 10**6])))
-        patch.setitem(globals(), "STREAM", context.STREAM)
+        for name in ("STREAM", "MOST_COLUMNS"):
+            patch.setattr(context, name, data.draw(st.sampled_from([20, 10**6])))
+            patch.setitem(globals(), name, getattr(context, name))
         context._cut.cache_clear()
         with packed(codes) as survivors:
             payload = ContextCode.of(survivors, matrices, levels, uniform)
