@@ -51,6 +51,7 @@ class Coder:
             final already) and how often each final code occurs (int64 (k,)). Returns the units of a
             stream, and the counts of tokens as in `Counts`, None if the coder counts no runs.
         version: The first version of the format that has it.
+        groups: Whether it codes groups of values in dense alphabets.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Coder:
     direct_buckets: bool
     settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
     version: int = 1
+    groups: bool = False
 
     def direct_kinds_for(self, n: int, uniform: bool) -> tuple[type[DirectPayload], ...]:
         """The kinds without code words that are worth trying for n elements."""
@@ -157,6 +159,7 @@ RUNLENGTH = Coder(
     MOST,
     False,
     _settle_tokens,
+    groups=True,
 )
 HUFFMAN = Coder(
     "huffman",

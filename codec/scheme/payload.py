@@ -2,6 +2,7 @@
 
     Constant          nothing: every element has the same code
     PrefixCode        streams of code words, for single codes or for runs of zeros
+    GroupedCode       streams of code words, for groups of codes
     ContextCode       streams of adaptive arithmetic codes, without a table
     ArithmeticCode    one adaptive arithmetic code, for small alphabets
 
@@ -105,12 +106,14 @@ class Payload(ABC):
         TITLE: The kind's name within a sentence.
         CLASSES: The numbers `classes` in a row that tell the kind.
         VERSION: The first version of the format that has it.
+        SINGLE: Whether it is of a single delta only, not of a batch or of merged deltas.
         table: The code table; None for a kind without code words.
     """
 
     TITLE: ClassVar[str]
     CLASSES: ClassVar[Sequence[int]]
     VERSION: ClassVar[int] = 1
+    SINGLE: ClassVar[bool] = False
 
     table: CodeTable | None = None
 
@@ -143,6 +146,11 @@ class Payload(ABC):
     def head(self) -> bytes:
         """The bytes of the head behind the row, without levels."""
         return b""
+
+    @property
+    def table_nbytes(self) -> int:
+        """Bytes of a new code table in the head."""
+        return 0
 
     @property
     def nbytes(self) -> int:
@@ -181,6 +189,8 @@ class DirectPayload(Payload):
             units and size.
         matrices: Rows and columns of every tensor.
     """
+
+    SINGLE: ClassVar[bool] = True
 
     code: Bytes
     matrices: Matrices

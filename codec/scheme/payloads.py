@@ -6,11 +6,18 @@ from codec.errors import PayloadError
 
 from .arithmetic import ArithmeticCode
 from .context import ContextCode
+from .grouped import GroupedCode
 from .payload import Alphabet, Constant, Payload, Row
 from .pieces import Pieces
 from .prefix import PrefixCode
 
-KINDS: tuple[type[Payload], ...] = (Constant, PrefixCode, ContextCode, ArithmeticCode)
+KINDS: tuple[type[Payload], ...] = (
+    Constant,
+    PrefixCode,
+    GroupedCode,
+    ContextCode,
+    ArithmeticCode,
+)
 
 
 def take_head(row: Row, head: Pieces, alphabet: Alphabet, version: int = 1) -> Payload:

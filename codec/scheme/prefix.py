@@ -45,27 +45,16 @@ Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
-class PrefixCode(Payload):
-    """A code word for each code, or for each run of zeros and the code after it.
+class WordStreams(Payload):
+    """Streams of code words.
 
     Attributes:
         words: uint32. Each stream begins a new word; the first bit is the lowest.
         streams: uint32, bits of each stream.
-        stream_elements: Elements of every stream but the last.
-        table: The code.
-        cached: Whether the record reuses the last table.
-        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
     """
-
-    TITLE: ClassVar[str] = "code words"
-    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
 
     words: Words
     streams: NDArray[np.uint32]
-    stream_elements: int
-    table: CodeTable = field()  # required: a payload has None by default
-    cached: bool = False
-    saved_bits: int = 0
 
     @property
     def bits(self) -> int:
@@ -81,6 +70,46 @@ class PrefixCode(Payload):
     def data_nbytes(self) -> int:
         """Bytes of the words that the streams need."""
         return 4 * int(((self.streams.astype(np.int64) + 31) >> 5).sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in a record, without row and levels."""
+        return self.words.nbytes + self.streams.nbytes + self.table_nbytes
+
+    def with_data(self, data: Bytes) -> Self:
+        """The same streams with their words."""
+        return replace(self, words=data.view(np.uint32))
+
+    def check_streams(self, n: int, elements: int) -> None:
+        """Raise StreamError if these cannot be streams of n elements.
+
+        elements: of every stream but the last.
+        """
+        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
+            raise StreamError("words and streams are uint32 vectors")
+        if self.streams.size != -(-n // elements):
+            raise StreamError(f"{self.streams.size} streams for {n} elements")
+        check_words(self.words.view(np.uint32), self.streams)
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixCode(WordStreams):
+    """A code word for each code, or for each run of zeros and the code after it.
+
+    Attributes:
+        stream_elements: Elements of every stream but the last.
+        table: The code.
+        cached: Whether the record reuses the last table.
+        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
+    """
+
+    TITLE: ClassVar[str] = "code words"
+    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
+
+    stream_elements: int
+    table: CodeTable = field()  # required: a payload has None by default
+    cached: bool = False
+    saved_bits: int = 0
 
     @property
     def new_table(self) -> bytes:
@@ -100,10 +129,9 @@ class PrefixCode(Payload):
         return self.new_table + self.streams.tobytes()
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in a record, without row and levels."""
-        table_nbytes = 0 if self.cached else self.table.packed.size
-        return self.words.nbytes + self.streams.nbytes + table_nbytes
+    def table_nbytes(self) -> int:
+        """Bytes of a new table; 0 if it is reused."""
+        return 0 if self.cached else self.table.packed.size
 
     @classmethod
     def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
@@ -120,14 +148,8 @@ class PrefixCode(Payload):
         streams = aligned(head.take(4 * -(-alphabet.n // elements)), np.uint32)
         return cls(np.empty(0, np.uint32), streams, elements, table, cached=not packed.size)
 
-    def with_data(self, data: Bytes) -> Self:
-        """The same streams with their words."""
-        return replace(self, words=data.view(np.uint32))
-
     def check(self, n: int, k: int) -> None:
         """Raise CodeTableError or StreamError if these cannot be streams of n elements."""
-        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
-            raise StreamError("words and streams are uint32 vectors")
         if not isinstance(self.table, CodeTable):
             raise CodeTableError("a table that is not a CodeTable")
         self.table.check()
@@ -138,9 +160,7 @@ class PrefixCode(Payload):
             raise StreamError("a code table, but no level other than zero")
         if type(self.stream_elements) is not int or not UNIT <= self.stream_elements <= MAX_STREAM:
             raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
-        if self.streams.size != -(-n // self.stream_elements):
-            raise StreamError(f"{self.streams.size} streams for {n} elements")
-        check_words(self.words.view(np.uint32), self.streams)
+        self.check_streams(n, self.stream_elements)
 
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""
@@ -169,7 +189,7 @@ class PrefixCode(Payload):
         sizes = self.streams.astype(np.int64)
         begins, _alive = begins_of(self.words.view(np.uint32), sizes)
         pieces = workers.pieces(self.streams.size, least=kernels.LANES)
-        tracks, starts, n_tensors = _track_of(segments)
+        tracks, starts, n_tensors = track_of(segments)
         sources = tracks[:0] if segments is None else segments.sources
         sums = np.zeros((len(pieces), n_tensors), np.uint64)
         status = np.zeros(len(pieces), np.int64)
@@ -218,7 +238,7 @@ def write(
     sizes = np.zeros(n_streams, np.int64)
     sparing = s.dense and choice.bits >= 8 * LARGE
     joined = Joined(choice.bits // 32 + n_streams + 1, sparing, np.uint32)
-    tracks, starts, n_tensors = _track_of(segments)
+    tracks, starts, n_tensors = track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     longest = huffman.MAX_LENGTH
     if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
@@ -288,7 +308,8 @@ def begins_of(
     return begins, (words, tail)
 
 
-def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+def track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Addresses and starts of the tensors, and their number; 0 without a track."""
     if segments is None:
         return np.zeros(1, np.uint64), np.zeros(2, np.int64), 0
     return segments.tracks, segments.starts, segments.tracks.size

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from codec.errors import StreamError
 
-from . import prefix, tables
+from . import grouped, prefix, tables
 from .coders import coder_of
+from .grouped import Groups
 from .payload import (
     Constant,
     DirectPayload,
@@ -112,7 +113,7 @@ class Encoded:
     @property
     def table_nbytes(self) -> int:
         """Bytes of the table on disk: 0 if the last one is reused."""
-        return self.table.packed.size if self.table and not self.cached else 0
+        return self.payload.table_nbytes
 
     @property
     def stored_levels(self) -> NDArray[np.float32]:
@@ -192,10 +193,12 @@ class LosslessStage:
     Attributes:
         coder: The coder's name.
         shape: The delta's.
-        matrices: Rows and columns of the tensors; () where no direct payload can serve, in a batch
-            and in merged deltas.
+        matrices: Rows and columns of the tensors; () where only code words of single values or
+            runs can serve, in a batch and in merged deltas.
         previous: The code table sent last.
         bits: x of priority promotion, or None.
+        groups: Whether groups of values may be coded: not where survivors are coded several times,
+            with other levels each time.
     """
 
     coder: str
@@ -203,6 +206,7 @@ class LosslessStage:
     matrices: Matrices = ()
     previous: CodeTable | None = None
     bits: int | None = None
+    groups: bool = True
 
     def message(
         self,
@@ -223,10 +227,16 @@ class LosslessStage:
             uniform: Whether the levels are uniform steps.
         """
         coder = coder_of(self.coder)
+        may_group = coder.groups and self.groups and self.matrices
+        if may_group and grouped.may_serve(survivors, code_counts):
+            if groups := grouped.settle(survivors, final, code_counts):
+                counts = Counts(code_counts, None, uniform)
+                return Message(self, survivors, 1, counts, levels, uniform, groups=groups)
+            final = None
         units, tokens = coder.settle(survivors, final, code_counts)
         counts = Counts(code_counts, tokens, uniform)
         if needs_no_bits(code_counts):
-            return Message(self, survivors, units, counts, levels, uniform, None, None)
+            return Message(self, survivors, units, counts, levels, uniform)
         choice = tables.choose(counts, self.previous, -(-survivors.units // units))
         direct = None
         if self.matrices:
@@ -243,6 +253,8 @@ class Message:
 
     units: those of a stream. counts: of codes and tokens. choice: the cheapest code table, None if
     no bits are needed. direct: the shortest direct payload, if the coder has one for this alphabet.
+    groups: the code of groups, if that serves; the list then has a code for every element, and
+    there is no choice.
     levels, uniform: as in `Encoded`.
     """
 
@@ -252,8 +264,9 @@ class Message:
     counts: Counts
     levels: Levels
     uniform: bool
-    choice: Choice | None
-    direct: DirectPayload | None
+    choice: Choice | None = None
+    direct: DirectPayload | None = None
+    groups: Groups | None = None
 
     @property
     def n_streams(self) -> int:
@@ -265,6 +278,8 @@ class Message:
         """An upper bound of `Encoded.nbytes`."""
         n_levels = len(self.levels) - 1
         levels_nbytes = 4 * (min(n_levels, 1) if self.uniform else n_levels)
+        if self.groups:
+            return self.groups.nbytes + levels_nbytes
         if self.choice is None:
             return levels_nbytes
         nbytes = self.choice.nbytes(self.n_streams)
@@ -290,6 +305,9 @@ def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[E
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
     moved = segments and segments.tracks_only()
+    if m.groups:
+        words, sums = grouped.write(m.survivors, m.groups, m.levels, moved, mode)
+        return _encoded(m, words), sums
     if m.choice is None:
         e = _encoded(m, Constant())
         return e, advance(e, moved, mode)
@@ -347,7 +365,7 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError("levels are not multiples of a step size above 0")
     if not isinstance(e.payload, Payload):
         raise StreamError("a payload of no kind")
-    if isinstance(e.payload, DirectPayload) and e.levels.size > e.k:
+    if e.payload.SINGLE and e.levels.size > e.k:
         raise StreamError(f"{e.payload.a_title()} of a batch or of several steps")
     e.payload.check(n, e.k)
 

@@ -424,7 +424,8 @@ def _stage(
     coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
 ) -> LosslessStage:
     """The lossless stage of an alphabet that is no batch."""
-    return LosslessStage(coding.coder, _shape(tensors), matrices_of(tensors), previous, coding.bits)
+    matrices, once = matrices_of(tensors), coding.budget is None
+    return LosslessStage(coding.coder, _shape(tensors), matrices, previous, coding.bits, once)
 
 
 def _quantization(steps: Steps, stage: LosslessStage) -> Quantization:

@@ -51,8 +51,10 @@ def warm_up() -> None:
     lengths = encode(quantized).code_lengths
     huffman.unpack_lengths(_read_only(huffman.pack_lengths(lengths)), lengths.size)
     start = {"w": np.zeros_like(values)}
-    targets: tuple[dict[str, float], ...] = ({}, {"tolerance": 0.1}, {"tolerance": 0.001})
-    for target in targets:  # buckets, then steps whose codes take 1 byte and 2
+    # Groups of buckets, steps whose codes take 1 byte and 2, and runs with codes of 1 byte.
+    targets: tuple[dict[str, float], ...]
+    targets = {}, {"tolerance": 0.1}, {"tolerance": 0.001}, {"budget": 0.3}
+    for target in targets:
         for coder in _CODERS:
             # Threads keep the memory in which they have coded contexts.
             stride = SPARING if coder == CONTEXT.name else 1

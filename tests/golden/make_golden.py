@@ -17,6 +17,7 @@ moments.lcc/                   an optimizer's moments: batches, small tensors, e
 layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
 arithmetic.lcc/                buckets in arithmetic codes, in either scope; two in one record
 contexts.lcc/                  the same in context codes, and large steps in groups; in version 2
+groups.lcc/                    code words for groups of four values, and of two; in version 2
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
 bad/*.safetensors              one broken record for each fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
@@ -44,7 +45,7 @@ import numpy as np  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
-from codec.scheme import huffman  # noqa: E402
+from codec.scheme import grouped, huffman  # noqa: E402
 
 HELPERS = runpy.run_path(str(HERE.parent / "codec" / "conftest.py"))
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
@@ -203,6 +204,23 @@ def write_contexts(path: Path) -> None:
     codec.merge(path, 2)
     save_all(path, following, 1, bits=3, **settings)
     save_all(path, following, tolerance=0.0002, **settings)
+
+
+def write_groups(path: Path) -> None:
+    """Groups of four values, the last of which lacks some, then of two values in equal steps."""
+    i, zeros = np.arange(2443), np.zeros(2443, np.float32)
+    following = [{"w": zeros[:2440].reshape(61, 40), "b": zeros[2440:]}]
+    for step, few in ((1, 4), (2, 13)):
+        alike = i // (4 // step) * 7 % (few + 1) - few // 3
+        moved = np.float32(alike * 2.0 ** (-alike % 3) / 64)
+        before = following[-1]
+        w, b = moved[:2440].reshape(61, 40), moved[2440:]
+        following.append({"w": before["w"] + w, "b": before["b"] + b})
+    numbered = enumerate(following)
+    least, grouped.LEAST = grouped.LEAST, 1
+    save_all(path, numbered, 2, bits=3)
+    save_all(path, numbered, tolerance=0.001)
+    grouped.LEAST = least
 
 
 def blocks_that_move(rows: int, columns: int) -> list[dict[str, np.ndarray]]:
@@ -533,6 +551,7 @@ WRITERS = {
     "moments": write_moments,
     "layouts": write_layouts,
     "contexts": write_contexts,
+    "groups": write_groups,
     "gradients": write_gradients,
 }
 

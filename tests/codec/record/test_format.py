@@ -285,6 +285,19 @@ def plain(stream: Bits, words: dict[str, int], n: int) -> list[int]:
     return codes
 
 
+def from_groups(stream: Bits, words: dict[str, int], k: int, n: int) -> list[int]:
+    """The codes of a stream of n elements with a code word for each group."""
+    b, codes = (k - 1).bit_length(), list[int]()
+    while len(codes) < n:
+        index = stream.word(words)
+        group = [index >> b * i & (2**b - 1) for i in range(4 if b < 4 else 2)]
+        assert max(group) < k
+        codes += group
+    assert not any(codes[n:])
+    assert stream.at == len(stream.left)
+    return codes[:n]
+
+
 def from_tokens(
     stream: Bits, words: dict[str, int], classes: int, k: int, n: int, met: Counter[str]
 ) -> list[int]:
@@ -822,6 +835,19 @@ class Reader:
             nbytes = sum(streams)
             self.met["contexts"] += 1
             self.met["groups of 8"] += units == 8
+        elif classes == 252:
+            assert metadata["format"] == "2"
+            assert 2 <= k <= 64
+            assert (m, units) == (1, 1)
+            assert not batch
+            b, e = (k - 1).bit_length(), 65536
+            lengths = code_lengths(left.bytes(nbytes), 2 ** (b * (4 if b < 4 else 2)))
+            assert lengths is not None
+            assert max(lengths) <= 14
+            words = code_words(lengths)
+            streams = left.take("I", math.ceil(n / e))
+            nbytes = sum(4 * math.ceil(bits / 32) for bits in streams)
+            self.met["groups of values"] += 1
         elif classes == 255:
             assert k >= 2
             assert m == 1
@@ -912,7 +938,9 @@ class Reader:
                 elements = min(head.e, n - begin)
                 stream = Bits(left.bytes(4 * math.ceil(bits / 32)), bits)
                 self.met["streams"] += 1
-                if head.classes == 1:
+                if head.classes == 252:
+                    codes += from_groups(stream, head.words, k, elements)
+                elif head.classes == 1:
                     self.met["plain"] += 1
                     codes += plain(stream, head.words, elements)
                 else:
@@ -1479,6 +1507,7 @@ GOLDEN = {
     "layouts": "whole, rows, gone, values",
     "arithmetic": "arithmetic",
     "contexts": "contexts, groups of 8, context streams",
+    "groups": "groups of values, by steps",
 }
 
 

@@ -106,7 +106,8 @@ def codes_of(step: codec.Delta) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "tokens", "edits", "steps", "exact", "moments", "layouts", "contexts"]
+    "name",
+    ["run", "tokens", "edits", "steps", "exact", "moments", "layouts", "contexts", "groups"],
 )
 def test_golden_chains_are_written_again(
     name: str, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 import codec
 from codec.errors import CodeTableError, PayloadError, StreamError
 from codec.scheme import coders as coders_of
-from codec.scheme import huffman, kernels, prefix, tables, workers
+from codec.scheme import grouped, huffman, kernels, prefix, tables, workers
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS, coder_of
 from codec.scheme.digest import digest
@@ -316,8 +316,11 @@ def test_streams_of_uneven_length(
     ("coder", "n_streams", "zeros"),
     [("huffman", 1, 0.0), ("runlength", 3, 0.9), ("huffman", 4, 0.5), ("runlength", 9, 0.5)],
 )
-def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: float) -> None:
+def test_words_too_long_for_the_first_look(
+    coder: str, n_streams: int, zeros: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rare symbols, alone and next to each other, among words that are found at once."""
+    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(n_streams)
     n = n_streams * UNIT - 5
     codes = np.minimum(rng.geometric(0.5, n), 16) * (rng.random(n) >= zeros)
@@ -344,6 +347,7 @@ def by_two() -> Iterator[None]:
 def test_tokens_are_looked_up_by_two_where_most_are_short(
     zeros: float, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(0)
     q = quantized(rng.integers(1, 4, 9 * UNIT) * (rng.random(9 * UNIT) >= zeros))
     e = codec.encode(q, "runlength")

@@ -1,0 +1,241 @@
+"""Groups: one code word for several neighbours, in dense alphabets.
+
+Where most values change, run lengths need a word for every value, and each word takes the time of a
+few dependent instructions. Here the codes of 4 neighbours (of 2, with more than 8 levels) are the
+digits of one symbol, and one Huffman code serves all symbols. So a word is written and read for
+several values, without a branch.
+
+The code comes close to the entropy of single values: a word has whole bits, but for several values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import CodeTableError, PayloadError, StreamError
+
+from . import huffman, kernels, workers
+from .coders import least_streams
+from .kernels import LANES, MAX_GROUP_LENGTH, UNIT
+from .memory import LARGE, Joined
+from .payload import Alphabet, Levels, Row, Sums, codes_for
+from .pieces import Pieces, aligned
+from .prefix import BITS_A_PIECE, WordStreams, begins_of, problem_of, track_of
+from .quantize import Codes
+from .survivors import Segments, Survivors
+
+MOST_LEVELS = 64  # of groups: two codes of 6 bits
+MOST_BITS_OF_FOUR = 3  # of a code, where a group has four of them
+LEAST = 2**17  # elements: a table takes up to 1 KiB
+LEAST_CHANGED = 1 / 3  # of all elements: where fewer change, runs are faster
+ENOUGH = 1.0125  # of the entropy of single values: half a percent more than run lengths take
+
+
+def shape_of(k: int) -> tuple[int, int]:
+    """Bits of a code, and codes of a group, with k levels."""
+    bits = max((k - 1).bit_length(), 1)
+    return bits, 4 if bits <= MOST_BITS_OF_FOUR else 2
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedCode(WordStreams):
+    """Streams of UNIT elements, with a code word for each group.
+
+    Attributes:
+        lengths: uint8 (2**(bits of a code * codes of a group),), the length of each code word.
+    """
+
+    TITLE: ClassVar[str] = "code words of groups"
+    CLASSES: ClassVar[Sequence[int]] = (252,)
+    VERSION: ClassVar[int] = 2
+    SINGLE: ClassVar[bool] = True
+
+    lengths: NDArray[np.uint8]
+
+    @property
+    def table_nbytes(self) -> int:
+        """Bytes of the code lengths in a record."""
+        return huffman.pack_lengths(self.lengths).size
+
+    @property
+    def row(self) -> Row:
+        """Streams of one unit, and bytes of the table."""
+        return Row(0, self.CLASSES[0], 1, self.table_nbytes)
+
+    @property
+    def head(self) -> bytes:
+        """The table, and the bits of each stream."""
+        return huffman.pack_lengths(self.lengths).tobytes() + self.streams.tobytes()
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        """Read table and bits of each stream. Raises PayloadError."""
+        if row.units != 1:
+            raise PayloadError(f"groups in streams of {row.units} units")
+        bits, group = shape_of(alphabet.k)
+        if alphabet.k > MOST_LEVELS:
+            raise PayloadError(f"groups of {alphabet.k} levels")
+        lengths = huffman.unpack_lengths(head.take(row.size), 1 << bits * group)
+        streams = aligned(head.take(4 * -(-alphabet.n // UNIT)), np.uint32)
+        return cls(np.empty(0, np.uint32), streams, lengths)
+
+    def check(self, n: int, k: int) -> None:
+        """Raise CodeTableError or StreamError if these cannot be groups of n elements."""
+        if not 2 <= k <= MOST_LEVELS:
+            raise StreamError(f"groups of {k} levels")
+        bits, group = shape_of(k)
+        if not huffman.checked_lengths(self.lengths).any():
+            raise CodeTableError("a table without code words")
+        if self.lengths.size != 1 << bits * group or self.lengths.max() > MAX_GROUP_LENGTH:
+            raise CodeTableError(f"{self.lengths.size} code lengths for groups of {k} levels")
+        symbols = np.flatnonzero(self.lengths)
+        if any((symbols >> bits * i & (1 << bits) - 1).max() >= k for i in range(group)):
+            raise CodeTableError(f"a code word of a group with a code beyond {k} levels")
+        self.check_streams(n, UNIT)
+
+    def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
+        """The code of each element: (n,). Raises StreamError."""
+        codes = codes_for(n, len(levels))
+        self._read(n, levels, 0, codes, None)
+        return codes
+
+    def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
+        """Decode onto the track; see `stream.advance`. Raises StreamError."""
+        return self._read(segments.n, levels, mode, np.empty(0, np.uint8), segments)
+
+    def _read(
+        self, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+    ) -> Sums:
+        bits, group = shape_of(len(levels))
+        table = np.zeros(1 << MAX_GROUP_LENGTH, np.uint64)
+        kernels.lookup_groups(huffman.packed_words(self.lengths), bits, group, table)
+        sizes = self.streams.astype(np.int64)
+        begins, _alive = begins_of(self.words.view(np.uint32), sizes)
+        pieces = workers.pieces(sizes.size, least=LANES)
+        tracks, starts, n_tensors = track_of(segments)
+        sources = tracks[:0] if segments is None else segments.sources
+        sums = np.zeros((len(pieces), n_tensors), np.uint64)
+        status = np.zeros(len(pieces), np.int64)
+        track = codes, sources, tracks, starts, _by_code(levels), mode
+
+        def work(i: int, scratch: workers.Scratch) -> None:
+            read = scratch.at_least(LANES * UNIT // 4 + 1).view(np.uint8)
+            streams = begins, sizes, *pieces[i], n, table, group, read
+            status[i] = kernels.read_groups(*streams, *track, sums[i], scratch.moved)
+
+        workers.spread(work, len(pieces))
+        if status.any():
+            raise StreamError(problem_of(int(status[status > 0][0]), n, len(levels)))
+        return sums.sum(axis=0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Counted groups and their code.
+
+    lengths: uint8, of each code word. bits: of all words. nbytes: upper bound of `nbytes` of the
+    payload.
+    """
+
+    lengths: NDArray[np.uint8]
+    bits: int
+    nbytes: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64], streams: int) -> Self:
+        """The Huffman code of groups with these counts. streams: their number."""
+        if np.count_nonzero(counts) < 2:  # a code needs two words
+            counts = counts + (np.arange(counts.size) < 2)
+        lengths = huffman.code_lengths(counts, MAX_GROUP_LENGTH)
+        bits = huffman.n_bits(counts, lengths)
+        table_nbytes = huffman.pack_lengths(lengths).size
+        # Each stream has a size, and fills its last word.
+        return cls(lengths, bits, table_nbytes + bits // 8 + 8 * streams)
+
+
+def may_serve(s: Survivors, counts: NDArray[np.int64]) -> bool:
+    """Whether groups are worth counting. counts: int64 (k,), how often each final code occurs."""
+    n_changed = s.n - int(counts[0])
+    dense = n_changed >= LEAST_CHANGED * s.n
+    return dense and s.n >= LEAST and 2 < counts.size <= MOST_LEVELS and s.codes.itemsize == 1
+
+
+def settle(
+    s: Survivors, final: NDArray[np.uint16] | None, counts: NDArray[np.int64]
+) -> Groups | None:
+    """Give survivors their final codes, and count groups.
+
+    Args:
+        s: Survivors. If groups serve, their list has a code for every element from now on, 0 for
+            those that do not survive.
+        final: uint16 (512,), the final code of each of their codes; None if codes are final.
+        counts: int64 (k,), how often each final code occurs.
+
+    Returns:
+        The groups; None if they take more than ENOUGH of the entropy of single values, or than a
+        code word for each.
+    """
+    bits, group = shape_of(counts.size)
+    final_codes = (np.arange(256) if final is None else final[:256]).astype(np.uint8)
+    pieces = workers.pieces(s.units, least=least_streams(s, 1))
+    by_piece = np.zeros((len(pieces), 4, 1 << bits * group), np.int32)
+
+    def spread(i: int, scratch: workers.Scratch) -> None:
+        own = scratch.at_least(UNIT // 4).view(np.uint8)[:UNIT], scratch.groups, by_piece[i]
+        survivors = s.marks, s.codes, s.numbers
+        kernels.settle_groups(*pieces[i], s.n, final_codes, bits, group, *survivors, *own)
+
+    workers.spread(spread, len(pieces))
+    group_counts = by_piece.sum(axis=(0, 1), dtype=np.int64)
+    groups = Groups.of(group_counts, s.units)
+    plain_bits = huffman.n_bits(counts, huffman.code_lengths(counts))
+    if 8 * groups.nbytes <= min(ENOUGH * huffman.entropy(counts), plain_bits):
+        return groups
+
+    def list_survivors(i: int, _scratch: workers.Scratch) -> None:
+        kernels.pack_codes(s.codes[: s.n], *pieces[i], s.marks, s.codes, s.numbers)
+
+    workers.spread(list_survivors, len(pieces))
+    return None
+
+
+def write(
+    s: Survivors, groups: Groups, levels: Levels, segments: Segments | None, mode: int
+) -> tuple[GroupedCode, Sums]:
+    """Write a full list with final codes; otherwise like `prefix.write`."""
+    bits, group = shape_of(len(levels))
+    words = huffman.packed_words(groups.lengths)
+    most = max(BITS_A_PIECE * s.units // groups.bits, 1)
+    pieces = workers.pieces(s.units, least=least_streams(s, 1), most=most)
+    sizes = np.zeros(s.units, np.int64)
+    joined = Joined(groups.bits // 32 + s.units + 1, groups.bits >= 8 * LARGE, np.uint32)
+    tracks, starts, n_tensors = track_of(segments)
+    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    room = UNIT // group * MAX_GROUP_LENGTH // 32 + 2  # words of a stream
+    track = tracks, starts, _by_code(levels), mode
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        first, last = pieces[i]
+        out = scratch.at_least((last - first) * room + 2)
+        message = s.n, s.codes, words, bits, group, scratch.groups, out, sizes
+        used = kernels.write_groups(first, last, *message, *track, sums[i], scratch.moved)
+        joined.put(i, out[:used])
+        s.free_codes(first, last)
+
+    workers.spread(work, len(pieces))
+    payload = GroupedCode(joined.whole(), sizes.astype(np.uint32), groups.lengths)
+    if payload.bits != groups.bits:
+        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {groups.bits}")
+    return payload, sums.sum(axis=0, dtype=np.uint64)
+
+
+def _by_code(levels: Levels) -> NDArray[np.float32]:
+    """The level of each code of a byte, float32 (256,): 0.0 for codes that do not occur."""
+    padded = np.zeros(256, np.float32)
+    padded[: len(levels)] = levels.reshape(-1)
+    return padded
