@@ -49,7 +49,7 @@ The scheme
     Node               a node of that tree
     runlength          tokens: runs of zeros with the symbols that end them
     PrefixCode         a payload of code words
-    DirectPayload      a payload without code words, such as an arithmetic code
+    Payload            any payload; in an arithmetic code, values share its bits
     element_bits       the bits that such a payload takes for each element
     Track              the state that a restart would load
     DryRun             a chain that is encoded and counted, but not written
@@ -115,7 +115,7 @@ from codec.scheme.coders import CODERS, alike
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
-from codec.scheme.payload import DirectPayload
+from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
 from codec.scheme.stream import element_bits
@@ -178,7 +178,6 @@ __all__ = [
     "Buckets",
     "CodeTable",
     "Codes",
-    "DirectPayload",
     "DryRun",
     "Entry",
     "Front",
@@ -187,6 +186,7 @@ __all__ = [
     "Location",
     "Node",
     "Parts",
+    "Payload",
     "Policy",
     "Position",
     "PrefixCode",

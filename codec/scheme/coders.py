@@ -152,8 +152,8 @@ RUNLENGTH = Coder(
     "r",
     "Run-length Huffman",
     "run-length",
-    "One code word for a run of zeros and the value after it; an arithmetic code for few values in "
-    "equal steps.",
+    "One code word for a run of zeros and the value after it, or for neighbours where most values "
+    "change; an arithmetic code for few values in equal steps.",
     True,
     (ArithmeticCode,),
     MOST,

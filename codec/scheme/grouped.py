@@ -50,10 +50,11 @@ class GroupedCode(WordStreams):
         lengths: uint8 (2**(bits of a code * codes of a group),), the length of each code word.
     """
 
-    TITLE: ClassVar[str] = "code words of groups"
+    TITLE: ClassVar[str] = "code of groups"
     CLASSES: ClassVar[Sequence[int]] = (252,)
     VERSION: ClassVar[int] = 2
     SINGLE: ClassVar[bool] = True
+    SHARED: ClassVar[bool] = True
 
     lengths: NDArray[np.uint8]
 
@@ -77,9 +78,9 @@ class GroupedCode(WordStreams):
         """Read table and bits of each stream. Raises PayloadError."""
         if row.units != 1:
             raise PayloadError(f"groups in streams of {row.units} units")
-        bits, group = shape_of(alphabet.k)
         if alphabet.k > MOST_LEVELS:
             raise PayloadError(f"groups of {alphabet.k} levels")
+        bits, group = shape_of(alphabet.k)
         lengths = huffman.unpack_lengths(head.take(row.size), 1 << bits * group)
         streams = aligned(head.take(4 * -(-alphabet.n // UNIT)), np.uint32)
         return cls(np.empty(0, np.uint32), streams, lengths)
@@ -103,6 +104,18 @@ class GroupedCode(WordStreams):
         codes = codes_for(n, len(levels))
         self._read(n, levels, 0, codes, None)
         return codes
+
+    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
+        """The same part of the group's word for each element: (n,). Raises StreamError."""
+        codes = self.codes(n, levels, uniform)
+        bits, group = shape_of(len(levels))
+        each = np.zeros(n)
+        for begin in range(0, n, UNIT):  # a stream
+            stream = codes[begin : begin + UNIT]
+            padded = np.pad(stream.astype(np.int64), (0, -stream.size % group)).reshape(-1, group)
+            words = self.lengths[(padded << bits * np.arange(group)).sum(axis=1)]
+            each[begin : begin + UNIT] = np.repeat(words / group, group)[: stream.size]
+        return each
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
@@ -193,8 +206,7 @@ def settle(
     workers.spread(spread, len(pieces))
     group_counts = by_piece.sum(axis=(0, 1), dtype=np.int64)
     groups = Groups.of(group_counts, s.units)
-    plain_bits = huffman.n_bits(counts, huffman.code_lengths(counts))
-    if 8 * groups.nbytes <= min(ENOUGH * huffman.entropy(counts), plain_bits):
+    if are_cheap(groups, counts):
         return groups
 
     def list_survivors(i: int, _scratch: workers.Scratch) -> None:
@@ -202,6 +214,12 @@ def settle(
 
     workers.spread(list_survivors, len(pieces))
     return None
+
+
+def are_cheap(groups: Groups, counts: NDArray[np.int64]) -> bool:
+    """Whether groups cost hardly more than single values. counts: int64 (k,), of codes."""
+    plain_bits = huffman.n_bits(counts, huffman.code_lengths(counts))
+    return 8 * groups.nbytes <= min(ENOUGH * huffman.entropy(counts), plain_bits)
 
 
 def write(

@@ -107,6 +107,7 @@ class Payload(ABC):
         CLASSES: The numbers `classes` in a row that tell the kind.
         VERSION: The first version of the format that has it.
         SINGLE: Whether it is of a single delta only, not of a batch or of merged deltas.
+        SHARED: Whether values share its bits; `element_bits` then says how many each one takes.
         table: The code table; None for a kind without code words.
     """
 
@@ -114,6 +115,7 @@ class Payload(ABC):
     CLASSES: ClassVar[Sequence[int]]
     VERSION: ClassVar[int] = 1
     SINGLE: ClassVar[bool] = False
+    SHARED: ClassVar[bool] = False
 
     table: CodeTable | None = None
 
@@ -174,6 +176,10 @@ class Payload(ABC):
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""
 
+    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
+        """The bits of each element: (n,). Raises StreamError, also if values do not share bits."""
+        raise StreamError(f"the bits of each element of {self.a_title()}")
+
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
         with packed(self.codes(segments.n, levels, uniform)) as survivors:
@@ -191,6 +197,7 @@ class DirectPayload(Payload):
     """
 
     SINGLE: ClassVar[bool] = True
+    SHARED: ClassVar[bool] = True
 
     code: Bytes
     matrices: Matrices
@@ -238,10 +245,6 @@ class DirectPayload(Payload):
             raise StreamError(f"{self.a_title()}, but no level other than zero")
         if not _are_matrices(self.matrices) or n_elements(self.matrices) != n:
             raise StreamError(f"matrices that do not have {n} elements together")
-
-    @abstractmethod
-    def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
-        """The bits of each element: (n,). Raises StreamError."""
 
 
 @dataclass(frozen=True)

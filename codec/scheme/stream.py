@@ -344,13 +344,11 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
 
 
 def element_bits(e: Encoded) -> NDArray[np.float64]:
-    """The bits of each element of a payload without code words, float64 (n,).
+    """The bits of each element of a payload whose bits values share, float64 (n,).
 
     Raises:
-        StreamError: The encoding is damaged, or its payload has code words.
+        StreamError: The encoding is damaged, or its payload has a word for each value or run.
     """
-    if not isinstance(e.payload, DirectPayload):
-        raise StreamError(f"the bits of each element of a payload of {e.payload.TITLE}")
     return e.payload.element_bits(math.prod(e.shape), e.levels, e.uniform)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import streamlit as st
 
 import codec
-from codec.inspect import DirectPayload
 from lcviz.lab.batches import alphabet_text, meaning_of
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
@@ -106,11 +105,11 @@ def _stream(facts: StepFacts) -> None:
         text = "Tensors that share buckets and code words."
         name = widgets.select("Tensors", group_by_name.keys(), key="inspect_alphabet", help=text)
     group, encoded = group_by_name[name], group_by_name[name].encoded
-    if isinstance(encoded.payload, DirectPayload):
+    if encoded.payload.SHARED:
         st.markdown(
             f"This is one {encoded.payload.TITLE} of {nbytes_text(encoded.payload.nbytes)} for "
-            f"{group.n:,} values, {encoded.payload_bits / group.n:.3f} bits each. It has no code "
-            "words."
+            f"{group.n:,} values, {encoded.payload_bits / group.n:.3f} bits each. No value has a "
+            "code word of its own."
         )
         return
     words = first_words(encoded, WORDS)

@@ -1,6 +1,6 @@
 """Code words: the first ones of a stream, and how often each occurs in the whole stream.
 
-An arithmetic code has no words; instead, each change takes a share of the bits.
+In an arithmetic code or a code of groups, values share the bits; each change has its share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StreamError
-from codec.inspect import CodeTable, DirectPayload, PrefixCode, element_bits, huffman, runlength
+from codec.inspect import CodeTable, PrefixCode, element_bits, huffman, runlength
 
 LONGEST = 64  # bits, more than one word takes: 15, its class 7, symbol 9, run 19 at most
 
@@ -25,8 +25,8 @@ class CodeWord:
 
     word: its bits, first bit first. rest: the bits after it: extra bits of a run; after an escape
     the class, the symbol and extra bits. run: zeros before the value. at: index of the value in the
-    alphabet. code: of the value; 0 only where every value has a word of its own. share: in an
-    arithmetic code, which has no word and no rest, the bits of the value and the zeros before it.
+    alphabet. code: of the value; 0 only where every value has a word of its own. share: where
+    values share the bits, and have no word and no rest, those of the value and the zeros before it.
     """
 
     word: str
@@ -40,10 +40,10 @@ class CodeWord:
 def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
     """The first ``most`` words of the first stream, or fewer; none if no bits are needed.
 
-    An arithmetic code, whose payload must be whole, gives its first shares instead. Raises
+    Where values share the bits, the payload must be whole; these are the first shares. Raises
     StreamError if the bits end within a word or are not code words.
     """
-    if isinstance(e.payload, DirectPayload):
+    if e.payload.SHARED:
         return _first_shares(e, most)
     if not isinstance(e.payload, PrefixCode) or not e.payload.streams.size:
         return ()

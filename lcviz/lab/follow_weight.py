@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.inspect import Arrays, Bucket, Codes, DirectPayload, PrefixCode, huffman
+from codec.inspect import Arrays, Bucket, Codes, PrefixCode, huffman
 
 from .anatomy import Alphabet
 from .codewords import tokens_of
@@ -52,7 +52,7 @@ class WeightCode:
     word: the code word, "" if no bits are needed. extra_bits: number of bits that follow it. run:
     zeros before the word's value; None where every value has a word of its own. zero: which of
     these zeros the weight is, from 1; 0 if it is the value. escaped: whether the word is the
-    escape's. arithmetic: whether the weight is part of an arithmetic code, which has no words.
+    escape's. shared: the payload, such as "a context code", if values share its bits; else "".
     """
 
     word: str
@@ -60,7 +60,7 @@ class WeightCode:
     run: int | None = None
     zero: int = 0
     escaped: bool = False
-    arithmetic: bool = False
+    shared: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
     """
     payload, n_kept = alphabet.encoded.payload, alphabet.n_kept
     if not isinstance(payload, PrefixCode):
-        return WeightCode("", arithmetic=isinstance(payload, DirectPayload))
+        return WeightCode("", shared=payload.a_title() if payload.SHARED else "")
     table = payload.table
     if table.classes == 1:
         code = int(codes[at])

@@ -14,7 +14,6 @@ from codec import Encoded
 from codec.errors import StepNotFoundError
 from codec.inspect import (
     Arrays,
-    DirectPayload,
     Group,
     Layout,
     Position,
@@ -166,11 +165,11 @@ def word_bits(
 ) -> NDArray[np.int64]:
     """Bits of the code words that end in each tensor: int64, as many as ``sizes``.
 
-    codes: (n,), decoded. A run of zeros counts where the value after it is; in an arithmetic code
-    every element has its share. The sum is ``e.payload_bits``.
+    codes: (n,), decoded. A run of zeros counts where the value after it is; where values share
+    the bits, every element has its share. The sum is ``e.payload_bits``.
     """
     borders = np.cumsum([0, *sizes])
-    if isinstance(e.payload, DirectPayload):
+    if e.payload.SHARED:
         each = np.concatenate(([0], np.cumsum(element_bits(e))))
         share = each[borders] * (e.payload_bits / each[-1])
         return np.diff(np.round(share).astype(np.int64))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from codec.inspect import CODERS, DirectPayload, alike
+from codec.inspect import CODERS, Payload, alike
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
 from lcviz.lab.follow_weight import Weight
@@ -162,10 +162,10 @@ def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
     return f"{_whole_text(record)}: {weights} weights, {moments} m and v."
 
 
-def _direct(record: StepRecord) -> DirectPayload | None:
-    """A payload without code words; None if there is none."""
+def _direct(record: StepRecord) -> Payload | None:
+    """A payload whose bits values share; None if there is none."""
     payloads = (a.encoded.payload for a in record.alphabets)
-    return next((p for p in payloads if isinstance(p, DirectPayload)), None)
+    return next((p for p in payloads if p.SHARED), None)
 
 
 def _words_are(record: StepRecord) -> str:
@@ -189,7 +189,7 @@ def _plain(record: StepRecord) -> str:
 def _words(
     record: StepRecord, history: WeightHistory | None, image: Image | None
 ) -> list[dict[str, Any]]:
-    """The first code words, or shares of an arithmetic or context code, as values for the picture.
+    """The first code words, or shares of bits, as values for the picture.
 
     If the followed weight's word is not among them, it comes last, after a gap.
 

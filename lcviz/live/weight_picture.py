@@ -83,8 +83,8 @@ def bits_text(f: Followed) -> str:
 
 
 def _code_text(code: WeightCode) -> str:
-    if code.arithmetic:
-        return "a part of one arithmetic code, which has no words"
+    if code.shared:
+        return f"a part of {code.shared}, without a word of its own"
     if not code.word:
         return "none: all values have the same level"
     extra = f" + {plural(code.extra_bits, 'bit')}" if code.extra_bits else ""

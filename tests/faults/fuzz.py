@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import resealed
+from common import groups_everywhere, resealed
 
 import codec
 from codec.record import container
@@ -39,8 +39,9 @@ from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.scheme.context import ContextCode
+from codec.scheme.grouped import GroupedCode
 from codec.scheme.payload import Constant, Payload
-from codec.scheme.prefix import PrefixCode
+from codec.scheme.prefix import PrefixCode, WordStreams
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
@@ -56,7 +57,7 @@ NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
 ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ArithmeticCode: ["code"]}
-ARRAYS[ContextCode] = ["code", "sizes"]
+ARRAYS |= {ContextCode: ["code", "sizes"], GroupedCode: ["words", "streams", "lengths"]}
 
 Target = Callable[[random.Random], None]
 
@@ -183,6 +184,8 @@ class Samples:
                 self._add(rng, size, share, Coding(3, scope, coder))
             if size < 70_000:
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
+        with groups_everywhere():
+            self._add(rng, 3000, 0.7, Coding(3))
         assert {type(e.payload) for e in self.encoded} >= ARRAYS.keys() - {Constant}
         self.packed = [e.table for e in self.encoded if e.table]
 
@@ -343,9 +346,10 @@ class Samples:
             matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
             code = change_array(payload.code.copy(), rng)
             return rng.choice([{"code": code}, {"matrices": matrices}])
-        if not isinstance(payload, PrefixCode):
+        if not isinstance(payload, WordStreams):
             return {}
-        name = rng.choice(["words", "streams", "stream_elements", "table", "a stream"])
+        others = ["lengths"] if isinstance(payload, GroupedCode) else ["stream_elements", "table"]
+        name = rng.choice(["words", "streams", "a stream", *others])
         if name == "a stream":  # more or less, and its words
             n = rng.randrange(payload.streams.size + 1)
             words = int(((payload.streams[:n].astype(np.int64) + 31) // 32).sum())
