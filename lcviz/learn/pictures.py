@@ -14,6 +14,7 @@ from lcviz.lab.lesson import lesson
 from lcviz.ui.glossary import TERMS, address
 from lcviz.ui.picture import Picture
 
+from .neighbours import neighbours_values
 from .numbers import MOST
 from .questions import QUESTIONS
 from .runs import runs_values
@@ -66,8 +67,14 @@ PICTURES = {  # module -> title, subtitle, text, term of the glossary
         "Two number lines. Buckets grow with the change; steps are of one size.",
         "uniform quantizer",
     ),
+    "neighbours": (
+        "Beyond the paper",
+        "neighbours that change together",
+        "The δ of 640 weights. Rows and columns change together, as a context code expects.",
+        "context code",
+    ),
 }
-BEYOND = {"steps"}
+BEYOND = {"steps", "neighbours"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,7 @@ def learn_picture(
         "options": list(BITS),
         "lessons": lessons,
         "runs": runs_values(),
+        "neighbours": neighbours_values(),
         "checkpoints": CHECKPOINTS,
         "finest": FINEST,
         "start": asdict(start),
@@ -134,7 +142,7 @@ def learn_picture(
         "learn",
         "Learn",
         ABOUT,
-        "Six pictures, and one beyond the paper.",
+        "Six pictures, and two beyond the paper.",
         values,
         partial(_table, lesson_on_page),
     )

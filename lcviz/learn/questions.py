@@ -60,4 +60,10 @@ QUESTIONS = {
         1,
         "Steps are twice the tolerance apart, and a number goes to the nearest.",
     ),
+    "neighbours": Question(
+        "A pixel is black, 0, in the whole batch. Which weights stay?",
+        ["its row", "its column", "none"],
+        1,
+        "A weight changes by error times pixel. Its column is that pixel, for all ten digits.",
+    ),
 }

@@ -150,6 +150,13 @@ def test_every_picture_can_be_touched(pictures: Page) -> None:
         picture("steps").get_by_role("slider", name="tolerance").press("ArrowRight")
     says("steps", "c: 0.2 becomes 2 × 0.102 = 0.204.")
 
+    neighbours = picture("neighbours")  # shuffle
+    says("neighbours", "Runs take 1,345 bits")
+    neighbours.get_by_role("button", name="Shuffle").click()
+    says("neighbours", "in another order")
+    neighbours.get_by_role("button", name="Put in order").click()
+    says("neighbours", "The fainter a value")
+
     restart = picture("restart")  # crash and play
     time = restart.get_by_role("slider")
     time.fill("24")
@@ -173,7 +180,7 @@ def test_every_picture_can_be_touched(pictures: Page) -> None:
     word.press("Escape")
     expect(meaning).to_be_hidden()
     page.get_by_role("button", name="Data tables").click()
-    assert page.get_by_role("table").count() == 7
+    assert page.get_by_role("table").count() == 8
     expect(tree.locator("xpath=../..").get_by_role("table")).to_contain_text("111")
 
 

@@ -9,6 +9,7 @@ const PARTS = {
   runs: [drawRuns, tellRuns, tableRuns],
   restart: [drawRestart, tellRestart, tableRestart],
   steps: [drawSteps, tellSteps, tableSteps],
+  neighbours: [drawNeighbours, tellNeighbours, tableNeighbours],
 };
 const ALL = 15; // merges of sixteen numbers, the most that there can be
 const PATIENCE = 250; // milliseconds without a change before the server is told
@@ -72,7 +73,7 @@ function newPage(root) {
 }
 
 /** The state before anything is touched. */
-const begun = ({ data }) => ({ at: data.checkpoints, crashed: null, restored: null, carries: true, slid: false, ...data.first });
+const begun = ({ data }) => ({ at: data.checkpoints, crashed: null, restored: null, carries: true, slid: false, mixed: false, ...data.first });
 
 /** Take over the server's numbers, unless they only repeat what was told from here. */
 function adopt(page) {

@@ -9,6 +9,7 @@ import pytest
 
 import codec
 from lcviz.lab.lesson import lesson
+from lcviz.learn.neighbours import neighbours_values
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, write_numbers
 from lcviz.learn.pictures import BITS, PICTURES, Start, learn_picture
 from lcviz.learn.questions import QUESTIONS
@@ -115,6 +116,21 @@ def test_without_the_track_what_is_dropped_is_lost() -> None:
     assert lost[-1]["track"][2] == np.float32(TEN[0][2])
     off = [abs(c[-1]["live"][2] - c[-1]["track"][2]) for c in (kept, lost)]
     assert off[1] > 2 * off[0]
+
+
+def test_neighbours_are_what_the_codec_writes() -> None:
+    """A real δ: its context code is a fifth smaller than runs; shuffled, runs are kept."""
+    found = neighbours_values()
+    as_trained, shuffled = found["orders"]
+    assert sorted(as_trained["values"]) == sorted(shuffled["values"])
+    assert len(as_trained["values"]) == found["rows"] * found["columns"] == 640
+    assert as_trained["context"] < 0.8 * as_trained["runs"]
+    assert sum(as_trained["shares"]) == pytest.approx(as_trained["context"], abs=16)
+    assert shuffled["context"] == shuffled["runs"]
+    assert shuffled["shares"] is None
+    values = np.array(as_trained["values"]).reshape(10, 64)
+    edge = [8 * row + column for row in range(8) for column in (0, 7)]  # pixels that stay black
+    assert values[:, edge].mean() < 0.2 * values.mean()
 
 
 def test_answers() -> None:

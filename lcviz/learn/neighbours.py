@@ -1,0 +1,60 @@
+"""The δ of a real model, whose rows and columns change together, and its bits as a context code."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import codec
+from codec.inspect import element_bits
+from demo_models.images import digits_rows
+
+CLASSES, PIXELS = 10, 64
+ITERATIONS, BATCH_SIZE, RATE = 20, 16, 0.5
+BITS = 3
+
+
+@cache
+def neighbours_values() -> dict[str, Any]:
+    """The δ of the last iteration, in its own order and in another one.
+
+    rows, columns: of the weights. iterations, x: of the training, and bits of promotion. signs: the
+    sign of each code. orders: for each order, values: the codes; runs, context: bits of the code
+    words of runs and of the context code, a new table included; shares: the bits that each value
+    takes in the context code, None where runs take fewer, which are then written instead.
+    """
+    delta = _delta()
+    mixed = np.random.default_rng(0).permutation(delta.size)
+    signs, orders = [], []
+    for values in (delta, delta.reshape(-1)[mixed].reshape(delta.shape)):
+        quantized = codec.quantize(values, BITS)
+        assert quantized.buckets is not None, "quantize returns buckets"
+        signs = [0, *quantized.buckets.sign[quantized.buckets.level > 0].tolist()]
+        runs, context = (codec.encode(quantized, coder) for coder in ("runlength", "context"))
+        shares = element_bits(context).round(2).tolist() if context.payload.SHARED else None
+        orders.append(
+            {
+                "values": quantized.codes.reshape(-1).tolist(),
+                "runs": runs.payload_bits + 8 * runs.table_nbytes,
+                "context": context.payload_bits + 8 * context.table_nbytes,
+                "shares": shares,
+            }
+        )
+    shape = {"rows": CLASSES, "columns": PIXELS}
+    return shape | {"iterations": ITERATIONS, "x": BITS, "signs": signs, "orders": orders}
+
+
+def _delta() -> NDArray[np.float32]:
+    """What one iteration changes in a logistic regression of the digits: (CLASSES, PIXELS)."""
+    data = digits_rows()[: ITERATIONS * BATCH_SIZE]
+    pixels, digits = data[:, :PIXELS] / np.float32(16), data[:, PIXELS]
+    before = weights = np.zeros((CLASSES, PIXELS), np.float32)
+    for begin in range(0, len(data), BATCH_SIZE):
+        x, digit = pixels[begin : begin + BATCH_SIZE], digits[begin : begin + BATCH_SIZE]
+        likely = np.exp(x @ weights.T)
+        error = likely / likely.sum(axis=1, keepdims=True) - np.eye(CLASSES)[digit]
+        before, weights = weights, weights - np.float32(RATE / BATCH_SIZE * (error.T @ x))
+    return weights - before
