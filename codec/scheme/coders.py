@@ -152,7 +152,7 @@ RUNLENGTH = Coder(
     "r",
     "Run-length Huffman",
     "run-length",
-    "One code word for a run of zeros and the value after it, or for neighbours where most values "
+    "One code word for a run of zeros and the value after it; for neighbours where most values "
     "change; an arithmetic code for few values in equal steps.",
     True,
     (ArithmeticCode,),

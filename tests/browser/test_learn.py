@@ -229,7 +229,7 @@ def test_the_link_has_what_was_done(tab: MakeTab) -> None:
     expecting(page.locator("p.why.right")).to_have_count(0)
     expecting(again).to_be_disabled()
     expecting(page).to_have_url(re.compile(r"/learn\?tables=true$"))
-    expecting(page.locator(".learn").get_by_role("table")).to_have_count(7)
+    expecting(page.locator(".learn").get_by_role("table")).to_have_count(8)
     page.get_by_test_id("stMain").get_by_text("Show data tables").click()
     expecting(page.locator(".learn").get_by_role("table")).to_have_count(0)
     page.locator('[data-picture="restart"]').get_by_role("slider").fill("20")
