@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from codec import Coding
-from codec.inspect import QUANTIZERS
+from codec.inspect import CODERS, QUANTIZERS
 from demo_models import MODELS
 from lcviz.lab.frontier import points
 from lcviz.lab.intervals import mean, ratio
@@ -38,6 +38,7 @@ from .base import (
 from .results_file import Row
 
 EXPONENT, UNIFORM = QUANTIZERS
+RUNLENGTH = Coding(1).coder  # the default
 OPTIMIZERS = ("sgd", "momentum", "adam")
 MOMENTS = {"none": NONE, "default": DEFAULT, "exact": "exact"}
 SLOWER = 0.2  # of the learning rate with momentum 0.9: each gradient counts ten times
@@ -53,6 +54,9 @@ class Frontier(Experiment):
         shares = "of float32 that a checkpoint may take"
         argument(parser, "--shares", listed(share), list(SHARES), "S,…", shares)
         argument(parser, "--bits", listed(bits), [1, 2, 3], "X,…", "the paper's points")
+        parser.add_argument(
+            "--coder", choices=CODERS, default=RUNLENGTH, help="(default: %(default)s)"
+        )
         argument(parser, "--saves", whole(4), 80, "N", "checkpoints before the failure")
         argument(parser, "--interval", whole(1), 1, "K", "iterations between checkpoints")
         argument(parser, "--cap", whole(1), 100, "N", "stop looking for rework after N iterations")
@@ -72,9 +76,12 @@ class Frontier(Experiment):
         if options.batch is not None:
             lr = trained.lr * options.batch / trained.batch_size
             trained = replace(trained, lr=lr, batch_size=options.batch)
-        codings = [Coding(x) for x in options.bits]
-        for quantizer in (EXPONENT, UNIFORM):
-            codings += [Coding(budget=most, quantizer=quantizer) for most in options.shares]
+        codings = [Coding(x, coder=options.coder) for x in options.bits]
+        codings += [
+            Coding(budget=most, quantizer=quantizer, coder=options.coder)
+            for quantizer in (EXPONENT, UNIFORM)
+            for most in options.shares
+        ]
         tracks = points(trained, seed, codings, options.saves, options.interval, progress)
         moments, with_moments = MOMENTS[options.moments], options.moments != "none"
         methods = [lc(coding, moments) for coding in codings]
