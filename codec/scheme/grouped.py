@@ -1,11 +1,11 @@
 """Groups: one code word for several neighbours, in dense alphabets.
 
-Where most values change, run lengths need a word for every value, and each word takes the time of a
-few dependent instructions. Here the codes of 4 neighbours (of 2, with more than 8 levels) are the
-digits of one symbol, and one Huffman code serves all symbols. So a word is written and read for
-several values, without a branch.
+Where about half of all values change, run lengths need a word for almost every value, and the time
+that each word takes. Here one word stands for 4 neighbouring codes, or for 2 with more than 8
+levels: these codes are the digits of a symbol, and one Huffman code serves all symbols. It is
+written and read without a branch.
 
-The code comes close to the entropy of single values: a word has whole bits, but for several values.
+A word has whole bits, but rounding costs little where several values share it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from .survivors import Segments, Survivors
 
 MOST_LEVELS = 64  # of groups: two codes of 6 bits
 MOST_BITS_OF_FOUR = 3  # of a code, where a group has four of them
-LEAST = 2**17  # elements: a table takes up to 1 KiB
-LEAST_CHANGED = 0.45  # of all elements: where fewer change, runs are as fast
-ENOUGH = 1.0125  # of the entropy of single values: half a percent more than run lengths take
+LEAST = 2**17  # elements, at least
+LEAST_A_WORD = 256  # elements for each word of a table, at least: its lengths then hardly count
+LEAST_CHANGED = 0.45  # of all elements: where fewer change, runs are decoded as fast
+ENOUGH = 1.015  # of the entropy of single values; runs take up to 1.01 of it
+SAMPLED = 16  # units: of so many, one is counted first
 
 
 def shape_of(k: int) -> tuple[int, int]:
@@ -92,8 +94,10 @@ class GroupedCode(WordStreams):
         bits, group = shape_of(k)
         if not huffman.checked_lengths(self.lengths).any():
             raise CodeTableError("a table without code words")
-        if self.lengths.size != 1 << bits * group or self.lengths.max() > MAX_GROUP_LENGTH:
+        if self.lengths.size != 1 << bits * group:
             raise CodeTableError(f"{self.lengths.size} code lengths for groups of {k} levels")
+        if (longest := int(self.lengths.max())) > MAX_GROUP_LENGTH:
+            raise CodeTableError(f"a group's code word of {longest} bits, not {MAX_GROUP_LENGTH}")
         symbols = np.flatnonzero(self.lengths)
         if any((symbols >> bits * i & (1 << bits) - 1).max() >= k for i in range(group)):
             raise CodeTableError(f"a code word of a group with a code beyond {k} levels")
@@ -106,7 +110,7 @@ class GroupedCode(WordStreams):
         return codes
 
     def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
-        """The same part of the group's word for each element: (n,). Raises StreamError."""
+        """Those of a group's word, shared equally among its elements: (n,). Raises StreamError."""
         codes = self.codes(n, levels, uniform)
         bits, group = shape_of(len(levels))
         each = np.zeros(n)
@@ -114,7 +118,9 @@ class GroupedCode(WordStreams):
             stream = codes[begin : begin + UNIT]
             padded = np.pad(stream.astype(np.int64), (0, -stream.size % group)).reshape(-1, group)
             words = self.lengths[(padded << bits * np.arange(group)).sum(axis=1)]
-            each[begin : begin + UNIT] = np.repeat(words / group, group)[: stream.size]
+            sharing = np.full(words.size, group)
+            sharing[-1] -= -stream.size % group
+            each[begin : begin + UNIT] = np.repeat(words / sharing, sharing)
         return each
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
@@ -149,39 +155,41 @@ class GroupedCode(WordStreams):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Counted groups and their code.
+    """The code of groups, and what it costs.
 
-    lengths: uint8, of each code word. bits: of all words. nbytes: upper bound of `nbytes` of the
-    payload.
+    lengths: uint8, of each code word. bits: of all words. table_nbytes: of the lengths in a record.
+    streams: their number.
     """
 
     lengths: NDArray[np.uint8]
     bits: int
-    nbytes: int
+    table_nbytes: int
+    streams: int
+
+    @property
+    def nbytes(self) -> int:
+        """Upper bound of those of the payload."""
+        return self.table_nbytes + self.words_nbytes
+
+    @property
+    def words_nbytes(self) -> int:
+        """Upper bound of those of the streams: each has a size, and fills its last word."""
+        return self.bits // 8 + 8 * self.streams
 
     @classmethod
     def of(cls, counts: NDArray[np.int64], streams: int) -> Self:
         """The Huffman code of groups with these counts. streams: their number."""
-        if np.count_nonzero(counts) < 2:  # a code needs two words
-            counts = counts + (np.arange(counts.size) < 2)
-        lengths = huffman.code_lengths(counts, MAX_GROUP_LENGTH)
-        bits = huffman.n_bits(counts, lengths)
+        alone = np.count_nonzero(counts) < 2  # but a code needs two words
+        least = np.maximum(counts, np.arange(counts.size) < 2) if alone else counts
+        lengths = huffman.code_lengths(least, MAX_GROUP_LENGTH)
         table_nbytes = huffman.pack_lengths(lengths).size
-        # Each stream has a size, and fills its last word.
-        return cls(lengths, bits, table_nbytes + bits // 8 + 8 * streams)
-
-
-def may_serve(s: Survivors, counts: NDArray[np.int64]) -> bool:
-    """Whether groups are worth counting. counts: int64 (k,), how often each final code occurs."""
-    n_changed = s.n - int(counts[0])
-    dense = n_changed >= LEAST_CHANGED * s.n
-    return dense and s.n >= LEAST and 2 < counts.size <= MOST_LEVELS and s.codes.itemsize == 1
+        return cls(lengths, huffman.n_bits(counts, lengths), table_nbytes, streams)
 
 
 def settle(
     s: Survivors, final: NDArray[np.uint16] | None, counts: NDArray[np.int64]
-) -> Groups | None:
-    """Give survivors their final codes, and count groups.
+) -> tuple[Groups | None, bool]:
+    """Count groups, and give survivors their final codes if groups serve.
 
     Args:
         s: Survivors. If groups serve, their list has a code for every element from now on, 0 for
@@ -190,42 +198,79 @@ def settle(
         counts: int64 (k,), how often each final code occurs.
 
     Returns:
-        The groups; None if they take more than ENOUGH of the entropy of single values, or than a
-        code word for each.
+        The groups, None if they do not serve; and whether the list has final codes.
     """
-    bits, group = shape_of(counts.size)
+    if not _may_serve(s, counts):
+        return None, final is None
+    k = counts.size
     final_codes = (np.arange(256) if final is None else final[:256]).astype(np.uint8)
+    if s.units >= 2 * SAMPLED:
+        few = [(i, i + 1) for i in range(0, s.units, SAMPLED)]
+        sampled = Groups.of(_counted(s, final_codes, k, few, only_count=True), len(few))
+        if not are_cheap(sampled, counts, len(few) / s.units):
+            return None, final is None
     pieces = workers.pieces(s.units, least=least_streams(s, 1))
-    by_piece = np.zeros((len(pieces), 4, 1 << bits * group), np.int32)
-
-    def spread(i: int, scratch: workers.Scratch) -> None:
-        own = scratch.at_least(UNIT // 4).view(np.uint8)[:UNIT], scratch.groups, by_piece[i]
-        survivors = s.marks, s.codes, s.numbers
-        kernels.settle_groups(*pieces[i], s.n, final_codes, bits, group, *survivors, *own)
-
-    workers.spread(spread, len(pieces))
-    group_counts = by_piece.sum(axis=(0, 1), dtype=np.int64)
-    groups = Groups.of(group_counts, s.units)
+    groups = Groups.of(_counted(s, final_codes, k, pieces), s.units)
     if are_cheap(groups, counts):
-        return groups
+        return groups, True
 
     def list_survivors(i: int, _scratch: workers.Scratch) -> None:
         kernels.pack_codes(s.codes[: s.n], *pieces[i], s.marks, s.codes, s.numbers)
 
     workers.spread(list_survivors, len(pieces))
-    return None
+    return None, True
 
 
-def are_cheap(groups: Groups, counts: NDArray[np.int64]) -> bool:
-    """Whether groups cost hardly more than single values. counts: int64 (k,), of codes."""
+def _may_serve(s: Survivors, counts: NDArray[np.int64]) -> bool:
+    """Whether groups are worth counting."""
+    k, n_changed = counts.size, s.n - int(counts[0])
+    if not (2 < k <= MOST_LEVELS and n_changed >= LEAST_CHANGED * s.n and s.codes.itemsize == 1):
+        return False
+    bits, group = shape_of(k)
+    return s.n >= max(LEAST, LEAST_A_WORD << bits * group)
+
+
+def _counted(
+    s: Survivors,
+    final_codes: NDArray[np.uint8],
+    k: int,
+    pieces: Sequence[tuple[int, int]],
+    *,
+    only_count: bool = False,
+) -> NDArray[np.int64]:
+    """How often each group occurs in these units; their list becomes that of all elements.
+
+    only_count: the list stays as it is.
+    """
+    bits, group = shape_of(k)
+    by_piece = np.zeros((len(pieces), 4, 1 << bits * group), np.int32)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        spread = scratch.at_least(UNIT // 2 + 2).view(np.uint8)
+        shape, survivors = (bits, group, only_count), (s.marks, s.codes, s.numbers)
+        own = spread, scratch.groups, by_piece[i]
+        kernels.settle_groups(*pieces[i], s.n, final_codes, *shape, *survivors, *own)
+
+    workers.spread(work, len(pieces))
+    return by_piece.sum(axis=(0, 1), dtype=np.int64)
+
+
+def are_cheap(groups: Groups, counts: NDArray[np.int64], share: float = 1.0) -> bool:
+    """Whether groups cost hardly more than single values.
+
+    They may take ENOUGH of the entropy of single values, but no more than a code word for each.
+    counts: int64 (k,), of codes. share: of the elements that these groups have; the words of the
+    other elements are estimated.
+    """
     plain_bits = huffman.n_bits(counts, huffman.code_lengths(counts))
-    return 8 * groups.nbytes <= min(ENOUGH * huffman.entropy(counts), plain_bits)
+    nbytes = groups.table_nbytes + groups.words_nbytes / share
+    return 8 * nbytes <= min(ENOUGH * huffman.entropy(counts), plain_bits)
 
 
 def write(
     s: Survivors, groups: Groups, levels: Levels, segments: Segments | None, mode: int
 ) -> tuple[GroupedCode, Sums]:
-    """Write a full list with final codes; otherwise like `prefix.write`."""
+    """Write a list that has a final code for every element; otherwise like `prefix.write`."""
     bits, group = shape_of(len(levels))
     words = huffman.packed_words(groups.lengths)
     most = max(BITS_A_PIECE * s.units // groups.bits, 1)
@@ -253,7 +298,7 @@ def write(
 
 
 def _by_code(levels: Levels) -> NDArray[np.float32]:
-    """The level of each code of a byte, float32 (256,): 0.0 for codes that do not occur."""
+    """Levels by code, float32 (256,): padded with 0.0, so that every byte is a valid index."""
     padded = np.zeros(256, np.float32)
     padded[: len(levels)] = levels.reshape(-1)
     return padded

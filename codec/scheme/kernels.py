@@ -94,7 +94,7 @@ NO_COLUMNS = np.int64(0)
 ONE, FIVE = np.uint64(1), np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
-LOW32 = np.uint64(0xFFFFFFFF)
+LOW32, HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
 # Entries of look-up tables and of lists have the symbol in bits 48-62; bit 63 marks an escape, so
 # `entry >= ESCAPE` tests it, also for several entries joined by |.
 CODE = np.uint64(48)  # where the symbol stands in an entry
@@ -2076,7 +2076,11 @@ def read(
 
 @_inlined
 def _join(codes, bits, group, out):
-    """The groups of neighbouring codes, the first code lowest. codes: uint8. out: uint16."""
+    """The groups of neighbouring codes, the first code lowest. codes: uint8. out: uint16.
+
+    In groups of four, codes are below 8: the shifted copies of a word hold other codes above these
+    3 bits.
+    """
     b = np.uint32(bits)
     if group == 4:
         fours = codes.view(np.uint32)
@@ -2095,7 +2099,7 @@ def _join(codes, bits, group, out):
 
 @_inlined
 def _bytes_of(eight):
-    """A byte of ones for each of 8 bits that is set."""
+    """Byte i is 255 if bit i of ``eight`` is set, else 0."""
     alone = eight * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)
     low = (alone + np.uint64(0x7F7F7F7F7F7F7F7F) | alone) >> np.uint64(7)
     return (low & np.uint64(0x0101010101010101)) * np.uint64(255)
@@ -2103,35 +2107,35 @@ def _bytes_of(eight):
 
 @_compiled
 def settle_groups(
-    first, last, n, final, bits, group, marks, codes, numbers, spread, groups, counts
+    first, last, n, final, bits, group, only_count, marks, codes, numbers, spread, groups, counts
 ):
     """Give every element of the units first..last a final code, and count groups.
 
     n: of all elements. final: uint8 (256,), the final code of each survivor's code. bits, group: of
-    a code, codes of a group. marks, numbers: of the survivors. codes: uint8, those of the survivors
-    before, of all elements after. spread: uint8 (UNIT,), and groups: uint16 (GROUPED,), scratch.
-    counts: int32 (4, 2**(bits * group)), raised; their sum over the first axis counts.
+    a code, codes of a group. only_count: whether the list stays as it is. marks, numbers: of the
+    survivors. codes: uint8, those of the survivors before, of all elements after. spread: uint8
+    (2 * UNIT + 8,), and groups: uint16 (GROUPED,), scratch. counts: int32 (4, 2**(bits * group)),
+    incremented. Four rows, so that increments of the same group do not wait for each other; the
+    count is their sum.
     """
     for unit in range(first, last):
         end = min(UNIT, n - unit * UNIT)
-        own = codes[unit * UNIT : (unit + 1) * UNIT]
+        own, settled = codes[unit * UNIT : (unit + 1) * UNIT], spread[UNIT:]
         for i in range(numbers[unit]):
-            own[i] = final[own[i]]
-        read, write = np.uint64(own.ctypes.data), np.uint64(spread.ctypes.data)
-        limit = read + np.uint64(UNIT - 8)
+            settled[i] = final[own[i]]
+        read, write = np.uint64(settled.ctypes.data), np.uint64(spread.ctypes.data)
         for word in range(UNIT // WORD):
             mark = marks[unit * (UNIT // WORD) + word]
             for _ in range(WORD // 8):
                 eight = mark & np.uint64(255)
                 mark >>= np.uint64(8)
                 # The next codes move to the bytes of those that survive.
-                here = min(read, limit)
-                left = _load64(here) >> ((read - here) * np.uint64(8) & np.uint64(63))
-                _store64(write, _spread(left, _bytes_of(eight)))
+                _store64(write, _spread(_load64(read), _bytes_of(eight)))
                 read += _ones(eight)
                 write += np.uint64(8)
-        # Numba's own copy of a slice takes several times as long.
-        _copy(np.uint64(own.ctypes.data), np.uint64(spread.ctypes.data), UNIT)
+        if not only_count:
+            # Numba's own copy of a slice takes several times as long.
+            _copy(np.uint64(own.ctypes.data), np.uint64(spread.ctypes.data), UNIT)
         for begin in range(0, end, GROUPED):
             _join(spread[begin : begin + GROUPED], bits, group, groups)
             m = (min(end - begin, GROUPED) + group - 1) // group
@@ -2165,7 +2169,8 @@ def write_groups(
 ):
     """Write the units first..last, a stream each, and advance the track.
 
-    codes: as `settle_groups` leaves them. words: uint32, the code word of each group | bits << 16.
+    codes: as `settle_groups` leaves them. words: uint32, the code word of each group | its length
+    << 16.
     groups: uint16 (GROUPED,), scratch. out: uint32, with room for the streams and two words more.
     sizes: int64, the bits of each stream, filled. tracks ... scratch: see `_advance_all`. Returns
     the words used.
@@ -2234,7 +2239,7 @@ def _advance_all(tracks, starts, segment, begin, codes, levels, mode, sums, scra
             moved[i] = levels[own[i]]
         for i in range(part):
             # Adding 0.0 would turn -0.0 into +0.0.
-            moved[i] = np.float32(track[i] + moved[i]) if moved[i] != np.float32(0) else track[i]
+            moved[i] = np.float32(track[i] + moved[i]) if own[i] != 0 else track[i]
         after, before = address(new), tracks[segment] + np.uint64(4 * at)
         sums[segment] += digest(after, part, at) - digest(before, part, at)
         if mode == 2:
@@ -2248,8 +2253,9 @@ def _advance_all(tracks, starts, segment, begin, codes, levels, mode, sums, scra
 def lookup_groups(words, bits, group, table):
     """The table for `read_groups`.
 
-    words: as for `write_groups`. table: uint64 (2**MAX_GROUP_LENGTH,), filled: for the next bits of
-    a stream, the codes of the group, a byte each | how many bits it takes << 32.
+    words: as for `write_groups`; a complete code, so every entry is filled. table: uint64
+    (2**MAX_GROUP_LENGTH,), filled: for the next bits of a stream, the codes of the group, a byte
+    each | how many bits it takes << 32.
     """
     mask = np.uint64((1 << bits) - 1)
     for symbol in range(words.size):
@@ -2305,6 +2311,9 @@ def read_groups(
                 )
             if status != STREAM_OK:
                 return status
+            behind = read[k * UNIT + end - at : k * UNIT + (end - at + group - 1) // group * group]
+            if behind.any():
+                return STREAM_GOES_ON  # the last group has codes of elements that there are not
             own = read[k * UNIT : k * UNIT + end - at]
             if mode == 0:
                 for i in range(end - at):
@@ -2324,7 +2333,7 @@ def _read_lane(begins, sizes, stream, groups, table, group, out):
     end = at + np.uint64(sizes[stream])
     for _ in range(groups):
         entry = table[_view(at) & mask]
-        at = min(at + (entry >> np.uint64(32)), end + ONE)
+        at = min(at + (entry >> HIGH), end + ONE)
         _store32(out, entry)
         out += step
     if at == end:
@@ -2334,38 +2343,45 @@ def _read_lane(begins, sizes, stream, groups, table, group, out):
 
 @_inlined
 def _read_lanes(begins, sizes, first, table, group, out):
-    """Decode LANES whole streams in turn, to UNIT bytes each from an address on."""
-    mask, half, long = np.uint64(table.size - 1), np.uint64(16), np.uint64(32)
-    unit, four = np.uint64(UNIT), np.uint64(4)
-    a, b = np.uint64(begins[first]), np.uint64(begins[first + 1])
-    c, d = np.uint64(begins[first + 2]), np.uint64(begins[first + 3])
-    # One bit behind its end, a stream stays where it is.
-    e, f = a + np.uint64(sizes[first] + 1), b + np.uint64(sizes[first + 1] + 1)
-    g, h = c + np.uint64(sizes[first + 2] + 1), d + np.uint64(sizes[first + 3] + 1)
-    low = np.uint64(0xFFFF)
+    """Decode LANES whole streams in turn, to UNIT bytes each from an address on.
+
+    Returns a STREAM_* status. The lanes wait for memory at the same time.
+    """
+    at0, at1 = np.uint64(begins[first]), np.uint64(begins[first + 1])
+    at2, at3 = np.uint64(begins[first + 2]), np.uint64(begins[first + 3])
+    # A stream that runs too far stays one bit behind its end.
+    most0, most1 = at0 + np.uint64(sizes[first] + 1), at1 + np.uint64(sizes[first + 1] + 1)
+    most2, most3 = at2 + np.uint64(sizes[first + 2] + 1), at3 + np.uint64(sizes[first + 3] + 1)
+    lane = np.uint64(UNIT)
     for _ in range(UNIT // 4):
-        va, vb, vc, vd = _view(a), _view(b), _view(c), _view(d)
-        w, x, y, z = table[va & mask], table[vb & mask], table[vc & mask], table[vd & mask]
-        if group == 2:
-            # The second half of four codes: at most 14 of the 57 bits in view are used up.
-            wn, xn, yn, zn = w >> long, x >> long, y >> long, z >> long
-            w2, x2 = table[va >> wn & mask], table[vb >> xn & mask]
-            y2, z2 = table[vc >> yn & mask], table[vd >> zn & mask]
-            w = (w & low | (w2 & low) << half) | (wn + (w2 >> long)) << long
-            x = (x & low | (x2 & low) << half) | (xn + (x2 >> long)) << long
-            y = (y & low | (y2 & low) << half) | (yn + (y2 >> long)) << long
-            z = (z & low | (z2 & low) << half) | (zn + (z2 >> long)) << long
-        a, b = min(a + (w >> long), e), min(b + (x >> long), f)
-        c, d = min(c + (y >> long), g), min(d + (z >> long), h)
-        _store32(out, w)
-        _store32(out + unit, x)
-        _store32(out + unit + unit, y)
-        _store32(out + unit + unit + unit, z)
-        out += four
-    if a == e or b == f or c == g or d == h:
+        four0, four1 = _four_codes(_view(at0), table, group), _four_codes(_view(at1), table, group)
+        four2, four3 = _four_codes(_view(at2), table, group), _four_codes(_view(at3), table, group)
+        at0, at1 = min(at0 + (four0 >> HIGH), most0), min(at1 + (four1 >> HIGH), most1)
+        at2, at3 = min(at2 + (four2 >> HIGH), most2), min(at3 + (four3 >> HIGH), most3)
+        _store32(out, four0)
+        _store32(out + lane, four1)
+        _store32(out + lane + lane, four2)
+        _store32(out + lane + lane + lane, four3)
+        out += np.uint64(4)
+    if at0 == most0 or at1 == most1 or at2 == most2 or at3 == most3:
         return STREAM_ENDS_EARLY
-    whole = a + ONE == e and b + ONE == f and c + ONE == g and d + ONE == h
-    return STREAM_OK if whole else STREAM_GOES_ON
+    ends = at0 + ONE == most0 and at1 + ONE == most1 and at2 + ONE == most2 and at3 + ONE == most3
+    return STREAM_OK if ends else STREAM_GOES_ON
+
+
+@_inlined
+def _four_codes(window, table, group):
+    """The next four codes of a stream, a byte each | how many bits they take << 32.
+
+    window: the next bits. Two words of a group of two have at most 28 of the 57 bits in it.
+    """
+    mask, low, half = np.uint64(table.size - 1), np.uint64(0xFFFF), np.uint64(16)
+    entry = table[window & mask]
+    if group == 4:
+        return entry
+    used = entry >> HIGH
+    second = table[window >> used & mask]
+    return (entry & low | (second & low) << half) | (used + (second >> HIGH)) << HIGH
 
 
 @_intrinsic

@@ -227,12 +227,12 @@ class LosslessStage:
             uniform: Whether the levels are uniform steps.
         """
         coder = coder_of(self.coder)
-        may_group = coder.groups and self.groups and self.matrices
-        if may_group and grouped.may_serve(survivors, code_counts):
-            if groups := grouped.settle(survivors, final, code_counts):
+        if coder.groups and self.groups and self.matrices:
+            groups, are_final = grouped.settle(survivors, final, code_counts)
+            if groups:
                 counts = Counts(code_counts, None, uniform)
                 return Message(self, survivors, 1, counts, levels, uniform, groups=groups)
-            final = None
+            final = None if are_final else final
         units, tokens = coder.settle(survivors, final, code_counts)
         counts = Counts(code_counts, tokens, uniform)
         if needs_no_bits(code_counts):
@@ -347,9 +347,12 @@ def element_bits(e: Encoded) -> NDArray[np.float64]:
     """The bits of each element of a payload whose bits values share, float64 (n,).
 
     Raises:
-        StreamError: The encoding is damaged, or its payload has a word for each value or run.
+        CodeTableError, StreamError: The encoding is damaged, or its payload has a word for each
+            value or run.
     """
-    return e.payload.element_bits(math.prod(e.shape), e.levels, e.uniform)
+    n = math.prod(e.shape)
+    check(e, n)
+    return e.payload.element_bits(n, e.levels, e.uniform)
 
 
 def check(e: Encoded, n: int) -> None:

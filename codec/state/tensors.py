@@ -288,14 +288,17 @@ def _in_main_memory(tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Copies of torch tensors on GPUs.
 
     All copies are under way at once, into page-locked memory, which torch keeps for the next ones.
-    One after the other, into new memory, took 40 times as long on an H200.
+    For 1 GiB of float32 on an H200, one after the other took 37 times as long.
     """
     import torch
 
     copies = {}
     for name, value in tensors.items():
-        copy = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
-        # Else torch would conjugate or negate the copy before it has arrived.
+        try:
+            copy = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+        except RuntimeError:  # no more memory may be locked: ordinary memory takes longer
+            copy = torch.empty(value.shape, dtype=value.dtype)
+        # Resolved on the GPU: torch would negate the copy before it has arrived.
         resolved = value.detach().resolve_conj().resolve_neg()
         copies[name] = copy.copy_(resolved, non_blocking=True)
     for device in {value.device for value in tensors.values()}:

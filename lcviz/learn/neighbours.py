@@ -19,12 +19,12 @@ BITS = 3
 
 @cache
 def neighbours_values() -> dict[str, Any]:
-    """The δ of the last iteration, in its own order and in another one.
+    """The δ of the last iteration, in its own order and shuffled.
 
-    rows, columns: of the weights. iterations, x: of the training, and bits of promotion. signs: the
-    sign of each code. orders: for each order, values: the codes; runs, context: bits of the code
-    words of runs and of the context code, a new table included; shares: the bits that each value
-    takes in the context code, None where runs take fewer, which are then written instead.
+    rows, columns: of the weights. iterations: of the training. x: bits of promotion. signs: 1 for
+    each code that is negative, else 0. orders: for each order, values: the codes; runs, context:
+    bits with either coder, a new table included; shares: the bits that each value takes in the
+    context code, None if the coder wrote runs, because they take fewer.
     """
     delta = _delta()
     mixed = np.random.default_rng(0).permutation(delta.size)
@@ -54,7 +54,7 @@ def _delta() -> NDArray[np.float32]:
     before = weights = np.zeros((CLASSES, PIXELS), np.float32)
     for begin in range(0, len(data), BATCH_SIZE):
         x, digit = pixels[begin : begin + BATCH_SIZE], digits[begin : begin + BATCH_SIZE]
-        likely = np.exp(x @ weights.T)
-        error = likely / likely.sum(axis=1, keepdims=True) - np.eye(CLASSES)[digit]
+        scores = np.exp(x @ weights.T)
+        error = scores / scores.sum(axis=1, keepdims=True) - np.eye(CLASSES)[digit]
         before, weights = weights, weights - np.float32(RATE / BATCH_SIZE * (error.T @ x))
     return weights - before

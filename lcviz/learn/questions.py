@@ -61,9 +61,9 @@ QUESTIONS = {
         "Steps are twice the tolerance apart, and a number goes to the nearest.",
     ),
     "neighbours": Question(
-        "A pixel is black, 0, in the whole batch. Which weights stay?",
+        "A pixel is black, 0, in the whole batch. Which weights do not change?",
         ["its row", "its column", "none"],
         1,
-        "A weight changes by error times pixel. Its column is that pixel, for all ten digits.",
+        "A weight changes by error × pixel. A column has the weights of one pixel, for all digits.",
     ),
 }

@@ -110,7 +110,8 @@ SENTENCES = {
     ],
     "explanation/scheme.md": [
         "Where at least {codec.scheme.grouped:round(100 * LEAST_CHANGED)} % of the values change",
-        "alphabets of {codec.scheme.grouped:LEAST!,} values or more, one code word",
+        "to {codec.scheme.grouped:MOST_LEVELS} levels, in alphabets of",
+        "{codec.scheme.grouped:LEAST!,} values or more",
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
         "each group of {codec.scheme.kernels:GROUP} in a row is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
@@ -129,7 +130,7 @@ SENTENCES = {
         "byte transformer of {demo_models:MODELS['byte-transformer'].parameters} parameters",
         "Up to {codec.scheme.arithmetic:MOST!,} values an alphabet is coded",
         "a level is at most {codec.scheme.uniform:MAX_STEPS!,} steps",
-        "So groups serve from {codec.scheme.grouped:round(100 * LEAST_CHANGED)} % on",
+        "if at least {codec.scheme.grouped:round(100 * LEAST_CHANGED)} % of the values change",
         "set `NEAREST` in `codec/scheme/uniform.py` to {codec.scheme.uniform:OFFSET}",
     ],
     "explanation/experiments.md": [

@@ -129,7 +129,7 @@ def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, 
 @contextlib.contextmanager
 def groups_everywhere() -> Iterator[None]:
     """Also small dense alphabets have code words of groups, whatever they cost."""
-    with mock.patch.multiple(grouped, LEAST=1, are_cheap=lambda *_: True):
+    with mock.patch.multiple(grouped, LEAST=1, LEAST_A_WORD=0, are_cheap=lambda *_: True):
         yield
 
 

@@ -217,10 +217,11 @@ def write_groups(path: Path) -> None:
         w, b = moved[:2440].reshape(61, 40), moved[2440:]
         following.append({"w": before["w"] + w, "b": before["b"] + b})
     numbered = enumerate(following)
-    least, grouped.LEAST = grouped.LEAST, 1
+    limits = grouped.LEAST, grouped.LEAST_A_WORD
+    grouped.LEAST, grouped.LEAST_A_WORD = 1, 0
     save_all(path, numbered, 2, bits=3)
     save_all(path, numbered, tolerance=0.001)
-    grouped.LEAST = least
+    grouped.LEAST, grouped.LEAST_A_WORD = limits
 
 
 def blocks_that_move(rows: int, columns: int) -> list[dict[str, np.ndarray]]:

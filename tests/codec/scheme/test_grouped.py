@@ -28,6 +28,7 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups serve small alphabets too, whatever they cost."""
     monkeypatch.setattr(grouped, "LEAST", 1)
+    monkeypatch.setattr(grouped, "LEAST_A_WORD", 0)
     monkeypatch.setattr(grouped, "are_cheap", lambda *_: True)
 
 
@@ -220,7 +221,7 @@ def test_damage_is_named(sound: tuple[Quantized, Encoded]) -> None:
     for change, error, text in (
         ({"lengths": beyond}, CodeTableError, "a code beyond 6 levels"),
         ({"lengths": payload.lengths[:-1]}, CodeTableError, "prefix code|for groups of 6 levels"),
-        ({"lengths": deep}, CodeTableError, "for groups of 6 levels"),
+        ({"lengths": deep}, CodeTableError, "a group's code word of 15 bits, not 14"),
         ({"lengths": deep * 0}, CodeTableError, "without code words|all lack a code word"),
         ({"streams": payload.streams[:-1]}, StreamError, "streams for"),
         ({"words": payload.words[:-1]}, StreamError, "streams of"),
@@ -238,6 +239,46 @@ def test_damage_is_named(sound: tuple[Quantized, Encoded]) -> None:
         advance(
             replace(e, levels=np.zeros((6, 2), F32)), Segments([np.zeros(q.codes.size, F32)]), LOOK
         )
+
+
+@pytest.mark.usefixtures("any_size")
+def test_codes_behind_the_last_element() -> None:
+    q = quantized(5 * UNIT + 3, 6)
+    longer = Quantized(np.append(q.codes, np.uint8(5)), q.levels, (q.codes.size + 1,), None, None)
+    e = grouped_code(longer)  # of the same groups, with one code more
+    with pytest.raises(StreamError, match="bits that go on after"):
+        codec.decode(replace(e, shape=q.shape))
+
+
+@pytest.mark.parametrize("pattern", [[1, 2], [0, 1, 2, 1]])
+def test_groups_that_are_all_alike(pattern: list[int]) -> None:
+    codes = np.resize(np.array(pattern, np.uint8), 2**17)
+    q = Quantized(codes, np.arange(3, dtype=F32), codes.shape, None, None)
+    assert (codec.decode(grouped_code(q)).codes == codes).all()
+
+
+def test_a_level_of_zero_is_added() -> None:
+    """-0.0 + 0.0 is 0.0; only code 0 leaves an element alone."""
+    q = quantized(2**18, 16)
+    e = grouped_code(q)
+    levels = e.levels.copy()
+    levels[3] = 0.0
+    track = np.full(q.codes.size, -0.0, F32)
+    advance(replace(e, levels=levels), Segments([track]), CHANGE)
+    assert not np.signbit(track[q.codes == 3]).any()
+    assert np.signbit(track[q.codes == 0]).all()
+
+
+def test_a_sample_says_that_groups_do_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the list of survivors stays as it is, and nothing is undone."""
+    q = quantized(64 * UNIT, 64, zeros=0.5)
+    monkeypatch.setattr(grouped, "ENOUGH", 0.5)
+    packed, pack = [], kernels.pack_codes
+    monkeypatch.setattr(kernels, "pack_codes", lambda *a: (packed.append(a[1]), pack(*a)))
+    e = codec.encode(q, "runlength")
+    assert len(packed) == len(set(packed))  # each unit once, when the codes came
+    assert isinstance(e.payload, PrefixCode)
+    assert (codec.decode(e).codes == q.codes).all()
 
 
 @pytest.mark.usefixtures("any_size")
