@@ -246,9 +246,9 @@ def _counted(
     by_piece = np.zeros((len(pieces), 4, 1 << bits * group), np.int32)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        spread = scratch.at_least(UNIT // 2 + 2).view(np.uint8)
+        unpacked = scratch.at_least(UNIT // 2 + 2).view(np.uint8)
         shape, survivors = (bits, group, only_count), (s.marks, s.codes, s.numbers)
-        own = spread, scratch.groups, by_piece[i]
+        own = unpacked, scratch.groups, by_piece[i]
         kernels.settle_groups(*pieces[i], s.n, final_codes, *shape, *survivors, *own)
 
     workers.spread(work, len(pieces))

@@ -11,11 +11,13 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  many small tensors: promote_bins, quantize_batch (batch)
     tokens       settle_tokens, sum_tokens (coders); near_words, write (prefix): code, and
                  advance the track in the same pass
-    digests      _mixed, digest (digest); _advance moves the track and its digest: for write, read,
-                 advance_survivors and advance_listed
+    digests      _mixed, _mixed_all, digest (digest); _advance moves the track and its digest: for
+                 write, read, advance_survivors and advance_listed
     prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (prefix,
                  residual), lookup_two (prefix)
     decode       _view ... _become, then read (prefix), the loop around them
+    groups       settle_groups, write_groups, lookup_groups, read_groups (grouped); _advance_all, as
+                 _advance for all elements
     residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
     contexts     _decide, code_contexts, advance_listed (context); arithmetic (arithmetic);
                  advance_survivors (payload); unpack_codes (survivors)
@@ -1274,7 +1276,7 @@ def _mixed(index, word):
 
 @_intrinsic
 def _mixed_all(_context, _address, _index):
-    """The sum of `_mixed` over WORD words of 32 bits at an address, from this index on.
+    """The sum of `_mixed` over WORD float32 at an address, from this index on.
 
     In vectors of 512 bits, twice as fast as those that LLVM makes of a loop.
     """
@@ -2107,23 +2109,23 @@ def _bytes_of(eight):
 
 @_compiled
 def settle_groups(
-    first, last, n, final, bits, group, only_count, marks, codes, numbers, spread, groups, counts
+    first, last, n, final, bits, group, only_count, marks, codes, numbers, unpacked, groups, counts
 ):
     """Give every element of the units first..last a final code, and count groups.
 
     n: of all elements. final: uint8 (256,), the final code of each survivor's code. bits, group: of
     a code, codes of a group. only_count: whether the list stays as it is. marks, numbers: of the
-    survivors. codes: uint8, those of the survivors before, of all elements after. spread: uint8
+    survivors. codes: uint8, those of the survivors before, of all elements after. unpacked: uint8
     (2 * UNIT + 8,), and groups: uint16 (GROUPED,), scratch. counts: int32 (4, 2**(bits * group)),
     incremented. Four rows, so that increments of the same group do not wait for each other; the
     count is their sum.
     """
     for unit in range(first, last):
         end = min(UNIT, n - unit * UNIT)
-        own, settled = codes[unit * UNIT : (unit + 1) * UNIT], spread[UNIT:]
+        own, settled = codes[unit * UNIT : (unit + 1) * UNIT], unpacked[UNIT:]
         for i in range(numbers[unit]):
             settled[i] = final[own[i]]
-        read, write = np.uint64(settled.ctypes.data), np.uint64(spread.ctypes.data)
+        read, write = np.uint64(settled.ctypes.data), np.uint64(unpacked.ctypes.data)
         for word in range(UNIT // WORD):
             mark = marks[unit * (UNIT // WORD) + word]
             for _ in range(WORD // 8):
@@ -2135,9 +2137,9 @@ def settle_groups(
                 write += np.uint64(8)
         if not only_count:
             # Numba's own copy of a slice takes several times as long.
-            _copy(np.uint64(own.ctypes.data), np.uint64(spread.ctypes.data), UNIT)
+            _copy(np.uint64(own.ctypes.data), np.uint64(unpacked.ctypes.data), UNIT)
         for begin in range(0, end, GROUPED):
-            _join(spread[begin : begin + GROUPED], bits, group, groups)
+            _join(unpacked[begin : begin + GROUPED], bits, group, groups)
             m = (min(end - begin, GROUPED) + group - 1) // group
             for i in range(0, m - 3, 4):
                 counts[0, groups[i]] += 1
@@ -2177,7 +2179,7 @@ def write_groups(
     """
     here = np.uint64(out.ctypes.data)
     at = here
-    low, long = np.uint64(0xFFFF), np.uint64(16)
+    low, length = np.uint64(0xFFFF), np.uint64(16)  # of a word; where its length stands
     segment = _segment_of(starts, first * UNIT)
     for unit in range(first, last):
         begin_of_stream, buffer, filled = at, np.uint64(0), np.uint64(0)
@@ -2188,12 +2190,12 @@ def write_groups(
             for i in range(0, m - 3, 4):
                 w0, w1 = np.uint64(words[groups[i]]), np.uint64(words[groups[i + 1]])
                 w2, w3 = np.uint64(words[groups[i + 2]]), np.uint64(words[groups[i + 3]])
-                n0, n1, n2 = w0 >> long, w1 >> long, w2 >> long
+                n0, n1, n2 = w0 >> length, w1 >> length, w2 >> length
                 # Four words have at most 56 bits; at most 7 wait in the buffer.
                 first_two = (w0 & low) | (w1 & low) << n0
                 last_two = (w2 & low) | (w3 & low) << n2
                 buffer |= (first_two | last_two << (n0 + n1)) << filled
-                filled += n0 + n1 + n2 + (w3 >> long)
+                filled += n0 + n1 + n2 + (w3 >> length)
                 _store64(at, buffer)
                 at += filled >> np.uint64(3)
                 buffer >>= filled & np.uint64(56)
@@ -2201,7 +2203,7 @@ def write_groups(
             for i in range(m & ~3, m):
                 word = np.uint64(words[groups[i]])
                 buffer |= (word & low) << filled
-                filled += word >> long
+                filled += word >> length
                 _store64(at, buffer)
                 at += filled >> np.uint64(3)
                 buffer >>= filled & np.uint64(56)
