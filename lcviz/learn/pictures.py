@@ -68,8 +68,8 @@ PICTURES = {  # module -> title, subtitle, text, term of the glossary
         "uniform quantizer",
     ),
     "neighbours": (
-        "Beyond the paper",
-        "neighbours that change together",
+        "Neighbours",
+        "beyond the paper: they change together",
         "The δ of 640 weights. Rows and columns change together, as a context code expects.",
         "context code",
     ),

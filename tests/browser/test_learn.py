@@ -252,7 +252,7 @@ def test_the_link_has_what_was_done(tab: MakeTab) -> None:
     expecting(field).to_have_value(TRAINED.replace(" 1.2 ", " 1.21 "))
 
     page.set_viewport_size({"width": 1280, "height": 720})
-    expecting(cards).to_have_count(7)
+    expecting(cards).to_have_count(8)
     visitor.settled()
     boxes = [cards.nth(i).bounding_box() for i in range(6)]
     assert len({box["x"] for box in boxes}) == 3
