@@ -11,7 +11,7 @@ Read in this order:
     tables      which code table is cheapest, and whether to reuse the last one
     payload     the interface of all payloads, and the payload of an alphabet that needs no bits
     prefix      code words, in streams that threads write and read side by side
-    grouped     code words of neighbours together, where most values change
+    grouped     one code word for several neighbours, where about half of all values change
     context     adaptive arithmetic codes: rows and columns change together
     arithmetic  their forerunner, for a small alphabet in uniform steps
     payloads    the kinds of payloads

@@ -94,8 +94,7 @@ class ContextCode(DirectPayload):
         if steps is None:
             return None
         cut, group = _cut(matrices), 1 if s.n <= MOST_SINGLE else GROUP
-        most = MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n
-        streams = Joined(most, False, np.uint8)
+        streams = Joined(MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n, False, np.uint8)
         sizes = np.zeros(cut.n, np.int64)
 
         def work(i: int, scratch: workers.Scratch) -> None:

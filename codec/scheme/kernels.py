@@ -1278,7 +1278,7 @@ def _mixed(index, word):
 def _mixed_all(_context, _address, _index):
     """The sum of `_mixed` over WORD float32 at an address, from this index on.
 
-    In vectors of 512 bits, twice as fast as those that LLVM makes of a loop.
+    In vectors of 512 bits, a quarter faster than those that LLVM makes of a loop.
     """
     lanes = 8
     wide = ir.VectorType(ir.IntType(64), lanes)
@@ -2172,10 +2172,9 @@ def write_groups(
     """Write the units first..last, a stream each, and advance the track.
 
     codes: as `settle_groups` leaves them. words: uint32, the code word of each group | its length
-    << 16.
-    groups: uint16 (GROUPED,), scratch. out: uint32, with room for the streams and two words more.
-    sizes: int64, the bits of each stream, filled. tracks ... scratch: see `_advance_all`. Returns
-    the words used.
+    << 16. groups: uint16 (GROUPED,), scratch. out: uint32, with room for the streams and two words
+    more. sizes: int64, the bits of each stream, filled. tracks ... scratch: see `_advance_all`.
+    Returns the words used.
     """
     here = np.uint64(out.ctypes.data)
     at = here
@@ -2222,10 +2221,11 @@ def write_groups(
 
 @_inlined
 def _advance_all(tracks, starts, segment, begin, codes, levels, mode, sums, scratch):
-    """`_advance` of all elements from ``begin`` on: track += levels[code], where that is not 0.
+    """`_advance` of all elements from ``begin`` on: track += levels[code], where code is not 0.
 
     segment: a tensor at or before the first of them. codes: uint8. levels: float32 (256,). mode,
-    sums: see `_advance`. scratch: uint32 (2, >= GROUPED). Returns the tensor of the last element.
+    sums: see `_advance`. scratch: uint32 (2, >= GROUPED), of which one row is used. Returns the
+    tensor of the last element.
     """
     position, end = begin, begin + codes.size
     new = scratch[0, :GROUPED]

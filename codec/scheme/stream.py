@@ -254,8 +254,7 @@ class Message:
     units: those of a stream. counts: of codes and tokens. choice: the cheapest code table, None if
     no bits are needed. direct: the shortest direct payload, if the coder has one for this alphabet.
     groups: the code of groups, if that serves; the list then has a code for every element, and
-    there is no choice.
-    levels, uniform: as in `Encoded`.
+    there is no choice. levels, uniform: as in `Encoded`.
     """
 
     stage: LosslessStage

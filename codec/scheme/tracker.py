@@ -424,8 +424,14 @@ def _stage(
     coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
 ) -> LosslessStage:
     """The lossless stage of an alphabet that is no batch."""
-    matrices, once = matrices_of(tensors), coding.budget is None
-    return LosslessStage(coding.coder, _shape(tensors), matrices, previous, coding.bits, once)
+    return LosslessStage(
+        coding.coder,
+        _shape(tensors),
+        matrices_of(tensors),
+        previous,
+        coding.bits,
+        groups=coding.budget is None,
+    )
 
 
 def _quantization(steps: Steps, stage: LosslessStage) -> Quantization:

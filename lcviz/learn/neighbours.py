@@ -21,18 +21,16 @@ BITS = 3
 def neighbours_values() -> dict[str, Any]:
     """The δ of the last iteration, in its own order and shuffled.
 
-    rows, columns: of the weights. iterations: of the training. x: bits of promotion. signs: 1 for
-    each code that is negative, else 0. orders: for each order, values: the codes; runs, context:
-    bits with either coder, a new table included; shares: the bits that each value takes in the
-    context code, None if the coder wrote runs, because they take fewer.
+    rows, columns: of the weights. signs: 1 for each code that is negative, else 0. orders: for each
+    order, values: the codes; runs, context: bits with either coder, a new table included; shares:
+    the bits that each value takes in the context code, None if the coder wrote runs, because they
+    take fewer.
     """
     delta = _delta()
     mixed = np.random.default_rng(0).permutation(delta.size)
-    signs, orders = [], []
+    orders = []
     for values in (delta, delta.reshape(-1)[mixed].reshape(delta.shape)):
         quantized = codec.quantize(values, BITS)
-        assert quantized.buckets is not None, "quantize returns buckets"
-        signs = [0, *quantized.buckets.sign[quantized.buckets.level > 0].tolist()]
         runs, context = (codec.encode(quantized, coder) for coder in ("runlength", "context"))
         shares = element_bits(context).round(2).tolist() if context.payload.SHARED else None
         orders.append(
@@ -43,8 +41,8 @@ def neighbours_values() -> dict[str, Any]:
                 "shares": shares,
             }
         )
-    shape = {"rows": CLASSES, "columns": PIXELS}
-    return shape | {"iterations": ITERATIONS, "x": BITS, "signs": signs, "orders": orders}
+    signs = np.signbit(quantized.levels).astype(int).tolist()  # the same in any order
+    return {"rows": CLASSES, "columns": PIXELS, "signs": signs, "orders": orders}
 
 
 def _delta() -> NDArray[np.float32]:

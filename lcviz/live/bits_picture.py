@@ -59,7 +59,7 @@ def bits_picture(
     parts = _parts(record)
     code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
     coders = _coders(record)
-    if payload := _direct(record):
+    if payload := _shared(record):
         code = payload.a_title()
         if ARITHMETIC[0].lower() == payload.TITLE:
             coders[record.coder] = (*ARITHMETIC, "arithmetic")
@@ -140,7 +140,7 @@ def _whole_text(record: StepRecord) -> str:
 
 def _label(record: StepRecord, part: str) -> str:
     """What a part is called."""
-    payload = _direct(record)
+    payload = _shared(record)
     label = payload.TITLE if part == "code words" and payload else part
     return f"weights: {label}" if record.moments and part in OF_WEIGHTS else label
 
@@ -149,7 +149,7 @@ def _beats(record: StepRecord) -> str:
     """A sentence where the record takes less than the entropy, which looks impossible."""
     if (record.sizes.of(record.coder) or 0) >= record.sizes.entropy or record.coder == "huffman":
         return ""
-    less = "What changes together takes" if _direct(record) else "Runs of zeros take"
+    less = "What changes together takes" if _shared(record) else "Runs of zeros take"
     return f" {less} less than the entropy of single values."
 
 
@@ -162,7 +162,7 @@ def _shares_text(record: StepRecord, parts: dict[str, int]) -> str:
     return f"{_whole_text(record)}: {weights} weights, {moments} m and v."
 
 
-def _direct(record: StepRecord) -> Payload | None:
+def _shared(record: StepRecord) -> Payload | None:
     """A payload whose bits values share; None if there is none."""
     payloads = (a.encoded.payload for a in record.alphabets)
     return next((p for p in payloads if p.SHARED), None)
