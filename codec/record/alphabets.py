@@ -87,7 +87,7 @@ class Head:
         """The alphabet with its payload. Raises PayloadError if they do not fit together."""
         e = replace(self.encoded, payload=self.encoded.payload.with_data(payload))
         check(e, sum(t.size for t in self.tensors))
-        return Group(self.tensors, e, None)
+        return Group(self.tensors, e)
 
 
 def heads_of(

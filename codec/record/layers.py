@@ -80,7 +80,7 @@ class _Growing:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The finished layer alone; () if it has no steps."""
-        groups = tuple(Group(a.group.tensors, a.encoded, None) for a in self.alphabets)
+        groups = tuple(Group(a.group.tensors, a.encoded) for a in self.alphabets)
         return (Layer(groups, self.steps, self.non_finite),) if self.steps else ()
 
     @property

@@ -27,7 +27,7 @@ from codec.caps import names_of
 from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
-from . import huffman
+from . import huffman, kernels
 from .coders import coder_of
 from .kernels import BLOCK
 from .quantize import Buckets
@@ -53,12 +53,11 @@ MARGIN, MOST_MARGIN = 0.1, 1.01
 class Fitted:
     """The survivors of an alphabet that fit into its share of a budget.
 
-    buckets: those that are kept; None for uniform steps. nbytes: an upper bound of the encoded
-    size; if nothing fits, the size of the largest value alone. remainder: what the step leaves.
+    nbytes: an upper bound of the encoded size; if nothing fits, the size of the largest value
+    alone. remainder: what the step leaves.
     """
 
     message: Message
-    buckets: Buckets | None
     nbytes: int
     remainder: Remainder
 
@@ -350,7 +349,7 @@ class _StepFitter:
         if first is not None:
             steps = steps.first(first)
         message = self.stage.message(steps.survivors, steps.counts, steps.levels, uniform=True)
-        return Fitted(message, None, message.most_nbytes, steps.remainder)
+        return Fitted(message, message.most_nbytes, steps.remainder)
 
     def fit_first(self, size: float, limit: float) -> Fitted:
         """As many of the first survivors as fit, at least one."""
@@ -443,21 +442,23 @@ def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitt
     all_buckets = histogram.buckets()
     n = survivors.n
     estimates = np.array([_estimate(all_buckets, k, n) for k in range(len(all_buckets) + 1)])
-    final, keep, ratio = histogram.final(all_buckets), len(all_buckets), BEST
+    final, keep, ratio = None, len(all_buckets), BEST
     while True:
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= limit)
         # at most halved: a larger number than the estimate says may fit
         keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)
-        buckets = all_buckets.first(keep)
-        code_counts = all_buckets.keeping(keep).counts(n)
-        final = np.where(final <= keep, final, 0).astype(np.uint16)
-        message = stage.message(survivors, code_counts, buckets.levels, final=final)
+        p = histogram.promoted(keep, n)
+        if final is None:
+            final = p.final
+        else:  # the survivors' codes are levels already
+            final = np.arange(kernels.N_BINS, dtype=np.uint16)
+            final[keep + 1 :] = 0
+        message = stage.message(survivors, p.counts, p.levels, final=final)
         nbytes = message.most_nbytes
         if nbytes <= limit or keep == 0:
-            return Fitted(message, buckets, nbytes, collected.remainder(buckets, buckets.levels))
+            return Fitted(message, nbytes, collected.remainder(p))
         ratio = max(ratio, HOPE * nbytes / estimates[keep])
         keep -= 1
-        final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
 
 
 def _estimate(all_buckets: Buckets, keep: int, n: int) -> float:

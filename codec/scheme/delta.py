@@ -14,7 +14,6 @@ from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
 from .payload import CHANGE
-from .quantize import Buckets
 from .remainder import NOTHING, Remainder, Rest
 from .residual import Residual
 from .stream import Encoded, advance
@@ -27,14 +26,12 @@ from .transition import Transition
 class Group:
     """Tensors that share one alphabet: the whole model, a single tensor, or a batch.
 
-    tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
-    promoted ones; None if read from a record, and for a batch or uniform steps. remainder: what the
+    tensors: their specs, in the order of their elements. encoded: their codes. remainder: what the
     step leaves of the tensors' change; NOTHING if read from a record, and for a batch.
     """
 
     tensors: tuple[TensorSpec, ...]
     encoded: Encoded
-    buckets: Buckets | None
     remainder: Remainder = NOTHING
 
     @property

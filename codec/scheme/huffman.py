@@ -44,7 +44,7 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
     the limit binds.
 
     Args:
-        counts: Integers, shape (k,), at most 2**limit of them positive.
+        counts: Integers, shape (k,), k at most 2**16, none negative, at most 2**limit positive.
         limit: Bits.
 
     Returns:
@@ -53,18 +53,11 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
     Raises:
         CodeTableError: More than 2**limit counts are positive.
     """
-    counts = np.asarray(counts, np.int64)
+    counts = np.ascontiguousarray(counts, np.int64)
     lengths = np.zeros(counts.size, np.uint8)
-    present = np.flatnonzero(counts)
-    n = present.size
-    if n > 2**limit:
+    if counts.size > 2**limit and (n := np.count_nonzero(counts)) > 2**limit:
         raise CodeTableError(f"{n} symbols cannot all have code words of at most {limit} bits")
-    if n < 2:
-        return lengths
-    symbols = present[np.lexsort((-present, counts[present]))]  # rarest first, ties: larger index
-    rising = np.zeros(n, np.uint8)
-    kernels.package_merge(counts[symbols], limit, rising)
-    lengths[symbols] = rising
+    kernels.package_merge(counts, limit, lengths)
     return lengths
 
 
@@ -158,8 +151,7 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
             raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
         return lengths
     _check_limit(lengths)
-    used = lengths[lengths > 0].astype(np.int64)
-    if int((1 << (MAX_LENGTH - used)).sum()) != 1 << MAX_LENGTH:
+    if not kernels.is_complete(lengths):
         raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
     return lengths
 

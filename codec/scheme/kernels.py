@@ -8,13 +8,14 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  from u and track: probe, collect (survivors); magnitudes, collect_uniform,
                  largest (uniform); sample_blocks, moved_since (origin)
                  codes to survivors: pack_codes (survivors); to final codes: settle (coders)
-                 many small tensors: promote_bins, quantize_batch (batch)
+                 priority promotion: promote_bins, promote (quantize)
+                 many small tensors: quantize_batch (batch)
     tokens       settle_tokens, sum_tokens (coders); near_words, write (prefix): code, and
                  advance the track in the same pass
     digests      _mixed, _mixed_all, digest (digest); _advance moves the track and its digest: for
                  write, read, advance_survivors and advance_listed
-    prefix codes package_merge, canonical, pack_lengths, unpack_lengths (huffman); lookup (prefix,
-                 residual), lookup_two (prefix)
+    prefix codes package_merge, canonical, pack_lengths, unpack_lengths, is_complete (huffman);
+                 token_bits (tables); check_words, stream_begins, lookup_two (prefix); lookup (prefix, residual)
     decode       _view ... _become, then read (prefix), the loop around them
     groups       settle_groups, write_groups, lookup_groups, read_groups (grouped); _advance_all, as
                  _advance for all elements
@@ -43,6 +44,7 @@ room for one a position); ``numbers`` (int32) says how many.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import tempfile
@@ -54,6 +56,8 @@ import numpy as np
 
 N_BINS = 512  # sign (2) x exponent field (256)
 NON_FINITE_FIELD = 255
+LEADING = 2.0**23  # the leading one of a mantissa
+LAST_BIT = 127 + 23  # the field of an exponent, less it, is the exponent of a mantissa's last bit
 MAGNITUDE = np.uint32(0x7FFFFFFF)
 MANTISSA = np.uint32(0x7FFFFF)
 INFINITE = np.uint32(0x7F800000)
@@ -67,6 +71,7 @@ PROBES = 4  # blocks of a tensor, at least, that are probed first
 UNIT = 2**16
 
 MAX_LENGTH = 15  # bits of a code word
+SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
 FIRST_LENGTH = 8  # the first length is stored as a difference from this one
 # The longest run is below MAX_STREAM = 2**21: its class is 4 * 20 + 3.
 MAX_CLASSES = 84  # of runs: all below MAX_STREAM
@@ -906,7 +911,7 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
     count: int64 (512,), members of each bin. near, far: float32 (512,), their extreme magnitudes.
     lowest, highest: the first and last exponent field of bins that may have members; other fields
     are skipped. cautious: whether a negative bin's level is its member closest to zero, see
-    `Buckets.cautious_levels`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
+    `Histogram.promoted`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
     filled up to the last code. Returns this code.
     """
     k = 0
@@ -927,6 +932,36 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
                 if b >= 256:
                     levels[k] = -(near[b] if cautious else levels[k])
     return k
+
+
+@_compiled
+def promote(count, low, high, mantissas, code_of_bin, keep, cautious, n, levels, counts, final):
+    """Priority promotion of an alphabet, and what its levels change.
+
+    count, low, high, mantissas, code_of_bin: of the histogram, see `quantize.Histogram`. keep,
+    cautious, levels: as for `promote_bins`. n: elements. counts: int64 (> keep or 513,), filled: how
+    many elements have each code. final: uint16 (512,), zeros, filled: the code in place of each code
+    in code_of_bin. Returns the last code, and by how much the sum of squares of the changes gets
+    smaller when each member of a bucket moves by its level.
+    """
+    near, far = low.view(np.float32), high.view(np.float32)
+    new_code = np.zeros(N_BINS, np.uint16)
+    k = promote_bins(count, near, far, 0, NON_FINITE_FIELD, keep, cautious, new_code, levels)
+    counts[0], gain = n, 0.0
+    for b in range(N_BINS):
+        code = new_code[b]
+        if code == 0:
+            continue
+        final[code_of_bin[b]] = code
+        counts[code] = count[b]
+        counts[0] -= count[b]
+        # A member v that moves by r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
+        field, r = b & 255, abs(np.float64(levels[code]))
+        members = np.float64(count[b])
+        leading = members * LEADING if field > 0 else 0.0
+        total = math.ldexp(np.float64(mantissas[b]) + leading, max(field, 1) - LAST_BIT)
+        gain += 2 * total * r - members * r * r
+    return k, gain
 
 
 @_compiled
@@ -1409,12 +1444,24 @@ def _advance(
 
 
 @_compiled
-def package_merge(leaves, limit, lengths):
-    """Optimal code lengths of at most ``limit`` bits. leaves: int64 (n,), rising counts, n >= 2.
+def package_merge(counts, limit, lengths):
+    """Optimal code lengths of at most ``limit`` bits.
 
-    lengths: uint8 (n,), zeros, filled. Method: Larmore and Hirschberg, J. ACM 37(3), 1990.
+    counts: int64 (k,), at most 2**16 of them, each below 2**47. lengths: uint8 (k,), zeros; filled
+    where the count is positive, if two or more are. Method: Larmore and Hirschberg, J. ACM 37(3),
+    1990.
     """
-    n = leaves.size
+    # Rarest first; on equal counts, the larger index first.
+    order = np.empty(np.count_nonzero(counts), np.int64)
+    n = 0
+    for i in range(counts.size):
+        if counts[i] > 0:
+            order[n] = counts[i] << SYMBOL_BITS | LAST_SYMBOL - i
+            n += 1
+    if n < 2:
+        return
+    order.sort()
+    leaves = order >> SYMBOL_BITS
     row, packages = np.empty(2 * n, np.int64), np.empty(n, np.int64)
     is_leaf = np.empty((limit, 2 * n), np.uint8)
     n_packages = 0
@@ -1441,8 +1488,72 @@ def package_merge(leaves, limit, lengths):
         for i in range(wanted):
             n_leaves += is_leaf[level, i]
         for i in range(n_leaves):
-            lengths[i] += 1
+            lengths[LAST_SYMBOL - (order[i] & LAST_SYMBOL)] += 1
         wanted = 2 * (wanted - n_leaves)
+
+
+@_compiled
+def token_bits(tokens, lengths, classes, escaped_bits, extra_bits):
+    """The bits of a message of tokens with a table.
+
+    tokens: int64 (symbols, MAX_CLASSES), as in `tables.Counts`. lengths, classes: of the table.
+    escaped_bits: of a token without a word, but for its extra bits. extra_bits: uint8
+    (MAX_CLASSES,), of each class.
+    """
+    total = 0
+    with_words = (lengths.size - 1) // classes
+    for symbol in range(tokens.shape[0]):
+        for run_class in range(tokens.shape[1]):
+            bits = 0
+            if symbol < with_words and run_class < classes:
+                bits = np.int64(lengths[1 + symbol * classes + run_class])
+            if bits == 0:
+                bits = escaped_bits
+            total += tokens[symbol, run_class] * (bits + extra_bits[run_class])
+    return total
+
+
+@_compiled
+def is_complete(lengths):
+    """Whether these are the lengths of a complete prefix code: 2**-length adds up to 1.
+
+    lengths: uint8 (k,), each at most MAX_LENGTH.
+    """
+    total = 0
+    for length in lengths:
+        total += (1 << (MAX_LENGTH - length)) if length > 0 else 0
+    return total == 1 << MAX_LENGTH
+
+
+@_compiled
+def check_words(words, sizes):
+    """How many words streams take, and whether the unused bits behind them are 0.
+
+    words: uint32. sizes: int64 (streams,), bits of each; a stream begins a new word. Streams that
+    end after the words are not looked at.
+    """
+    end, are_clean = 0, True
+    for i in range(sizes.size):
+        end += (sizes[i] + 31) >> 5
+        if sizes[i] & 31 > 0 and end <= words.size:
+            are_clean &= words[end - 1] >> np.uint32(sizes[i] & 31) == 0
+    return end, are_clean
+
+
+@_compiled
+def stream_begins(sizes, end, begins):
+    """The first bit of each stream; a stream begins a new word.
+
+    sizes: int64 (streams,), bits. end: a word. begins: int64 (streams,), filled. Returns how many
+    streams end before this word or at it, and the word at which the next stream begins.
+    """
+    at, before, tail = 0, 0, 0
+    for i in range(sizes.size):
+        begins[i] = 32 * at
+        at += (sizes[i] + 31) >> 5
+        if at <= end:
+            before, tail = i + 1, at
+    return before, tail
 
 
 @_compiled

@@ -269,12 +269,10 @@ def write(
 
 def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
     """Raise StreamError unless these streams fill the words, with zeros after their last bits."""
-    stream_words = (streams.astype(np.int64) + 31) >> 5
-    if int(stream_words.sum()) != words.size:
-        raise StreamError(f"streams of {int(stream_words.sum())} words, found {words.size}")
-    partial = (streams & 31) > 0
-    last = words[np.cumsum(stream_words)[partial] - 1]
-    if (last >> (streams[partial] & 31)).any():
+    n_words, are_clean = kernels.check_words(words, streams.astype(np.int64))
+    if n_words != words.size:
+        raise StreamError(f"streams of {n_words} words, found {words.size}")
+    if not are_clean:
         raise StreamError("the unused bits after a stream are not zero")
 
 
@@ -296,15 +294,13 @@ def begins_of(
 
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
-    stream_words = (sizes + 31) >> 5
-    ends = np.cumsum(stream_words)
-    begins = ends - stream_words
-    first = int(np.searchsorted(ends, words.size - SPARE, side="right"))
-    at = int(begins[first]) if first < begins.size else words.size
-    words = np.require(words, requirements=("C", "ALIGNED"))  # copied only if it is neither
-    tail = np.concatenate((words[at:], np.zeros(SPARE, np.uint32)))
-    begins[:first] = 8 * words.ctypes.data + 32 * begins[:first]
-    begins[first:] = 8 * tail.ctypes.data + 32 * (begins[first:] - at)
+    begins = np.empty(sizes.size, np.int64)
+    n_before, tail_begin = kernels.stream_begins(np.ascontiguousarray(sizes), words.size - SPARE, begins)
+    if not (words.flags.c_contiguous and words.flags.aligned):
+        words = words.copy()
+    tail = np.concatenate((words[tail_begin:], np.zeros(SPARE, np.uint32)))
+    begins[:n_before] += 8 * words.ctypes.data
+    begins[n_before:] += 8 * tail.ctypes.data - 32 * tail_begin
     return begins, (words, tail)
 
 

@@ -131,16 +131,6 @@ class Buckets:
         """float32 (k,): zero, then the representatives of the buckets that have a level."""
         return np.concatenate((np.zeros(1, np.float32), self.representative[self.level > 0]))
 
-    @property
-    def cautious_levels(self) -> NDArray[np.float32]:
-        """Like `levels`, but with a negative bucket's member closest to zero.
-
-        The track then stays at or above 0 while the values do: track + level >= track + delta, and
-        rounding keeps the order.
-        """
-        levels = np.where(self.sign > 0, self.max, self.representative)
-        return np.concatenate((np.zeros(1, np.float32), levels[self.level > 0]))
-
     def counts(self, n: int) -> NDArray[np.int64]:
         """int64 (k,): how many of n elements have each code; dropped elements have code 0."""
         bucket_counts = self.count[self.level > 0]
@@ -181,25 +171,7 @@ class Histogram:
         2**103 is half an ulp of the largest float: adding another value of the same bin to a track
         could overflow.
         """
-        return int(self.count[FIELDS >= HUGE].sum())
-
-    def gain(self, buckets: Buckets, levels: NDArray[np.float32]) -> float:
-        """How much smaller the sum of squares gets when the track moves by the buckets' levels.
-
-        A member v of a bucket of level r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
-
-        Args:
-            buckets: Of this histogram.
-            levels: float32 (k,), the levels of the promoted buckets.
-        """
-        promoted = buckets.level > 0
-        bins = buckets.bins[promoted]
-        normal = FIELDS[bins] > 0
-        leading = np.where(normal, 2.0**MANTISSA_BITS, 0.0) * self.count[bins]
-        exponents = np.maximum(FIELDS[bins], 1) - EXPONENT_BIAS - MANTISSA_BITS
-        magnitudes = np.ldexp(self.mantissas[bins] + leading, exponents)
-        r = np.abs(levels[1:].astype(np.float64))
-        return float((2 * magnitudes * r - self.count[bins] * r * r).sum())
+        return int(self.count.reshape(2, -1)[:, HUGE:].sum())
 
     def above(self, magnitude: int) -> Histogram:
         """The histogram without the bins of smaller exponent than a magnitude, given as bits."""
@@ -223,11 +195,40 @@ class Histogram:
             level=np.arange(1, bins.size + 1, dtype=np.uint16),
         )
 
-    def final(self, buckets: Buckets) -> NDArray[np.uint16]:
-        """uint16 (512,): the level of each code in code_of_bin, 0 where its bin has none."""
+    def promoted(self, keep: int | None, n: int, *, cautious: bool = False) -> Promotion:
+        """Promote the largest buckets.
+
+        Args:
+            keep: How many buckets; None for all.
+            n: How many elements were counted, those in no bucket included.
+            cautious: The level of a negative bucket is its member closest to zero. The track then
+                stays at or above 0 while the values do: track + level >= track + delta, and
+                rounding keeps the order.
+        """
+        most = kernels.N_BINS if keep is None else min(keep, kernels.N_BINS)
+        levels, counts = np.zeros(most + 1, np.float32), np.zeros(most + 1, np.int64)
         final = np.zeros(kernels.N_BINS, np.uint16)
-        final[self.code_of_bin[buckets.bins]] = buckets.level
-        return final
+        histogram = self.count, self.low, self.high, self.mantissas, self.code_of_bin
+        k, gain = kernels.promote(*histogram, most, cautious, n, levels, counts, final)
+        return Promotion(levels[: k + 1], counts[: k + 1], final, gain)
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """The promoted buckets of a histogram, as codes.
+
+    Attributes:
+        levels: float32 (k,): 0, then a level for each bucket, the largest magnitude first.
+        counts: int64 (k,): how many elements have each code.
+        final: uint16 (512,): the code in place of each code in `Histogram.code_of_bin`.
+        gain: How much smaller the sum of squares of the changes gets when each member of a bucket
+            moves by its level.
+    """
+
+    levels: NDArray[np.float32]
+    counts: NDArray[np.int64]
+    final: NDArray[np.uint16]
+    gain: float
 
 
 class Tallies:
@@ -249,6 +250,8 @@ class Tallies:
 
     def together(self, code_of_bin: NDArray[np.uint16]) -> Histogram:
         """The histogram of all pieces."""
+        if len(self._count) == 1:
+            return Histogram(*self.of(0), code_of_bin, self.mantissas_of(0))
         low = self._low.min(axis=0, initial=NO_MAGNITUDE)
         high = self._high.max(axis=0, initial=0)
         mantissas = self._mantissas.sum(axis=0)
@@ -380,15 +383,15 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
             "float32's range; a tracker stores such a tensor exactly for that step"
         )
     buckets = histogram.buckets().promoted(bits)
-    codes, levels = empty_codes(flat.size, buckets.levels.size), buckets.levels
-    final = histogram.final(buckets)
+    promotion = histogram.promoted(n_promoted(bits), flat.size)
+    codes = empty_codes(flat.size, promotion.levels.size)
 
     def assign(i: int, _scratch: workers.Scratch) -> None:
         begin, end = pieces[i]
-        kernels.assign_codes(words[begin:end], final, codes[begin:end])
+        kernels.assign_codes(words[begin:end], promotion.final, codes[begin:end])
 
     workers.spread(assign, len(pieces))
-    return Quantized(codes, levels, delta.shape, bits, buckets)
+    return Quantized(codes, promotion.levels, delta.shape, bits, buckets)
 
 
 def dequantize(q: Quantized) -> NDArray[np.float32]:

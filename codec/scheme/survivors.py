@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from . import kernels, workers
 from .kernels import N_BINS, UNIT
 from .memory import Pages
-from .quantize import EXACT_BINS, Buckets, Codes, Histogram, Tallies
+from .quantize import EXACT_BINS, Codes, Histogram, Promotion, Tallies
 from .remainder import Remainder
 
 PROBED = 4  # units, at least, for a probe: in fewer, the threshold rises soon enough without it
@@ -186,10 +186,9 @@ class Collected:
     histogram: Histogram
     energy: float
 
-    def remainder(self, buckets: Buckets, levels: NDArray[np.float32]) -> Remainder:
-        """What the step leaves if each member of a bucket moves by its level (`Histogram.gain`)."""
-        left = self.energy - self.histogram.gain(buckets, levels)
-        return Remainder(self.energy, max(left, 0.0))
+    def remainder(self, promotion: Promotion) -> Remainder:
+        """What the step leaves."""
+        return Remainder(self.energy, max(self.energy - promotion.gain, 0.0))
 
     def at_least(self, magnitude: int, most: int | None = None) -> Collected:
         """The elements of at least this magnitude (as bits), or the first ``most`` of them.

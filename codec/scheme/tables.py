@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import CodeTableError
+from codec.lazy import lazy
 
-from . import huffman, runlength
+from . import huffman, kernels, runlength
 from .kernels import MAX_CLASSES
 
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, MAX_CLASSES)  # numbers to choose from
@@ -37,12 +38,12 @@ class CodeTable:
         """Number of codes other than 0."""
         return (self.lengths.size - 1) // self.classes
 
-    @property
+    @lazy
     def packed(self) -> NDArray[np.uint8]:
         """The table as a record stores it, uint8."""
         return huffman.pack_lengths(self.lengths)
 
-    @property
+    @lazy
     def words(self) -> NDArray[np.uint32]:
         """Code words as `huffman.packed_words` gives them."""
         return huffman.packed_words(self.lengths)
@@ -67,6 +68,11 @@ class CodeTable:
 
     def check(self) -> None:
         """Raise CodeTableError if no message can be read with this table."""
+        _ = self._is_sound
+
+    @lazy
+    def _is_sound(self) -> bool:
+        """True. Raises CodeTableError, see `check`."""
         if not huffman.checked_lengths(self.lengths).any():
             raise CodeTableError("a table without code words")
         classes, most = self.classes, 1
@@ -78,6 +84,7 @@ class CodeTable:
             raise CodeTableError(f"{self.lengths.size} code lengths for {classes} classes of runs")
         if classes > 1 and not self.lengths[0]:
             raise CodeTableError("the escape has no code word")
+        return True
 
     def cost(self, counts: Counts) -> int | None:
         """Bits of a message with these counts; None if it cannot be written with this table."""
@@ -89,11 +96,10 @@ class CodeTable:
         return None if counts.tokens is None else self._cost_of(counts, counts.tokens)
 
     def _cost_of(self, counts: Counts, tokens: NDArray[np.int64]) -> int:
-        lengths = self._token_lengths(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
         escaped += runlength.symbol_bits(counts.codes.size - 1)
-        bits = np.where(lengths > 0, lengths, escaped) + runlength.EXTRA_BITS
-        return int((tokens * bits).sum())
+        extra_bits = runlength.EXTRA_BITS
+        return int(kernels.token_bits(tokens, self.lengths, self.classes, escaped, extra_bits))
 
     def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
         """For `kernels.write`: each token's word (0 if it is escaped), and the escape's word."""
@@ -103,13 +109,6 @@ class CodeTable:
         token_words = words[1:].reshape(-1, self.classes)[:n_symbols]
         full[1 : token_words.shape[0] + 1, : self.classes] = token_words
         return full.reshape(-1), words[0]
-
-    def _token_lengths(self, n_symbols: int) -> NDArray[np.int64]:
-        """int64 (n_symbols, MAX_CLASSES): bits of each token's word, 0 if it is escaped."""
-        lengths = np.zeros((n_symbols, MAX_CLASSES), np.int64)
-        token_lengths = self.lengths[1:].reshape(-1, self.classes)[:n_symbols]
-        lengths[: token_lengths.shape[0], : self.classes] = token_lengths
-        return lengths
 
 
 @dataclass(frozen=True, eq=False)

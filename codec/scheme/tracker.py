@@ -30,7 +30,7 @@ from .delta import Delta, Group, alphabet_name, alphabets, check_fits, differenc
 from .digest import digest
 from .distance import fit_distance
 from .payload import CHANGE, LOOK, matrices_of
-from .quantize import Buckets, n_promoted
+from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
 from .stream import LosslessStage, Message, code
@@ -243,8 +243,7 @@ class Tracker:
             budget.spend(tensors, encoded.nbytes)
         for t, change in zip(tensors, changes.tolist()):
             sums[t.name] = (sums[t.name] + change) % 2**64
-        buckets = quantized.buckets and quantized.buckets.first(encoded.levels.size - 1)
-        return Group(tensors, encoded, buckets, quantized.remainder), set()
+        return Group(tensors, encoded, quantized.remainder), set()
 
     @contextmanager
     def _in_buckets(
@@ -266,17 +265,16 @@ class Tracker:
                 fitted = fit_buckets(delta, stage, *budget.limits(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
-                yield Quantization(fitted.message, fitted.remainder, fitted.buckets)
+                yield Quantization(fitted.message, fitted.remainder)
             else:
-                buckets = histogram.buckets().promoted(coding.bits)
                 # outside the model, values that are never negative stay so on the track
                 cautious = not tensors[0].family.is_model and all(
                     arrays[t.name].min() >= 0 for t in tensors
                 )
-                levels = buckets.cautious_levels if cautious else buckets.levels
-                counts, final = buckets.counts(survivors.n), histogram.final(buckets)
-                message = stage.message(survivors, counts, levels, final=final)
-                yield Quantization(message, delta.remainder(buckets, levels), buckets)
+                keep = n_promoted(coding.bits)
+                p = histogram.promoted(keep, survivors.n, cautious=cautious)
+                message = stage.message(survivors, p.counts, p.levels, final=p.final)
+                yield Quantization(message, delta.remainder(p))
 
     def _check_overflow(self, tensors: Iterable[TensorSpec], arrays: Arrays) -> None:
         """Raise UnquantizableError if a track is not finite or might become infinite."""
@@ -410,14 +408,10 @@ class UnquantizableError(Exception):
 
 @dataclass(frozen=True)
 class Quantization:
-    """A quantized alphabet, ready to be coded.
-
-    remainder: what the step leaves. buckets: the kept ones; None for uniform steps and batches.
-    """
+    """A quantized alphabet, ready to be coded. remainder: what the step leaves."""
 
     message: Message
     remainder: Remainder
-    buckets: Buckets | None = None
 
 
 def _stage(

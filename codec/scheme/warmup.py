@@ -20,7 +20,7 @@ from . import batch, huffman, kernels
 from .coders import CODERS, CONTEXT
 from .kernels import UNIT
 from .payload import LOOK
-from .prefix import PrefixCode
+from .prefix import PrefixCode, check_words
 from .quantize import quantize
 from .residual import residual_of
 from .stream import Encoded, advance, decode, encode
@@ -64,6 +64,7 @@ def warm_up() -> None:
             tracker.commit(step)
             tracker.step(state)
             decode(step.groups[0].encoded)
+    check_words(_read_only(np.ones(1, np.uint32)), np.ones(1, np.uint32))
     few = {"w": values[:UNIT]}  # one arithmetic code
     tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
     tracker.commit(tracker.prepare(few))

@@ -193,6 +193,11 @@ def spread(work: Callable[[int, Scratch], None], n: int) -> None:
 
     The calling thread takes part. The first exception is raised when all threads have stopped.
     """
+    if n == 1:  # a job costs as much time as all of this
+        check_arithmetic()
+        with scratch() as memory:
+            work(0, memory)
+        return
     _Job(work, n).run(min(n, _crew.n) - 1)
 
 

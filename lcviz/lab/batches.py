@@ -43,7 +43,7 @@ def apart(group: Group) -> list[Group]:
     for (spec,), codes, levels in by_levels(group):
         used = levels[: int(np.flatnonzero(levels).max(initial=0)) + 1]
         alone = codec.Quantized(codes, used, spec.shape, group.encoded.bits, None)
-        groups.append(Group((spec,), codec.encode(alone, group.encoded.coder), None))
+        groups.append(Group((spec,), codec.encode(alone, group.encoded.coder)))
     return groups
 
 

@@ -128,7 +128,7 @@ def test_a_code_beyond_the_levels_of_its_tensor() -> None:
     (group,) = read(words)
     levels = group.encoded.levels.copy()
     levels[1:, :, 4] = 0
-    fewer = Group(group.tensors, replace(group.encoded, levels=levels), None)
+    fewer = Group(group.tensors, replace(group.encoded, levels=levels))
     state, expected = ({n: np.full(30, -0.0, F32) for n in zeros} for _ in range(2))
     apply(Delta((fewer,), {}, (), CODING), state)
     apply(delta, expected)

@@ -43,7 +43,7 @@ def quantized(codes: np.ndarray, levels: Sequence[float], coder: str) -> codec.E
 
 def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Delta:
     tensors = tuple(t for t in layout.tensors if t.lossy)
-    return Delta((Group(tensors, encoded, None),), {}, (), Coding(None, scope, encoded.coder))
+    return Delta((Group(tensors, encoded),), {}, (), Coding(None, scope, encoded.coder))
 
 
 def layers(layout: Layout, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
@@ -275,7 +275,7 @@ def test_what_a_layer_costs_counts(scope: str, monkeypatch: pytest.MonkeyPatch) 
             its = its if isinstance(its, tuple) else (its,)
             codes = np.zeros(sum(t.size for t in its), int)
             codes[at::91], codes[at + i + 5 :: 91] = 1, 2
-            groups.append(Group(its, quantized(codes, [0.5, -1.0], "runlength"), None))
+            groups.append(Group(its, quantized(codes, [0.5, -1.0], "runlength")))
         deltas.append(Delta(tuple(groups), {}, (), Coding(None, scope)))
     (joint,) = (got := check(state, deltas))
     its = sum(g.encoded.nbytes for g in joint.groups)
@@ -300,7 +300,7 @@ def test_one_alphabet_that_does_not_join_keeps_all_apart() -> None:
     steps = []
     for k in (30, 31):
         many = quantized(np.arange(n) % k + 1, np.arange(1, k + 1), "runlength")
-        groups = tuple(Group((t,), e, None) for t, e in zip(layout.tensors, (alike, many)))
+        groups = tuple(Group((t,), e) for t, e in zip(layout.tensors, (alike, many)))
         steps.append(Delta(groups, {}, (), Coding(None, "tensor")))
     assert columns(check(state, steps)) == [1, 1]
     assert columns(check(state, [steps[0]] * 2)) == [2]

@@ -85,19 +85,23 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
         assert (got.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
         histogram = got.histogram
         assert s.n == delta.size
+        promotion = histogram.promoted(keep, s.n)
+        assert promotion.levels.tobytes() == all_buckets.levels.tobytes()
+        assert promotion.counts.tolist() == all_buckets.counts(s.n).tolist()
+        final = promotion.final
         buckets = histogram.buckets().keeping(keep)
         n = int((all_buckets.level > 0).sum())
         assert list(buckets.first(n)) == list(all_buckets.first(n))
         assert len(buckets) >= n
         if keep is None:
             assert len(buckets) == len(all_buckets)
-        assert settled(s, histogram.final(buckets)).tolist() == expected.tolist()
+        assert settled(s, final).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
             copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.memory)
             cells = int(kernels.NEAR) + kernels.MAX_CLASSES
             counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
-            arrays = (histogram.final(buckets), copied.marks, copied.codes, copied.numbers, counts)
+            arrays = (final, copied.marks, copied.codes, copied.numbers, counts)
             kernels.settle_tokens(0, streams, units, *arrays)
             assert spread_codes(copied).tolist() == expected.tolist()
             assert counts[1:].sum(axis=1).tolist() == all_buckets.count[:n].tolist()

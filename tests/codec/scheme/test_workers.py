@@ -73,10 +73,7 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
         step = tracker.step(state)
         for group in step.groups:
             e = group.encoded
-            assert (group.buckets is None) == e.uniform
-            parts = (e.payload.data, e.levels, e.code_lengths)
-            parts += () if group.buckets is None else (group.buckets.count,)
-            out += [part.tobytes() for part in parts]
+            out += [part.tobytes() for part in (e.payload.data, e.levels, e.code_lengths)]
             out += [e.payload.head, f"{e.payload.row} {e.saved_bits}".encode()]
         out += [a.tobytes() for a in tracker.state.values()]
         out.append(repr((step.sums, step.rest)).encode())
