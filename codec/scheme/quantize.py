@@ -175,7 +175,9 @@ class Histogram:
 
     def above(self, magnitude: int) -> Histogram:
         """The histogram without the bins of smaller exponent than a magnitude, given as bits."""
-        return replace(self, count=np.where(magnitude >> 23 > FIELDS, 0, self.count))
+        count = self.count.copy()
+        count.reshape(2, -1)[:, : magnitude >> MANTISSA_BITS] = 0
+        return Histogram(count, self.low, self.high, self.code_of_bin, self.mantissas)
 
     def buckets(self) -> Buckets:
         """Every bin that has members, in promotion order, all with a level."""

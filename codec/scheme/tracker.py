@@ -152,7 +152,7 @@ class Tracker:
         self._moving = False
 
     def _arrays(self, state: Mapping[str, Any]) -> Arrays:
-        check_same_layout(self.track.layout, layout_of(state))
+        check_same_layout(self.track.layout, layout_of(state, self.track.layout))
         return to_arrays(state, self.track.layout)
 
     def _encode(
