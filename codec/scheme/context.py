@@ -9,7 +9,7 @@ elements are coded, as in Witten, Neal and Cleary, "Arithmetic Coding for Data C
 The weights of a neuron (a row or a column) change together. Most contexts therefore have the
 expected magnitude: the mean of the row so far times the mean of the column so far, divided by the
 mean of the matrix so far; and the neighbours to the left and above. One decision says whether a row
-changes at all, and in large alphabets one more for each GROUP elements of a row, so most zeros take
+changes at all, and in large alphabets one more for each OCTET elements of a row, so most zeros take
 no decision. FORMAT.md has every number.
 
 An alphabet is cut into streams of whole rows, which threads write and read in parallel. Each learns
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from codec.errors import PayloadError, StreamError
 
 from . import kernels, workers
-from .kernels import ACTIVITIES, GROUP, HALF, MOST_USES, N_CONTEXTS
+from .kernels import ACTIVITIES, HALF, MOST_USES, N_CONTEXTS, OCTET
 from .memory import Joined
 from .payload import (
     Alphabet,
@@ -50,13 +50,13 @@ from .survivors import Segments, Survivors
 
 STREAM = 2**18  # elements, at least, of every stream but the last
 MOST_COLUMNS = 2**15  # of a row: a thread notes 40 bytes for each
-MOST_SINGLE = 2**14  # elements: in larger alphabets, the time that groups save matters more
+MOST_SINGLE = 2**14  # elements: in larger alphabets, the time that octets save matters more
 MOST_NBYTES = 4  # of an element: float32 takes no more
 TOO_LONG = -1  # in place of a stream's size
 MOST_DIGITS = 5  # of a stream's size, 7 bits each
 MOST_LISTED = 2**16 - 1  # bytes of all sizes
 FLOOR, CEILING = 200, 65_000  # of first chances
-FIRST_IN_GROUP = 9_830  # at least, in a group that is known to change
+FIRST_IN_OCTET = 9_830  # at least, in an octet that is known to change
 FIRST_USES = 2  # that these chances count for
 
 StepCodes = NDArray[np.uint16]
@@ -73,7 +73,7 @@ class ContextCode(DirectPayload):
 
     Attributes:
         sizes: int64, the bytes of each stream.
-        group: How many elements of a row share a decision: GROUP, or 1 for none.
+        shared: How many elements of a row share a decision: OCTET, or 1 for none.
     """
 
     TITLE: ClassVar[str] = "context code"
@@ -81,7 +81,7 @@ class ContextCode(DirectPayload):
     VERSION: ClassVar[int] = 2
 
     sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    group: int = 1
+    shared: int = 1
 
     @classmethod
     def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
@@ -93,7 +93,7 @@ class ContextCode(DirectPayload):
         steps = _StepCodes.of(levels.reshape(-1), uniform)
         if steps is None:
             return None
-        cut, group = _cut(matrices), 1 if s.n <= MOST_SINGLE else GROUP
+        cut, shared = _cut(matrices), 1 if s.n <= MOST_SINGLE else OCTET
         streams = Joined(MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n, False, np.uint8)
         sizes = np.zeros(cut.n, np.int64)
 
@@ -102,20 +102,20 @@ class ContextCode(DirectPayload):
             room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
             survivors = s.marks, s.codes, *steps
             lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
-            status = _coded(True, (cut, i, group), survivors, (room, most), lists, scratch)
+            status = _coded(True, (cut, i, shared), survivors, (room, most), lists, scratch)
             sizes[i] = TOO_LONG if status else used[0]
             streams.put(i, room[: 0 if status else used[0]])
 
         workers.spread(work, cut.n)
         if (sizes == TOO_LONG).any():
             return None
-        made = cls(streams.whole(), matrices, sizes, group)
+        made = cls(streams.whole(), matrices, sizes, shared)
         return made if len(made.head) <= MOST_LISTED else None
 
     @property
     def row(self) -> Row:
-        """The group, and the bytes of the list of sizes."""
-        return Row(0, self.CLASSES[0], self.group, len(self.head))
+        """The elements that share a decision, and the bytes of the list of sizes."""
+        return Row(0, self.CLASSES[0], self.shared, len(self.head))
 
     @property
     def head(self) -> bytes:
@@ -125,8 +125,8 @@ class ContextCode(DirectPayload):
     @classmethod
     def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
         """Read the size of each stream. Raises PayloadError."""
-        if row.units not in (1, GROUP):
-            raise PayloadError(f"groups of {row.units} elements")
+        if row.units not in (1, OCTET):
+            raise PayloadError(f"decisions for {row.units} elements")
         listed = Pieces(head.take(row.size), "bytes of a list of sizes")
         matrices = matrices_of(alphabet.tensors)
         sizes = [take_number(listed, MOST_DIGITS) for _ in range(_cut(matrices).n)]
@@ -149,8 +149,8 @@ class ContextCode(DirectPayload):
             raise StreamError(f"sizes of {sizes.size} streams for {n} elements")
         if (sizes > self.code.size).any() or sizes.sum() != self.code.size:
             raise StreamError(f"streams of other sizes than {self.code.size} bytes together")
-        if self.group not in (1, GROUP):
-            raise StreamError(f"groups of {self.group} elements")
+        if self.shared not in (1, OCTET):
+            raise StreamError(f"decisions for {self.shared} elements")
         if not self.code[np.cumsum(sizes)[sizes > 0] - 1].all():
             raise StreamError(f"a stream of {self.a_title()} that ends with a byte of zeros")
 
@@ -208,7 +208,7 @@ class ContextCode(DirectPayload):
             stream = np.ascontiguousarray(self.code[ends[i] - self.sizes[i] : ends[i]])
             room = scratch.at_least(n + n // 2 + 1)
             places, codes_at = room[:n], room[n:].view(np.uint16)
-            own, data = (cut, i, self.group), (stream, stream.size)
+            own, data = (cut, i, self.shared), (stream, stream.size)
             status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
             if status == kernels.STREAM_LEAVES:
                 raise StreamError(f"a symbol beyond the last of {k} levels")
@@ -317,10 +317,10 @@ def _first_contexts() -> NDArray[np.uint32]:
     # 2**(a + 0.5) / 2**12: about 2**a / 2896.
     expected = 2 ** np.arange(ACTIVITIES)
     changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
-    in_group = np.maximum(changes, FIRST_IN_GROUP)
+    in_octet = np.maximum(changes, FIRST_IN_OCTET)
     for at, first in (
-        (kernels.GROUP_CONTEXT, changes),
-        (kernels.ZERO_CONTEXT, np.concatenate((changes, in_group, changes))),
+        (kernels.OCTET_CONTEXT, changes),
+        (kernels.ZERO_CONTEXT, np.concatenate((changes, in_octet, changes))),
     ):
         own = slice(at, at + 9 * first.size)
         chances[own], uses[own] = np.repeat(first, 9), FIRST_USES
@@ -341,11 +341,12 @@ def _coded(
 ) -> int:
     """Write or read one stream; see `kernels.code_contexts`.
 
-    streams: all of them, which one, and the group. Returns a STREAM_* status.
+    streams: all of them, which one, and the elements that share a decision. Returns a STREAM_*
+    status.
     """
-    cut, i, group = streams
+    cut, i, shared = streams
     own = slice(cut.firsts[i], cut.firsts[i + 1])
     columns = cut.columns[own]
-    matrices = cut.begins[i], cut.rows[own], columns, group
+    matrices = cut.begins[i], cut.rows[own], columns, shared
     memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
     return int(kernels.code_contexts(encoding, *matrices, *survivors, *memory, *data, *lists))

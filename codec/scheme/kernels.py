@@ -15,7 +15,8 @@ The stages, in the order of the file, with the modules of codec.scheme that call
     digests      _mixed, _mixed_all, digest (digest); _advance moves the track and its digest: for
                  write, read, advance_survivors and advance_listed
     prefix codes package_merge, canonical, pack_lengths, unpack_lengths, is_complete (huffman);
-                 token_bits (tables); check_words, stream_begins, lookup_two (prefix); lookup (prefix, residual)
+                 token_bits (tables); check_words, stream_begins, lookup_two (prefix); lookup
+                 (prefix, residual)
     decode       _view ... _become, then read (prefix), the loop around them
     groups       settle_groups, write_groups, lookup_groups, read_groups (grouped); _advance_all, as
                  _advance for all elements
@@ -113,7 +114,7 @@ HALF, LEAST = 32_768, 32
 # The span stays between these: a chance of 16 bits always gets a part of it.
 WHOLE, LEAST_SPAN = np.uint64(2**40), np.uint64(2**32)
 FIRST_MORE = 20_000  # at the beginning
-GROUP = 8  # elements of a row that share a decision
+OCTET = 8  # elements of a row that share a decision
 ACTIVITIES = 24  # octaves of the magnitude that is expected
 UNARY = 8  # steps that are counted one by one
 MOST_BITS = 13  # of the steps beyond these, behind the highest bit
@@ -122,11 +123,11 @@ PRIOR = 2  # elements of the mean magnitude that a row or column has before its 
 MOST_ACTIVE, MOST_DOUBLED = 31, 6  # what the magnitude of a value counts for, at most; its log2
 FIRST_MEAN = 205  # 5 % of 2**MEAN_SHIFT
 MOST_USES = 60  # of a context, until its rate of adaptation stays the same
-# The contexts stand one after another: has the row changes?, has the group?, is q > 0?, is it
+# The contexts stand one after another: has the row changes?, has the octet?, is q > 0?, is it
 # larger?, has it more bits?, the bits, the sign.
 ROW_CONTEXT = 0
-GROUP_CONTEXT = ROW_CONTEXT + 3 * 32
-ZERO_CONTEXT = GROUP_CONTEXT + 9 * ACTIVITIES
+OCTET_CONTEXT = ROW_CONTEXT + 3 * 32
+ZERO_CONTEXT = OCTET_CONTEXT + 9 * ACTIVITIES
 MORE_CONTEXT = ZERO_CONTEXT + 3 * 9 * ACTIVITIES
 SIZE_CONTEXT = MORE_CONTEXT + 3 * UNARY * ACTIVITIES
 BIT_CONTEXT = SIZE_CONTEXT + MOST_BITS * ACTIVITIES
@@ -939,10 +940,10 @@ def promote(count, low, high, mantissas, code_of_bin, keep, cautious, n, levels,
     """Priority promotion of an alphabet, and what its levels change.
 
     count, low, high, mantissas, code_of_bin: of the histogram, see `quantize.Histogram`. keep,
-    cautious, levels: as for `promote_bins`. n: elements. counts: int64 (> keep or 513,), filled: how
-    many elements have each code. final: uint16 (512,), zeros, filled: the code in place of each code
-    in code_of_bin. Returns the last code, and by how much the sum of squares of the changes gets
-    smaller when each member of a bucket moves by its level.
+    cautious, levels: as for `promote_bins`. n: elements. counts: int64 (> keep or 513,), filled:
+    how many elements have each code. final: uint16 (512,), zeros, filled: the code in place of each
+    code in code_of_bin. Returns the last code, and by how much the sum of squares of the changes
+    gets smaller when each member of a bucket moves by its level.
     """
     near, far = low.view(np.float32), high.view(np.float32)
     new_code = np.zeros(N_BINS, np.uint16)
@@ -3392,7 +3393,7 @@ def code_contexts(
     begin,
     rows,
     columns,
-    group,
+    shared,
     marks,
     codes,
     step_code_of,
@@ -3414,7 +3415,7 @@ def code_contexts(
 
     Encoder and decoder are one loop, so that they cannot differ. FORMAT.md has every number.
 
-    begin: the stream's first element. rows, columns: int64, of each of its matrices. group:
+    begin: the stream's first element. rows, columns: int64, of each of its matrices. shared:
     elements that share a decision; 1 for none. marks, codes: the survivors, if encoding.
     step_code_of: uint16, the code that each code would have in uniform steps; code_of: uint16, the
     other way round, 0 for a step that no level has. alone: int8, by |q|, the last entry for all
@@ -3433,7 +3434,7 @@ def code_contexts(
     begin_of_data = np.uint64(data.ctypes.data)
     terms, sums, signs = by_column[0], by_column[1], by_column[2]
     last_rows, last_steps, changed = by_column[3], by_column[4], by_column[5]
-    group_terms, group_sums, group_counts = by_column[6], by_column[7], by_column[8]
+    octet_terms, octet_sums, octet_counts = by_column[6], by_column[7], by_column[8]
     logs = by_column[9]
     costly = bits.size > 0
     for i in range(N_CONTEXTS):
@@ -3456,15 +3457,15 @@ def code_contexts(
     base, mean, m = begin, FIRST_MEAN, 0
     for piece in range(rows.size):
         n_rows, n_columns = rows[piece], columns[piece]
-        width = np.int64(group) if group > 1 and n_columns > group else n_columns
-        grouped = width < n_columns
-        n_groups = (n_columns + width - 1) // width
+        width = np.int64(shared) if shared > 1 and n_columns > shared else n_columns
+        in_octets = width < n_columns
+        n_octets = (n_columns + width - 1) // width
         for j in range(n_columns):
             sums[j] = signs[j] = last_steps[j] = 0
             last_rows[j] = -2
             logs[j] = _octaves(j + PRIOR)
-        for g in range(n_groups):
-            group_sums[g] = group_counts[g] = 0
+        for g in range(n_octets):
+            octet_sums[g] = octet_counts[g] = 0
         total = rows_changed = 0
         before_changed = 2
         for i in range(n_rows):
@@ -3476,16 +3477,16 @@ def code_contexts(
                 for j in range(n_columns):
                     own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
                     terms[j] = _octaves(own) - logs[j]
-                for g in range(n_groups):
+                for g in range(n_octets):
                     size = min(width, n_columns - g * width)
-                    own = (np.int64(group_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
-                    group_terms[g] = _octaves(own) - _octaves(g * width + PRIOR)
+                    own = (np.int64(octet_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
+                    octet_terms[g] = _octaves(own) - _octaves(g * width + PRIOR)
             common = _octaves(mean) + _octaves(i + PRIOR)
             row_term = _octaves(PRIOR * mean) - common
-            row_sum = row_sign = n_changed = left = group_left = 0
+            row_sum = row_sign = n_changed = left = octet_left = 0
             left_at = -2
             cost = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-            if n_columns >= GROUP:
+            if n_columns >= OCTET:
                 some = False
                 if encoding:
                     for j in range(0, n_columns, WORD):
@@ -3521,20 +3522,20 @@ def code_contexts(
                 if not some:
                     base += n_columns
                     continue
-            for g in range(n_groups):
+            for g in range(n_octets):
                 first_j = g * width
                 end_j = min(first_j + width, n_columns)
                 mark = np.uint64(0)
                 known = 0  # g in FORMAT.md
-                if grouped:
+                if in_octets:
                     if encoding:
                         place = base + first_j
                         mark = marks[place >> 6] >> np.uint64(place & 63)
                         if (place & 63) + end_j - first_j > WORD:
                             mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
                         mark &= (ONE << np.uint64(end_j - first_j)) - ONE
-                    activity = min(max((row_term + group_terms[g]) >> 4, 0), ACTIVITIES - 1)
-                    context = GROUP_CONTEXT + 9 * activity + 3 * group_left + group_counts[g]
+                    activity = min(max((row_term + octet_terms[g]) >> 4, 0), ACTIVITIES - 1)
+                    context = OCTET_CONTEXT + 9 * activity + 3 * octet_left + octet_counts[g]
                     some, low, span, window, at = _decide(
                         encoding,
                         mark != 0,
@@ -3552,7 +3553,7 @@ def code_contexts(
                             bits[base + j] += (now - cost) / (end_j - first_j)
                         cost = now
                     if not some:
-                        group_left = group_counts[g] = 0
+                        octet_left = octet_counts[g] = 0
                         continue
                     known = 1
                 count = 0
@@ -3562,7 +3563,7 @@ def code_contexts(
                     beside = left if left_at == j - 1 else 0
                     above = np.int64(last_steps[column]) if last_rows[column] == i - 1 else 0
                     is_changed = True
-                    # The last element of a group must have changed if no other one has.
+                    # The last element of an octet must have changed if no other one has.
                     if known != 1 or j < end_j - 1:
                         if encoding:
                             own = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
@@ -3581,7 +3582,7 @@ def code_contexts(
                             end,
                         )
                     if is_changed:
-                        if grouped:
+                        if in_octets:
                             known = 2
                             count += 1
                         code, q, negative = 0, 1, False
@@ -3680,11 +3681,11 @@ def code_contexts(
                         row_term = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
                         own = (np.int64(sums[column]) << MEAN_SHIFT) + PRIOR * mean
                         terms[column] = _octaves(own) - np.int64(logs[column])
-                        if grouped:
-                            group_sums[g] += weight
-                            own = np.int64(group_sums[g]) << MEAN_SHIFT
+                        if in_octets:
+                            octet_sums[g] += weight
+                            own = np.int64(octet_sums[g]) << MEAN_SHIFT
                             own += PRIOR * mean * (end_j - first_j)
-                            group_terms[g] = _octaves(own) - _octaves(first_j + PRIOR)
+                            octet_terms[g] = _octaves(own) - _octaves(first_j + PRIOR)
                         left, left_at = -q if negative else q, j
                         if column_sign != 0:
                             row_sign += 1 if negative == (column_sign < 0) else -1
@@ -3695,8 +3696,8 @@ def code_contexts(
                         now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                         bits[place] += now - cost
                         cost = now
-                if grouped:
-                    group_left = group_counts[g] = min(count, 2)
+                if in_octets:
+                    octet_left = octet_counts[g] = min(count, 2)
             for k in range(n_changed):
                 # After the row, when its sign is complete; see FORMAT.md.
                 j = changed[k]

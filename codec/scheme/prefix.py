@@ -295,7 +295,9 @@ def begins_of(
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
     begins = np.empty(sizes.size, np.int64)
-    n_before, tail_begin = kernels.stream_begins(np.ascontiguousarray(sizes), words.size - SPARE, begins)
+    n_before, tail_begin = kernels.stream_begins(
+        np.ascontiguousarray(sizes), words.size - SPARE, begins
+    )
     if not (words.flags.c_contiguous and words.flags.aligned):
         words = words.copy()
     tail = np.concatenate((words[tail_begin:], np.zeros(SPARE, np.uint32)))

@@ -261,9 +261,9 @@ def layout_of(state: Mapping[str, Any], expected: Layout | None = None) -> Layou
     what `spec_of` raises; StateMismatchError for names that are not Unicode strings (files cannot
     hold lone surrogates).
     """
-    if expected is not None and len(state) == len(expected.tensors):
-        if all(map(_is_plain, state, state.values(), expected.tensors)):
-            return expected
+    specs = expected.tensors if expected else ()
+    if expected and len(state) == len(specs) and all(map(_is_plain, state, state.values(), specs)):
+        return expected
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"tensor names must be valid Unicode strings; got {name!r}")

@@ -113,7 +113,7 @@ SENTENCES = {
         "to {codec.scheme.grouped:MOST_LEVELS} levels, in alphabets of",
         "{codec.scheme.grouped:LEAST!,} values or more",
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
-        "each group of {codec.scheme.kernels:GROUP} in a row is asked, too",
+        "each octet, {codec.scheme.kernels:OCTET} neighbours in a row, is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
         "an alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",

@@ -834,7 +834,7 @@ class Reader:
                 streams.append(size)
             nbytes = sum(streams)
             self.met["contexts"] += 1
-            self.met["groups of 8"] += units == 8
+            self.met["octets"] += units == 8
         elif classes == 252:
             assert metadata["format"] == "2"
             assert 2 <= k <= 64
@@ -1408,7 +1408,7 @@ def test_any_ranks_agree(data: st.DataObject) -> None:
 @settings(max_examples=200)
 @given(st.data())
 def test_any_context_codes_agree(data: st.DataObject) -> None:
-    """Steps and buckets, with groups and without, in one stream or several, of any matrices."""
+    """Steps and buckets, with octets and without, in one stream or several, of any matrices."""
     shape = st.lists(st.integers(0, 12), max_size=3).map(tuple)
     shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
     matrices = tuple(map(matrix_of, shapes))
@@ -1443,7 +1443,7 @@ def test_any_context_codes_agree(data: st.DataObject) -> None:
         assert (bits >= 0).all()
         code_of = None if uniform else fields_of(levels.tolist())
         signs = code_of and {abs(q): sign(q) for q in code_of if q and -q not in code_of}
-        read = payload.code.tolist(), payload.sizes.tolist(), payload.group, list(matrices), signs
+        read = payload.code.tolist(), payload.sizes.tolist(), payload.shared, list(matrices), signs
         steps = from_contexts(*read)
     context._cut.cache_clear()
     if code_of is None:
@@ -1506,7 +1506,7 @@ GOLDEN = {
     "moments": "batches, small, equal, cached",
     "layouts": "whole, rows, gone, values",
     "arithmetic": "arithmetic",
-    "contexts": "contexts, groups of 8, context streams",
+    "contexts": "contexts, octets, context streams",
     "groups": "groups of values, by steps",
 }
 
