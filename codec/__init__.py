@@ -6,6 +6,8 @@
     with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
+    for update in codec.follow("run.lcc", model):     newer steps, as they are saved
+        ...
 
 Every error is in `codec.errors`; the five that people catch are here too. Tools that look inside
 (at buckets, tracks, records) find their names in `codec.inspect`.
@@ -19,6 +21,7 @@ The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", IC
 
 from codec import errors
 from codec.chain.chain import Chain, restore, verify
+from codec.chain.follow import Follower, Update, follow
 from codec.chain.rewind import rewind
 from codec.chain.upkeep import Change, compact, merge, pack, unpack
 from codec.chain.verify import Report
@@ -42,6 +45,7 @@ __all__ = [
     "Coding",
     "Delta",
     "Encoded",
+    "Follower",
     "LccError",
     "Quantized",
     "RecordError",
@@ -49,6 +53,7 @@ __all__ = [
     "Saved",
     "SettingsError",
     "Tracker",
+    "Update",
     "WriteError",
     "__version__",
     "apply",
@@ -57,6 +62,7 @@ __all__ = [
     "dequantize",
     "encode",
     "errors",
+    "follow",
     "merge",
     "pack",
     "quantize",

@@ -58,6 +58,8 @@ class Chain:
         where: Its name in messages.
         entries: The files of its records, in the order of their steps.
         failure: The last error of the disk itself.
+        n_read: How many records were read so far.
+        nbytes_read: Their bytes.
 
     Args:
         source: Path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary
@@ -82,7 +84,8 @@ class Chain:
         self.where, self._sizes, self._read = opened.where, opened.sizes, opened.read
         self._expect = opened.expect
         self.failure: ChainError | None = None
-        self._list()
+        self.n_read = self.nbytes_read = 0
+        self.refresh()
 
     def _repr_html_(self) -> str:
         """In a notebook: the bytes of its records, the newest first."""
@@ -102,7 +105,8 @@ class Chain:
             f"Steps {self.entries[0].first} to {self.entries[-1].step}." if bars else "",
         )
 
-    def _list(self) -> None:
+    def refresh(self) -> None:
+        """List the records again. Raises ChainNotFoundError, ChainError."""
         entries = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
         # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(
@@ -157,12 +161,15 @@ class Chain:
 
     def _bytes(self, entry: Entry) -> bytes:
         try:
-            return self._read(entry.name)
+            data = self._read(entry.name)
         except FileNotFoundError as exc:
             raise VanishedError(f"{self.where}/{entry.name}: is gone") from exc
         except (OSError, MemoryError) as exc:
             self.failure = ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}")
             raise self.failure from exc
+        self.n_read += 1
+        self.nbytes_read += len(data)
+        return data
 
     def _checked(self, entry: Entry, data: bytes) -> Record:
         record = records.load(data, entry.name)
@@ -258,7 +265,7 @@ class Chain:
         for _ in range(RETRIES - 1):
             with suppress(VanishedError):
                 return call()
-            self._list()
+            self.refresh()
         return call()
 
     def _bases(self, step: int | None) -> list[Entry]:

@@ -54,11 +54,7 @@ class Position:
             MalformedRecordError: Edits have made an invalid value.
             RerunNeededError: The record holds gradients in place of the state.
         """
-        if self.needs_rerun:
-            raise RerunNeededError(
-                f"{self.entry.name}: holds gradients, from which the optimizer's own steps make "
-                "the state: codec.rerun.restore(source, optimizer, step)"
-            )
+        self.check_state()
         try:
             state = self.track.restore()
         except StructureError as exc:
@@ -66,6 +62,14 @@ class Position:
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
         state.pop(GRADIENTS, None)
         return state
+
+    def check_state(self) -> None:
+        """Raise RerunNeededError if the record holds gradients in place of the state."""
+        if self.needs_rerun:
+            raise RerunNeededError(
+                f"{self.entry.name}: holds gradients, from which the optimizer's own steps make "
+                "the state: codec.rerun.restore(source, optimizer, step)"
+            )
 
     @property
     def needs_rerun(self) -> bool:
@@ -114,6 +118,18 @@ class Replay:
         self.identity: str | None = None
         self.writer: str | None = None
         self._checked: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, position: Position) -> Replay:
+        """A replay that goes on from a position, and takes its track over.
+
+        In the middle of a merged record it has no track, since no record begins there.
+        """
+        replay, record = cls(), position.record
+        if position.step == record.step:
+            replay.track, replay.step = position.track, position.step
+        replay.run, replay.identity, replay.writer = record.run, record.identity, position.writer
+        return replay
 
     def is_past(self, entry: Entry) -> bool:
         """See the function `is_past`. A replay that has lost its track can use any base."""

@@ -1,7 +1,7 @@
 """Tensors to arrays that carry their bits, and back.
 
-The codec works on numpy arrays. Only this module and tensor_files know torch, and import it only
-when a state holds its tensors, so an installation without torch can read and write chains.
+The codec works on numpy arrays. Only this module, modules and tensor_files know torch, and import
+it only when a state holds its tensors, so an installation without torch can read and write chains.
 
 A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least TINY_ELEMENTS
 elements, and the policy does not make it exact; its track is float32 whatever its own dtype.

@@ -6,7 +6,8 @@ Each time a process of its own saves states into a chain and tells, once `save` 
 step that was and the digest of its track. It is killed (SIGKILL) before or after one of its calls
 to the file system: one that is not killed names them all first, and each must then be reached. Or
 it is killed at a random time, which may be too late. Then everything that was told must restore to
-the last bit, and the chain must go on.
+the last bit, and the chain must go on. Meanwhile a follower reads the chain: no state of it may be
+another one than was told, and in the end it must be as far as the chain.
 
 A forked process starts in no time; codec allows it.
 """
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from common import MEMORY, STEPS, Calls, check_told, saves, state_of
+from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
 
 import codec
 
@@ -112,9 +113,13 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
             os.close(reading)
             _child(path, trap, writing)
         os.close(writing)
-        if seconds is not None:
-            time.sleep(seconds)
-            os.kill(child, signal.SIGKILL)
+        follower, followed = codec.Follower(path), dict[int, str]()
+        limit = None if seconds is None else time.monotonic() + seconds
+        while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            follow(follower, followed)
+            if limit is not None and time.monotonic() >= limit:
+                os.kill(child, signal.SIGKILL)
+                limit = None
         with os.fdopen(reading) as pipe:
             lines = [line.split() for line in pipe.read().splitlines(keepends=True) if "\n" in line]
         noted |= {int(step): digest for step, digest in lines}
@@ -124,11 +129,29 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         met["killed" if killed else "not killed in time"] += 1
         met["steps told"] += len(noted)
         try:
+            follow(follower, followed)
+            met["steps followed"] += len(followed)
+            assert not noted or (follower.step or 0) >= max(noted), "the follower is behind"
+            wrong = [step for step in followed if followed[step] != noted.get(step, followed[step])]
+            assert not wrong, f"the follower had another state of {wrong}"
             check(path, noted)
+            follow(follower, followed)
+            assert follower.step == 1000
+            assert followed[1000] == digest_of(codec.Chain(path).at(1000).track.arrays)
         except Exception as exc:
             met["lost"] += 1
             print(f"LOST: {trap and vars(trap)}, {seconds}: {type(exc).__name__}: {exc}")
         return killed
+
+
+def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
+    """Note the newest step and the digest of its track."""
+    try:
+        update = follower.update()
+    except codec.errors.ChainNotFoundError:
+        return
+    if update is not None:
+        followed[update.step] = digest_of(update.position.track.arrays)
 
 
 def begin(path: Path) -> dict[int, str]:

@@ -1,0 +1,388 @@
+"""Following a chain: each step is the one that was saved, in every module or in none."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fsspec.implementations.memory import MemoryFileSystem
+
+import codec
+from codec.errors import (
+    ChainNotFoundError,
+    DigestError,
+    RerunNeededError,
+    SettingsError,
+    SkippedRecordWarning,
+    StateMismatchError,
+    TrackDigestError,
+)
+from codec.rerun import GradientCheckpointer
+
+pytestmark = pytest.mark.quick
+
+Saver = Callable[..., None]
+
+
+def net() -> torch.nn.Module:
+    """A module with buffers, one of them 0-d, and tied weights."""
+    module = torch.nn.Sequential(
+        torch.nn.Linear(12, 12), torch.nn.BatchNorm1d(12), torch.nn.Linear(12, 12, bias=False)
+    )
+    module[2].weight = module[0].weight
+    return module
+
+
+@pytest.fixture
+def trainer() -> Trainer:
+    return Trainer()
+
+
+class Trainer:
+    """Trains a module, and keeps what was saved."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.module = net()
+        self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=0.01)
+
+    def state(self) -> dict[str, Any]:
+        self.optimizer.zero_grad()
+        self.module(torch.randn(8, 12)).square().sum().backward()
+        self.optimizer.step()
+        return {"model": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def save(self, path: Path | str, *steps: int, **settings: Any) -> None:
+        with codec.Checkpointer(path, **settings) as checkpoints:
+            for step in steps:
+                checkpoints.save(step, self.state())
+
+
+def weights(module: torch.nn.Module) -> bytes:
+    return b"".join(t.numpy().tobytes() for t in module.state_dict().values())
+
+
+def saved(path: Path | str, step: int | None = None) -> bytes:
+    state = codec.restore(path, step)["model"]
+    return b"".join(t.numpy().tobytes() for t in state.values())
+
+
+def reached(follower: codec.Follower) -> int:
+    """The step of an update that there must be."""
+    update = follower.update()
+    assert update is not None
+    assert update.step == follower.step
+    return update.step
+
+
+def test_each_step_as_it_is_saved(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    follower = codec.Follower(path, module)
+    with pytest.raises(ChainNotFoundError):
+        follower.update()
+    addresses = [t.data_ptr() for t in module.state_dict().values()]
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(4):
+            record = checkpoints.save(step, trainer.state())
+            update = follower.update()
+            assert update is not None
+            assert (update.step, update.before) == (step, step - 1 if step else None)
+            assert (update.records, update.nbytes) == (1, record.nbytes)
+            assert weights(module) == saved(path)
+            assert update.state["optimizer"]["param_groups"][0]["lr"] == 0.01
+            assert (update.position.delta is None) == (step == 0)
+            with monkeypatch.context() as patch:
+                patch.setattr(codec.Chain, "read", None)  # nothing is read while nothing is new
+                assert follower.update() is None
+    assert [t.data_ptr() for t in module.state_dict().values()] == addresses
+    assert module[0].weight is module[2].weight
+
+
+def test_several_steps_at_once_and_only_their_bytes(tmp_path: Path, trainer: Trainer) -> None:
+    path = tmp_path / "run.lcc"
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path)
+    assert reached(follower) == 1
+    trainer.save(path, 2, 3, 4, resume=True)
+    update = follower.update()
+    assert update is not None
+    assert (update.step, update.before, update.records) == (4, 1, 3)
+    sizes = [e.nbytes for e in codec.Chain(path).entries]
+    assert update.nbytes == sum(sizes[2:])
+
+
+def test_bfloat16_weights_are_exact(tmp_path: Path) -> None:
+    module, served = net().bfloat16(), net().bfloat16()
+    follower = codec.Follower(tmp_path / "run.lcc", served)
+    with codec.Checkpointer(tmp_path / "run.lcc", policy={"*": "exact"}) as checkpoints:
+        for step in range(3):
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.add_(torch.randn_like(parameter) * 0.01)
+            checkpoints.save(step, module.state_dict())
+            assert reached(follower) == step
+            for ours, theirs in zip(served.state_dict().values(), module.state_dict().values()):
+                assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("change", ["merge", "compact", "both"])
+def test_merged_and_compacted_chains(change: str, tmp_path: Path, trainer: Trainer) -> None:
+    """Before and after the newest step; nothing is told twice."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, 2, 3)
+    late, follower = codec.Follower(path, net()), codec.Follower(path, module)
+    assert (reached(follower), reached(late)) == (3, 3)
+    if change != "compact":
+        codec.merge(path, 3)
+    if change != "merge":
+        codec.compact(path, base=True)
+    assert follower.update() is None
+    trainer.save(path, 4, 5, resume=True)
+    assert reached(follower) == 5
+    assert weights(module) == saved(path)
+    if change != "compact":
+        codec.merge(path, 2)
+    if change != "merge":
+        codec.compact(path, base=True)
+    trainer.save(path, 6, resume=True)
+    assert (reached(late), reached(follower)) == (6, 6)
+    assert weights(module) == saved(path)
+
+
+def test_a_new_base_on_the_way(tmp_path: Path, trainer: Trainer) -> None:
+    """Only records from the base on are read."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, base_every=3)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    trainer.save(path, 2, 3, 4, 5, 6, resume=True, base_every=3)
+    update = follower.update()
+    assert update is not None
+    entries = codec.Chain(path).entries
+    base = max(e.step for e in entries if e.kind == "base")
+    assert 1 < base < 6
+    assert (update.step, update.records) == (6, sum(e.step >= base for e in entries))
+    assert weights(module) == saved(path)
+
+
+def test_a_chain_that_is_taken_back(tmp_path: Path, trainer: Trainer) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, 2, 3)
+    follower, other = codec.Follower(path, module), codec.Follower(path, net())
+    assert (reached(follower), reached(other)) == (3, 3)
+    with pytest.warns(codec.errors.RewoundWarning):
+        codec.rewind(path, 1)
+    assert reached(follower) == 1
+    assert weights(module) == saved(path)
+    trainer.save(path, 2, 3, 4, resume=True)  # the steps of before, with other weights
+    assert (reached(follower), reached(other)) == (4, 4)
+    assert weights(module) == saved(path)
+    with pytest.warns(codec.errors.RewoundWarning):
+        codec.rewind(path, None)
+    with pytest.raises(ChainNotFoundError):
+        follower.update()
+    assert follower.step == 4
+    trainer.save(path, 0, resume=True)  # another run
+    update = follower.update()
+    assert update is not None
+    assert (update.step, update.before) == (0, 4)
+    assert weights(module) == saved(path)
+
+
+def test_a_damaged_record_leaves_the_old_weights(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    before = weights(module)
+    trainer.save(path, 2, 3, resume=True)
+    file = path / "00000002.delta.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    for _ in range(2):
+        with pytest.raises(DigestError, match="00000002"):
+            follower.update()
+        assert (follower.step, weights(module)) == (1, before)
+        monkeypatch.setattr(codec.Chain, "newest", None)  # nothing is read a second time
+    monkeypatch.undo()
+    file.write_bytes(whole)
+    trainer.save(path, 4, resume=True)
+    assert reached(follower) == 4
+    assert weights(module) == saved(path)
+
+
+def test_a_damaged_newest_record_stops_at_the_one_before(tmp_path: Path, trainer: Trainer) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    trainer.save(path, 2, 3, resume=True)
+    (path / "00000003.delta.safetensors").write_bytes(b"")
+    assert reached(follower) == 2
+    assert weights(module) == saved(path, 2)
+    with pytest.raises(codec.RecordError, match="00000003"):
+        follower.update()
+    assert follower.step == 2
+
+
+def test_a_record_of_another_state(
+    tmp_path: Path,
+    trainer: Trainer,
+    refield: Callable[..., None],
+    base64_word: Callable[[str], str],
+) -> None:
+    """Intact bytes that decode to another track: the half applied record does no harm."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    before = weights(module)
+    trainer.save(path, 2, resume=True)
+    refield(path / "00000002.delta.safetensors", track=base64_word("0" * 32))
+    for _ in range(2):
+        with pytest.raises(TrackDigestError):
+            follower.update()
+        assert (follower.step, weights(module)) == (1, before)
+    with pytest.warns(SkippedRecordWarning):  # step 2 is set aside
+        trainer.save(path, 3, resume=True)
+    assert reached(follower) == 3
+    assert weights(module) == saved(path)
+
+
+MISFITS: list[tuple[Any, str]] = [
+    (torch.nn.Linear(12, 12), "comes nearest: "),
+    ({"module": net()}, "no mapping 'module'; it has 'model', 'optimizer'"),
+    ({"optimizer": net()}, "'optimizer' and the module differ: it lacks '0.bias'"),
+    (torch.nn.Sequential(torch.nn.Linear(12, 13), torch.nn.BatchNorm1d(13)), "comes nearest"),
+]
+
+
+@pytest.mark.parametrize(("into", "message"), MISFITS)
+def test_what_does_not_fit(into: Any, message: str, tmp_path: Path, trainer: Trainer) -> None:
+    trainer.save(tmp_path / "run.lcc", 0)
+    follower = codec.Follower(tmp_path / "run.lcc", into)
+    with pytest.raises(StateMismatchError, match=message):
+        follower.update()
+    assert follower.step is None
+
+
+def test_all_modules_or_none(tmp_path: Path, trainer: Trainer) -> None:
+    """The last tensor of the last module has another shape."""
+    state = trainer.state()["model"]
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"a": state, "b": {"c": state}})
+    good, bad = net(), net()
+    bad[2].weight = torch.nn.Parameter(torch.zeros(12, 13))
+    modules = {"a": good, "b/c": bad}
+    before = weights(good), weights(bad)
+    with pytest.raises(StateMismatchError, match=r"is \[12, 12\] in the state and \[12, 13\]"):
+        codec.Follower(tmp_path / "run.lcc", modules).update()
+    assert (weights(good), weights(bad)) == before
+    modules["b/c"] = net()
+    assert reached(codec.Follower(tmp_path / "run.lcc", modules)) == 0
+    assert weights(good) == weights(modules["b/c"]) != before[0]
+
+
+def test_two_mappings_that_fit(tmp_path: Path, trainer: Trainer) -> None:
+    state = trainer.state()["model"]
+    other = {key: tensor.clone() for key, tensor in state.items()}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"model": state, "ema": other})
+    with pytest.raises(StateMismatchError, match=r"say which: into=\{'model': module\}"):
+        codec.Follower(tmp_path / "run.lcc", net()).update()
+    assert reached(codec.Follower(tmp_path / "run.lcc", {"ema": net()})) == 0
+
+
+def test_numpy_arrays_into_a_module(tmp_path: Path) -> None:
+    module = torch.nn.Linear(5, 5)
+    state = {"weight": np.eye(5, dtype=np.float32), "bias": np.arange(5, dtype=np.float32)}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, state)
+    assert reached(codec.Follower(tmp_path / "run.lcc", module)) == 0
+    assert module.bias.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_gradients_are_no_state(tmp_path: Path) -> None:
+    module = torch.nn.Linear(20, 20)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    with GradientCheckpointer(tmp_path / "run.lcc", optimizer) as checkpoints:
+        checkpoints.save(0, {"model": module.state_dict()})
+        follower = codec.Follower(tmp_path / "run.lcc", module)
+        assert reached(follower) == 0
+        for step in (1, 2):
+            module(torch.ones(1, 20)).sum().backward()
+            optimizer.step()
+            checkpoints.save(step, {"model": module.state_dict()})
+    with pytest.raises(RerunNeededError):
+        follower.update()
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    yield "memory://bucket/run.lcc"
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def test_behind_a_url(memory: str, trainer: Trainer) -> None:
+    module = net()
+    trainer.save(memory, 0, 1)
+    follower = codec.Follower(memory, module)
+    assert reached(follower) == 1
+    trainer.save(memory, 2, resume=True)
+    assert reached(follower) == 2
+    assert weights(module) == saved(memory)
+
+
+def test_follow_waits_and_goes_on(
+    tmp_path: Path, trainer: Trainer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From before the first record to a timeout, past a record that is damaged for a while."""
+    path, module = tmp_path / "run.lcc", net()
+    seen: list[int] = []
+
+    def write() -> None:
+        with codec.Checkpointer(path) as checkpoints:
+            for step in range(4):
+                checkpoints.save(step, trainer.state())
+                while step not in seen:
+                    time.sleep(0.001)
+                if step == 2:
+                    (path / "00000003.delta.safetensors").write_bytes(b"nothing yet")
+                    while "step 2 stays" not in caplog.text:
+                        time.sleep(0.001)
+                    (path / "00000003.delta.safetensors").unlink()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with caplog.at_level(logging.WARNING, "codec"):
+        for update in codec.follow(path, module, every=0.005, timeout=30):
+            seen.append(update.step)
+            assert weights(module) == saved(path, update.step)
+            if update.step == 3:
+                break
+    thread.join()
+    assert seen == [0, 1, 2, 3]
+    assert [u.step for u in codec.follow(path, every=0.001, timeout=0.01)] == [3]
+
+
+@pytest.mark.parametrize("settings", [{"every": -1}, {"every": "1"}, {"timeout": float("nan")}])
+def test_settings_out_of_range(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="a number of seconds"):
+        codec.follow(tmp_path, **settings)
+
+
+def test_what_is_no_module(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="got a list"):
+        codec.Follower(tmp_path, [1])  # type: ignore[arg-type]
