@@ -7,23 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from codec.caps import names_of
 from codec.errors import SettingsError, StateMismatchError
 
 from .moments import bounded
-from .tensors import Arrays, Layout, from_arrays
+from .tensors import Arrays, Layout, from_arrays, is_tensor
 from .tree import Parts, unflatten
 
-if TYPE_CHECKING:
-    import torch
-
-    Into = torch.nn.Module | Mapping[str, torch.nn.Module]
-else:
-    Into = Any
-
 Keys = dict[str, str]  # key of a module's state_dict -> name of the tensor in the track
+
+
+class Module(Protocol):
+    """A torch.nn.Module, as far as it is used here."""
+
+    def state_dict(self) -> Any:
+        """Key -> tensor, which shares its memory with the module."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Copy tensors into those of the module."""
+
+
+Into = Module | Mapping[str, Module]
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,8 @@ class ModuleLoader:
 
     @staticmethod
     def _staged(
-        where: str, module: torch.nn.Module, keys: Keys, tensors: Mapping[str, Any]
-    ) -> dict[str, torch.Tensor]:
+        where: str, module: Module, keys: Keys, tensors: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The tensors in the dtypes and on the devices of a module. Raises StateMismatchError."""
         import torch
 
@@ -116,12 +122,9 @@ def _mappings(state: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Mappi
             yield from _mappings(value, f"{name}/")
 
 
-def _found(where: str, module: torch.nn.Module, mappings: Mapping[str, Mapping[Any, Any]]) -> Keys:
+def _found(where: str, module: Module, mappings: Mapping[str, Mapping[Any, Any]]) -> Keys:
     """Where a module's tensors are in a state. Raises StateMismatchError."""
-    import torch
-
-    own_state = module.state_dict()
-    wanted = {key for key, value in own_state.items() if isinstance(value, torch.Tensor)}
+    wanted = {key for key, value in module.state_dict().items() if is_tensor(value)}
     keys_in = {
         name: {key: value.text for key, value in mapping.items() if isinstance(value, _Name)}
         for name, mapping in mappings.items()

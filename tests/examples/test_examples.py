@@ -1,15 +1,17 @@
-"""The quick set of what examples/killed.py shows: killed, resumed, and the curve it gives."""
+"""The quick sets of examples/killed.py (killed, resumed, and the curve it gives) and serve.py."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 import codec
 
@@ -55,3 +57,21 @@ def test_a_killed_run_goes_on(killed: ModuleType, tmp_path: Path) -> None:
     assert 0 < max(differences) < 0.25
     for name in ("exact", "lossy"):
         assert "Warning" not in (tmp_path / name / "output.txt").read_text()
+
+
+def test_a_model_is_served_while_it_trains(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its loss falls from one update to the next, up to the last iteration."""
+    monkeypatch.syspath_prepend(str(Path(codec.__file__).parents[1] / "examples"))
+    serve = importlib.import_module("serve")
+    monkeypatch.setattr(sys, "argv", ["serve.py", "--iterations", "40"])
+    threads = torch.get_num_threads()
+    try:
+        serve.main()
+    finally:
+        torch.set_num_threads(threads)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert int(rows[-1][0]) == 40
+    losses = [float(row[4]) for row in rows]
+    assert losses[0] > 5 > losses[-1]

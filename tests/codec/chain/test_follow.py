@@ -330,7 +330,7 @@ def test_gradients_are_no_state(tmp_path: Path) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[str]:
-    yield "memory://bucket/run.lcc"
+    yield "memory://followed/run.lcc"
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
