@@ -20,7 +20,6 @@ from codec.errors import (
     DigestError,
     RerunNeededError,
     SettingsError,
-    SkippedRecordWarning,
     StateMismatchError,
     TrackDigestError,
 )
@@ -198,6 +197,20 @@ def test_a_chain_that_is_taken_back(tmp_path: Path, trainer: Trainer) -> None:
     assert weights(module) == saved(path)
 
 
+def test_the_newest_step_again_with_other_weights(tmp_path: Path, trainer: Trainer) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, 2)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 2
+    with pytest.warns(codec.errors.RewoundWarning):
+        codec.rewind(path, 1)
+    trainer.save(path, 2, resume=True, bits=None)
+    update = follower.update()
+    assert update is not None
+    assert (update.step, update.before) == (2, 2)
+    assert weights(module) == saved(path)
+
+
 def test_a_damaged_record_leaves_the_old_weights(
     tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,10 +267,53 @@ def test_a_record_of_another_state(
         with pytest.raises(TrackDigestError):
             follower.update()
         assert (follower.step, weights(module)) == (1, before)
-    with pytest.warns(SkippedRecordWarning):  # step 2 is set aside
-        trainer.save(path, 3, resume=True)
+    (path / "00000002.delta.safetensors").unlink()
+    assert follower.update() is None
+    trainer.save(path, 3, resume=True)
     assert reached(follower) == 3
     assert weights(module) == saved(path)
+
+
+def test_two_records_of_which_the_second_goes_wrong(
+    tmp_path: Path,
+    trainer: Trainer,
+    refield: Callable[..., None],
+    base64_word: Callable[[str], str],
+) -> None:
+    """The first one is loaded, without what the second one has changed."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    trainer.save(path, 2, 3, resume=True)
+    refield(path / "00000003.delta.safetensors", track=base64_word("0" * 32))
+    assert reached(follower) == 2
+    assert weights(module) == saved(path, 2)
+
+
+def test_a_merged_record_that_goes_wrong_half_way(
+    tmp_path: Path,
+    trainer: Trainer,
+    refield: Callable[..., None],
+    base64_word: Callable[[str], str],
+    parts_of: Callable[..., Any],
+) -> None:
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, 2, 3)
+    expected = saved(path, 2)
+    codec.merge(path, 3)
+    (file,) = path.glob("*.merged.safetensors")
+    layers = parts_of(file.read_bytes())[0]["layers"]
+    digests = {number: digest for layer in layers for number, digest in layer["steps"]}
+    digests[3] = base64_word("0" * 32)
+    layers = [{**e, "steps": [[n, digests[n]] for n, _ in e["steps"]]} for e in layers]
+    refield(file, layers=layers, track=digests[3])
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 2
+    assert weights(module) == expected
+    with pytest.raises(TrackDigestError):
+        follower.update()
+    assert weights(module) == expected
 
 
 MISFITS: list[tuple[Any, str]] = [
@@ -304,6 +360,32 @@ def test_two_mappings_that_fit(tmp_path: Path, trainer: Trainer) -> None:
     assert reached(codec.Follower(tmp_path / "run.lcc", {"ema": net()})) == 0
 
 
+def test_another_layout(tmp_path: Path, trainer: Trainer) -> None:
+    """The mapping with the module's tensors has another name."""
+    module = net()
+    follower = codec.Follower(tmp_path / "run.lcc", module)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step, name in enumerate(("model", "model", "weights")):
+            checkpoints.save(step, {name: trainer.state()["model"]})
+            assert reached(follower) == step
+            state = codec.restore(tmp_path / "run.lcc")[name]
+            assert weights(module) == b"".join(t.numpy().tobytes() for t in state.values())
+
+
+def test_half_precision_stays_finite(tmp_path: Path) -> None:
+    """A track beyond its range is limited, as `restore` does it."""
+    module = torch.nn.Linear(8, 1, bias=False).half()
+    first = torch.tensor([[49248, 57280, 0, 0, 0, 0, 0, 0]], dtype=torch.float16)
+    second = torch.tensor([[65504, 65504, 0, 0, 0, 0, 0, 0]], dtype=torch.float16)
+    with codec.Checkpointer(tmp_path / "run.lcc", bits=2) as checkpoints:
+        checkpoints.save(0, {"weight": first})
+        checkpoints.save(1, {"weight": second})
+        assert checkpoints.tracker is not None
+        assert checkpoints.tracker.state["weight"].max() > 65504
+    assert reached(codec.Follower(tmp_path / "run.lcc", module)) == 1
+    assert module.weight.max() == 65504
+
+
 def test_numpy_arrays_into_a_module(tmp_path: Path) -> None:
     module = torch.nn.Linear(5, 5)
     state = {"weight": np.eye(5, dtype=np.float32), "bias": np.arange(5, dtype=np.float32)}
@@ -326,6 +408,8 @@ def test_gradients_are_no_state(tmp_path: Path) -> None:
             checkpoints.save(step, {"model": module.state_dict()})
     with pytest.raises(RerunNeededError):
         follower.update()
+    with pytest.raises(RerunNeededError):
+        list(codec.follow(tmp_path / "run.lcc", every=0.01, timeout=1))
 
 
 @pytest.fixture
@@ -362,6 +446,7 @@ def test_follow_waits_and_goes_on(
                     (path / "00000003.delta.safetensors").write_bytes(b"nothing yet")
                     while "step 2 stays" not in caplog.text:
                         time.sleep(0.001)
+                    time.sleep(0.03)  # several looks at the chain
                     (path / "00000003.delta.safetensors").unlink()
 
     thread = threading.Thread(target=write)
@@ -374,6 +459,7 @@ def test_follow_waits_and_goes_on(
                 break
     thread.join()
     assert seen == [0, 1, 2, 3]
+    assert caplog.text.count("step 2 stays") == 1
     assert [u.step for u in codec.follow(path, every=0.001, timeout=0.01)] == [3]
 
 
