@@ -82,6 +82,11 @@ def _parser(program: str = PROGRAM) -> Parser:
     _output(pack, "the .lcc.zip to write")
     unpack = _with_run(sub, commands.unpack)
     unpack.add_argument("-o", "--output", required=True, help="a directory without records")
+    guard = _command(sub, commands.guard)
+    guard.add_argument(
+        "path", type=_local_path, help="a .safetensors or .pt file, or a distributed checkpoint"
+    )
+    guard.add_argument("--json", action="store_true", help="answer as one JSON object")
     _add_compress_options(_command(sub, commands.compress))
     return parser
 

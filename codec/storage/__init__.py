@@ -6,5 +6,6 @@ Read in this order:
     location    a path or URL, opened for reading or writing
     remote      records behind a URL, through fsspec
     read_ahead  fetches the next records while one is decoded
+    guard       digests beside files that others wrote
     lease       one writer at a time in an object store
 """
