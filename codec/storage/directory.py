@@ -76,6 +76,21 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def share(self, names: Iterable[str], other: str) -> Path | str:
+        """Put records into a new directory inside as well; they stay there if removed here.
+
+        Args:
+            names: The records, in this order.
+            other: The directory, without ".lcc"; if there is one, it gets a number.
+
+        Returns:
+            The place of the directory.
+
+        Raises:
+            LockedError, WriteError: Nothing has changed here.
+        """
+
+    @abstractmethod
     def set_aside(self, name: str) -> None:
         """Rename a record so that readers ignore it. Raises LockedError, WriteError."""
 
@@ -177,18 +192,17 @@ class Directory(Store):
             os.replace(self.path / name, free)
             fsync_directory(self.path)
 
-    def share(self, names: Iterable[str], other: Path) -> None:
-        """Hard-link records into a new directory; that takes no disk space.
-
-        Records that are removed here stay there. Raises LockedError, WriteError.
-        """
+    def share(self, names: Iterable[str], other: str) -> Path:
+        """Hard-link records into a new directory, see `Store.share`; that takes no disk space."""
         self._check()
-        with write_errors(other, "could not be made"):
-            other.mkdir()
+        new = next(p for n in chain_names(other) if not (p := self.path / n).exists())
+        with write_errors(new, "could not be made"):
+            new.mkdir()
             for name in names:
-                os.link(self.path / name, other / name)
-            fsync_directory(other)
-            fsync_directory(other.parent)
+                os.link(self.path / name, new / name)
+            fsync_directory(new)
+            fsync_directory(self.path)
+        return new
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete records, see `Store.remove`."""
@@ -414,6 +428,11 @@ def why_unusable(exc: OSError) -> str:
     if isinstance(exc, FileExistsError | NotADirectoryError):
         return "is no directory and cannot become one"
     return "cannot be made, or nothing can be written there"
+
+
+def chain_names(name: str) -> Iterator[str]:
+    """Names for a directory with a chain, in the order of preference."""
+    return (f"{name}{'' if i == 1 else f'-{i}'}.lcc" for i in itertools.count(1))
 
 
 def aside_names(name: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ from codec.errors import (
     warn,
 )
 
-from .directory import Store, aside_names, write_errors
+from .directory import Store, aside_names, chain_names, write_errors
 from .remote import Remote, UnsupportedError
 from .source import entry_of
 
@@ -148,6 +148,18 @@ class LeasedStore(Store):
         except OSError:
             pass
         return False
+
+    def share(self, names: Iterable[str], other: str) -> str:
+        """Copy records within the store, see `Store.share`."""
+        self._check()
+        where = self._remote.where
+        with write_errors(f"{where}/{other}.lcc", "could not be made"):
+            new = next(name for name in chain_names(other) if not self._remote.holds_files(name))
+            for name in names:
+                self._remote.copy(name, f"{new}/{name}")
+                if self._remote.nbytes(f"{new}/{name}") != self._remote.nbytes(name):
+                    raise OSError(f"the copy of {name} has another size")
+        return f"{where}/{new}"
 
     def set_aside(self, name: str) -> None:
         """Copy a record to another name, then delete it, see `Store.set_aside`."""

@@ -163,6 +163,23 @@ class Remote:
             size = fs.info(path).get("size")
             return None if size is None else int(size)
 
+    def copy(self, name: str, other: str) -> None:
+        """Copy a file; the store does it where it can."""
+        try:
+            with self._call(name) as (fs, path):
+                fs.cp_file(path, path.removesuffix(name) + other)
+        except UnsupportedError:
+            self.put(other, self.read_whole(name))
+
+    def holds_files(self, name: str) -> bool:
+        """Whether there is a directory of that name, with files in it where a store has none."""
+        try:
+            with self._call(name) as (fs, path):
+                fs.invalidate_cache(path)
+                return bool(fs.ls(path, detail=False))
+        except FileNotFoundError:
+            return False
+
     def remove(self, name: str) -> None:
         """Delete a file. Not every store reports one that does not exist."""
         with self._call(name) as (fs, path):

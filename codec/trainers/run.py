@@ -2,8 +2,7 @@
 
 A training that begins at step 0 is new and needs a new directory. A training that begins later was
 resumed from a checkpoint of the trainer; the chain goes back to that step if it is further
-(rewinding). A chain behind a URL cannot go back: a training resumed before the chain's end needs
-another place.
+(rewinding).
 
 Trainers do not always report that they failed. If a training of this thread, or of a thread that
 has ended, left the chain open, the next training in the same directory closes it.
@@ -22,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
-from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
+from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError
 from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
@@ -98,8 +97,7 @@ class ChainRun:
             optimizer: The optimizer whose gradients are saved.
 
         Raises:
-            StepOrderError: A new training without resume found a chain, or a chain behind a URL is
-                further than step.
+            StepOrderError: A new training without resume found a chain.
             LockedError: Another writer has the chain. Also what `Checkpointer` raises.
         """
         is_new = step == 0 and not resumed
@@ -110,10 +108,8 @@ class ChainRun:
         directory = os.path.realpath(self.path) if local else str(self.path)
         if (former := _open.get(directory)) is not None:
             former._give_way()
-        if step is not None and goes_on and local:
-            rewind(self.path, None if is_new else step)
-        elif step is not None and goes_on:
-            self._check_reached(-1 if is_new else step)
+        if step is not None and goes_on:
+            rewind(self._location, None if is_new else step, takes_over=True)
         extra: dict[str, Any] = {} if optimizer is None else {"optimizer": optimizer}
         self._checkpoints = self._kind(self.path, **extra, **self._settings, resume=goes_on)
         self._thread, self._last_step = threading.current_thread(), step or 0
@@ -176,24 +172,6 @@ class ChainRun:
 
     def _chain(self) -> Chain:
         return Chain(self._location)
-
-    def _check_reached(self, step: int) -> None:
-        """Raise StepOrderError if the chain is further than a step (-1: if there is a chain).
-
-        The chain is only read: another writer may still have it.
-        """
-        try:
-            chain = self._chain()
-        except ChainNotFoundError:
-            return
-        if max(entry.step for entry in chain.entries) > step:
-            newest = chain.newest()[0].step  # damaged records after it will be set aside
-            if newest > step:
-                training = "begins anew" if step < 0 else f"goes on from {step}"
-                raise StepOrderError(
-                    f"{self.where}: is at step {newest}, and the training {training}; a chain "
-                    "behind a URL cannot go back: choose another place"
-                )
 
     def close(self) -> None:
         """Wait for the save under way, and release the chain. Raises what that save raised."""

@@ -100,10 +100,10 @@ def test_stopped_anywhere_nothing_is_lost(
         monkeypatch.setattr(os, name, stopping(getattr(os, name)))
     share = Directory.share
 
-    def begin(*args: Any) -> None:
+    def begin(*args: Any) -> Path:
         nonlocal calls_left
         calls_left = done  # from here on: what comes before is the lock
-        share(*args)
+        return share(*args)
 
     whole = tmp_path / "whole.lcc"
     with codec.Checkpointer(whole) as checkpoints:

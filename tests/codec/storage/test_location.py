@@ -121,9 +121,8 @@ def test_what_is_a_path(tmp_path: Path, run: Path, monkeypatch: Patch) -> None:
     packed = Path("packed.zip").read_bytes()
     assert Path("again.zip").read_bytes() == packed
     assert codec.Chain(io.BytesIO(packed)).steps == codec.Chain(run).steps
-    for remote in (lambda: codec.Chain(run).pack("memory://x.zip"), lambda: rewind("s3://b/x", 1)):
-        with pytest.raises(codec.SettingsError, match="is a URL"):
-            remote()
+    with pytest.raises(codec.SettingsError, match="is a URL"):
+        codec.Chain(run).pack("memory://x.zip")
 
 
 def test_a_name_that_is_not_utf_8_stays_readable(tmp_path: Path, forks: None) -> None:

@@ -32,6 +32,7 @@ from codec.errors import (
     ArchiveError,
     ChainNotFoundError,
     LockedError,
+    RewoundWarning,
     SkippedRecordWarning,
     StepOrderError,
 )
@@ -72,6 +73,7 @@ class Flaky(MemoryFileSystem):
     after: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
     pipe_file, cat_file = around("put", "pipe_file"), around("get", "cat_file")
     info, ls, rm_file = around("info", "info"), around("ls", "ls"), around("rm", "rm_file")
+    cp_file = around("cp", "cp_file")
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -360,6 +362,112 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
         assert training.save(third, 9).kind == "delta"
         third.close()
         second.close()
+    training.check(FLAKY)
+
+
+@pytest.mark.parametrize("step", [3, 0, None])
+def test_going_back(step: int | None, store: dict[str, Any]) -> None:
+    """As on disk: the old chain is a chain inside, and the training goes on from the step."""
+    with begun(5) as (training, _):
+        pass
+    assert codec.rewind(FLAKY, 4) is None
+    assert codec.rewind("flaky://bucket/none.lcc", 4) is None
+    with pytest.warns(RewoundWarning, match=r"until-4\.lcc"):
+        old = codec.rewind(FLAKY, step)
+    assert old == f"{FLAKY}/until-4.lcc"
+    training.check(old)
+    kept = {n: s for n, s in training.saved.items() if step is not None and n <= step}
+    training.saved = kept
+    if kept:
+        training.check(FLAKY)
+    with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+        assert checkpoints.step == step
+        for again in (6, 7):
+            training.save(checkpoints, again)
+    training.check(FLAKY)
+    assert WRITER not in names(store)
+    with pytest.warns(RewoundWarning):
+        assert codec.rewind(FLAKY, 6) == f"{FLAKY}/until-7.lcc"
+    with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+        training.save(checkpoints, 7)
+    with pytest.warns(RewoundWarning):
+        assert codec.rewind(FLAKY, 6) == f"{FLAKY}/until-7-2.lcc"
+
+
+def test_going_back_after_a_writer_that_was_killed(store: dict[str, Any]) -> None:
+    with begun(4) as (training, checkpoints):
+        with pytest.raises(LockedError, match="takes over"):
+            codec.rewind(FLAKY, 1)
+        with pytest.warns(RewoundWarning):
+            codec.rewind(FLAKY, 1, takes_over=True)
+        with pytest.raises(LockedError, match="has taken over"):
+            training.save(checkpoints, 4)
+    training.check(f"{FLAKY}/until-3.lcc")
+    assert codec.Chain(FLAKY).steps == (0, 1)
+
+
+@pytest.mark.filterwarnings("ignore::codec.errors.RewoundWarning")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_going_back_stopped_anywhere(when: str, monkeypatch: Patch, store: dict[str, Any]) -> None:
+    """Before or after each request: one of the two chains has each step."""
+    with begun(4):
+        pass
+    whole = {path: file.getvalue() for path, file in store.items()}
+    n_stopped = 0
+    while True:
+        store.clear()
+        fs = fsspec.filesystem("memory")
+        for path, data in whole.items():
+            fs.pipe_file(path, data)
+        left = n_stopped
+
+        def hook(_call: str, _path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError("cut")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Flaky, when, staticmethod(hook))
+            try:
+                codec.rewind(FLAKY, 1, takes_over=True)
+                break
+            except codec.ChainError:
+                n_stopped += 1
+        steps = set(codec.Chain(FLAKY).steps)
+        for old in {path.split("/")[3] for path in store if "/until-" in path}:
+            steps |= set(codec.verify(f"{FLAKY}/{old}").steps)
+        assert steps == {0, 1, 2, 3}
+        assert codec.verify(FLAKY).ok
+    assert n_stopped > 15
+    assert codec.Chain(FLAKY).steps == (0, 1)
+
+
+def test_a_store_that_copies_nothing(monkeypatch: Patch) -> None:
+    """Records then go through this machine."""
+
+    def refuse(*_args: Any) -> None:
+        raise NotImplementedError
+
+    with begun(3) as (training, _):
+        pass
+    monkeypatch.setattr(Flaky, "cp_file", refuse)
+    with pytest.warns(RewoundWarning):
+        old = codec.rewind(FLAKY, 1)
+    training.check(str(old))
+
+
+def test_a_copy_that_is_cut_short(monkeypatch: Patch, store: dict[str, Any]) -> None:
+    """Nothing is removed."""
+
+    def cut(fs: Flaky, path: str, other: str) -> None:
+        fs.pipe_file(other, fs.cat_file(path)[:-1])
+
+    with begun(3) as (training, _):
+        pass
+    monkeypatch.setattr(Flaky, "cp_file", cut)
+    with pytest.raises(codec.WriteError, match=r"the copy of 0+\.base\.safetensors has another"):
+        codec.rewind(FLAKY, 1)
     training.check(FLAKY)
 
 
@@ -1005,6 +1113,20 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     seen = codec.restore(S3, storage_options=options)
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
     assert seen["w"].tobytes() == training.saved[8]["w"].tobytes()
+    n_records = len(codec.Chain(S3, storage_options=options).entries)
+    way.counted()
+    with pytest.warns(RewoundWarning):
+        old = codec.rewind(S3, 6, storage_options=options)
+    counted = way.counted()
+    assert counted["PUT"] == 2 + n_records  # the token, a trial, and copies within the store
+    assert counted["GET"] < n_records  # for the token only
+    training.check(str(old), options)
+    assert codec.Chain(S3, storage_options=options).steps[-1] < 7
+    with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
+        for step in (7, 8):
+            training.save(checkpoints, step)
+    training.saved.pop(6, None)
+    seen = codec.restore(S3, storage_options=options)
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
     with pytest.warns(SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
         codec.Checkpointer(S3, resume=True, storage_options=options).close()
