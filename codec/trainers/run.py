@@ -4,8 +4,9 @@ A training that begins at step 0 is new and needs a new directory. A training th
 resumed from a checkpoint of the trainer; the chain goes back to that step if it is further
 (rewinding).
 
-Trainers do not always report that they failed. If a training of this thread, or of a thread that
-has ended, left the chain open, the next training in the same directory closes it.
+Trainers do not always report that they failed. If a training of this thread left the chain open,
+the next training in the same directory closes it. A thread that ends closes what it has opened:
+Lightning's AsyncCheckpointIO saves in a thread of its own, and never tears down the plugin below.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
@@ -34,6 +35,7 @@ from .states import digest_of
 
 _log = logging.getLogger(__name__)
 _open: WeakValueDictionary[str, ChainRun] = WeakValueDictionary()  # by directory, of this process
+_here = threading.local()  # has a _Closer in threads that have opened chains
 
 
 class ChainRun:
@@ -114,6 +116,10 @@ class ChainRun:
         self._checkpoints = self._kind(self.path, **extra, **self._settings, resume=goes_on)
         self._thread, self._last_step = threading.current_thread(), step or 0
         _open[directory] = self
+        if self._thread is not threading.main_thread():
+            if not hasattr(_here, "closer"):
+                _here.closer = _Closer()
+            _here.closer.runs.add(self)
 
     def is_due(self, step: int, interval: int | None) -> bool:
         """Whether a multiple of ``interval`` was reached or passed since the last call."""
@@ -187,15 +193,17 @@ class ChainRun:
         except LccError as exc:
             _log.error("the newest save failed too: %s", exc)
 
+    def close_if_opened_by(self, thread: threading.Thread) -> bool:
+        """Close what a training of this thread has left open, and return whether there was any."""
+        if not self.is_open or self._thread is not thread:
+            return False
+        _log.info("%s: an earlier training left it open", self.where)
+        self.abandon()
+        return True
+
     def _give_way(self) -> None:
-        """Close what a failed training left open, unless the training runs in another thread."""
-        thread = self._thread
-        if self.is_open and (
-            thread is None or thread is threading.current_thread() or not thread.is_alive()
-        ):
-            _log.info("%s: an earlier training left it open", self.where)
-            self.abandon()
-            self._is_replaced = True
+        """Close what a failed training of this thread left open."""
+        self._is_replaced |= self.close_if_opened_by(threading.current_thread())
 
 
 def check_every(steps: Any) -> None:
@@ -205,3 +213,15 @@ def check_every(steps: Any) -> None:
             "every is a number of steps, at least 1, or None to follow the trainer's own "
             f"checkpoints; got {steps!r}"
         )
+
+
+class _Closer:
+    """Closes the chains that a thread has opened when the thread ends, and its locals with it."""
+
+    def __init__(self) -> None:
+        self.runs: WeakSet[ChainRun] = WeakSet()
+        self._thread = threading.current_thread()
+
+    def __del__(self) -> None:
+        for run in list(self.runs):
+            run.close_if_opened_by(self._thread)

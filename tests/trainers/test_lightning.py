@@ -403,6 +403,16 @@ def test_resumed_after_it_failed(
     assert same(dict(codec.restore("run.lcc")["model"]), dict(expected.state_dict()))
 
 
+def test_saved_in_a_thread_of_its_own(fit: Fit, lib: Any) -> None:
+    """Lightning's AsyncCheckpointIO does not tear down the plugin below it."""
+    asynchronous = importlib.import_module("lightning.pytorch.plugins.io").AsyncCheckpointIO
+    keep = lib.Keep("kept", every_n_train_steps=1, save_top_k=-1)
+    fit(keep, plugins=[asynchronous(lib.IO("run.lcc", **EXACT))])
+    assert codec.verify("run.lcc").ok
+    with codec.Checkpointer("run.lcc", resume=True) as others:
+        assert others.step == 12
+
+
 def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
     with codec.Checkpointer("run.lcc") as others:
         others.save(1, {"w": torch.zeros(9)})
