@@ -5,8 +5,8 @@ The stages, in the order of the file, with the modules of codec.scheme that call
     machine      _difference, _energy, _copy, _stream, _fence, _prefetch, _lowest, _highest:
                  instructions that numba lacks. copy_all (saving.channel), address (survivors)
     quantize     from arrays: bucket_statistics, assign_codes, bucket_energies (quantize)
-                 from u and track: probe, collect (survivors); magnitudes, collect_uniform,
-                 largest (uniform); sample_blocks, moved_since (origin)
+                 from u and track: probe, collect (survivors); magnitudes, squares_left,
+                 collect_uniform, largest (uniform); sample_blocks, moved_since (origin)
                  codes to survivors: pack_codes (survivors); to final codes: settle (coders)
                  priority promotion: promote_bins, promote (quantize)
                  many small tensors: quantize_batch (batch)
@@ -724,6 +724,30 @@ def largest(bits):
         magnitude = bits[i] & MAGNITUDE
         most = max(most, magnitude if magnitude < INFINITE else np.uint32(0))
     return most
+
+
+@_inlined
+def _area(y, offset):
+    """The integral from 0 to y of (x - floor(x + offset))^2, the squared errors in steps of 1."""
+    q = np.floor(y + offset)
+    if q <= 0:
+        return y**3 / 3
+    above, below = (1 - offset) ** 3 / 3, offset**3 / 3
+    return above + (q - 1) * (above + below) + (y - q) ** 3 / 3 + below
+
+
+@_compiled
+def squares_left(low, high, count, size, offset):
+    """The estimated sum of squares that uniform steps leave, with members spread evenly in bins.
+
+    low, high: float64 (bins,), the ends of each bin of magnitudes. count: int64 (bins,), members.
+    size, offset: float64, as for `collect_uniform`.
+    """
+    total = 0.0
+    for i in range(count.size):
+        left = _area(high[i] / size, offset) - _area(low[i] / size, offset)
+        total += count[i] * left / (high[i] - low[i])
+    return total * size**3
 
 
 @_compiled

@@ -96,9 +96,7 @@ class Magnitudes:
 
     def share_left(self, size: float, offset: float) -> float:
         """The estimated share of the sum of squares that steps of this size leave."""
-        low, high, count = self._bins
-        left = _area(high / size, offset) - _area(low / size, offset)
-        return float((count * left / (high - low)).sum() * size**3) / max(self._energy, 1e-300)
+        return float(kernels.squares_left(*self._bins, size, offset)) / max(self._energy, 1e-300)
 
     def size_leaving(self, share: float, offset: float, low: float, high: float) -> float:
         """The step size in [low, high] that leaves about this share of the sum of squares."""
@@ -119,14 +117,6 @@ class Magnitudes:
         """The estimated sum of squares, with magnitudes spread evenly in each bin."""
         low, high, count = self._bins
         return float((count * (low * low + low * high + high * high) / 3).sum())
-
-
-def _area(y: NDArray[np.float64], offset: float) -> NDArray[np.float64]:
-    """The integral from 0 to y of (x - floor(x + offset))^2, the squared errors in steps of 1."""
-    q = np.floor(y + offset)
-    above, below = (1 - offset) ** 3 / 3, offset**3 / 3
-    total = above + (q - 1) * (above + below) + (y - q) ** 3 / 3 + below
-    return np.where(q > 0, total, y**3 / 3)
 
 
 def _edges() -> NDArray[np.float64]:
