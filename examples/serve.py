@@ -29,15 +29,15 @@ class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.bytes = torch.nn.Embedding(256, WIDTH)
-        self.places = torch.nn.Embedding(CONTEXT, WIDTH)
+        self.positions = torch.nn.Embedding(CONTEXT, WIDTH)
         layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, 0.0, batch_first=True)
         self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.next_byte = torch.nn.Linear(WIDTH, 256)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.bytes(tokens) + self.places(torch.arange(tokens.shape[1]))
-        later = torch.full((x.shape[1], x.shape[1]), -torch.inf, dtype=x.dtype).triu(1)
-        return self.next_byte(self.layers(x, later, is_causal=True))
+        x = self.bytes(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        causal_mask = torch.full((x.shape[1], x.shape[1]), -torch.inf, dtype=x.dtype).triu(1)
+        return self.next_byte(self.layers(x, causal_mask, is_causal=True))
 
 
 def corpus() -> torch.Tensor:
@@ -90,13 +90,14 @@ def main() -> None:
             target=train, args=(run, arguments.iterations)
         )
         trainer.start()
+        codec.warm_up()
         model, text = Model().bfloat16().eval(), corpus()
-        begins = torch.arange(16) * 997
+        starts = torch.arange(16) * 997
         print("iteration   records   kB read   ms   loss   answer")
         for update in codec.follow(run, model, every=0.02, timeout=120):
             answer = complete(model, PROMPT).decode(errors="replace")
             with torch.no_grad():
-                loss = loss_of(model, text, begins).item()
+                loss = loss_of(model, text, starts).item()
             print(
                 f"{update.step:9}   {update.records:7}   {update.nbytes / 1000:7.1f}   "
                 f"{1000 * update.seconds:2.0f}   {loss:.2f}   {answer!r}"

@@ -1,8 +1,8 @@
 """Follows a chain that another process writes: verified states, and modules updated in place.
 
-A follower has a track of its own. It reads the records that are new, checks that each leads to the
-digest in it, and only then touches a module. Where the records do not lead on from its track,
-because the chain was compacted or taken back or began again, it starts from the newest base.
+A follower has a track of its own. It applies the records that are new, and compares the track with
+the digest in each. Only then it touches a module. If no record continues from its track, because
+the chain was compacted, rewound or begun anew, it reads from the newest base on.
 
 Not done here: the way around damaged records (chain), applying a record to a track (replay).
 """
@@ -23,6 +23,7 @@ from codec.errors import (
     RecordError,
     RerunNeededError,
     SettingsError,
+    StateMismatchError,
     VersionError,
 )
 from codec.state.modules import Into, ModuleLoader
@@ -44,13 +45,13 @@ class Update:
 
     Attributes:
         step: Its number.
-        before: The step before the update; None for the first one. It is larger than ``step`` if
-            the chain was taken back.
-        records: How many records were read for it, and ``nbytes`` their bytes.
-        nbytes: See ``records``.
+        before: The step that the follower was at; None for the first update. It is larger than
+            ``step`` if the chain was rewound.
+        records: How many records were read for it.
+        nbytes: Their bytes.
         seconds: From the look at the chain until the step was verified and loaded.
-        position: The replay at this step, valid until the follower goes on: its track, and the
-            newest delta if one was read.
+        position: The replay at this step, valid until the follower's next update: its track, and
+            the newest delta if one was read.
     """
 
     step: int
@@ -59,31 +60,42 @@ class Update:
     nbytes: int
     seconds: float
     position: Position = field(repr=False)
+    _follower: Follower = field(repr=False)
 
     @property
     def state(self) -> dict[Any, Any]:
         """The whole state in new memory, as `codec.restore` returns it.
 
-        Valid until the follower goes on. Raises what `Position.whole` raises.
+        Raises:
+            StateMismatchError: The follower has made another update since.
+            RecordError, DTypeError: As `codec.restore` raises them.
         """
+        if self._follower.newest is not self:
+            raise StateMismatchError(
+                f"the follower is at step {self._follower.step} now, and keeps one state only: "
+                f"read that of step {self.step} before the next update"
+            )
         return self.position.whole()
 
 
 class Follower:
     """Keeps the newest verified state of a chain.
 
+    Not for several threads at once. Call `codec.warm_up` first: else the first delta takes as long
+    as loading the kernels.
+
     Attributes:
-        step: The step that was reached last; None before the first one.
+        newest: The last update; None before the first one.
 
     Args:
         source: The chain's directory, archive or URL, see `Chain`. It may not exist yet.
         into: The module that each update is loaded into. Its state_dict is the saved state, or one
-            of the values in it, found by its keys. A mapping of names in the state to modules loads
+            of the dicts in it, found by its keys. A dict of names in the state and modules loads
             several. None loads nothing.
         storage_options: See `Chain`.
 
     Raises:
-        SettingsError: The source is neither a path nor a URL; no module is given.
+        SettingsError: The source is neither a path nor a URL, or ``into`` is no module.
     """
 
     def __init__(
@@ -93,15 +105,21 @@ class Follower:
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._place = source if isinstance(source, Location) else Location(source, storage_options)
+        if not isinstance(source, Location):
+            source = Location(source, storage_options)
+        self._location = source
         self._loader = None if into is None else ModuleLoader(into)
         self._chain: Chain | None = None
         self._replay = Replay()
-        self._entry: Entry | None = None  # that led to the step
-        self._digest: str | None = None  # of the track at the step
-        # The records among which no newer step was reached, and why.
+        self._step_entry: Entry | None = None  # the record that led to the step
+        # The listing at the last failure, and its error.
         self._failed: tuple[tuple[Entry, ...], Exception] | None = None
-        self.step: int | None = None
+        self.newest: Update | None = None
+
+    @property
+    def step(self) -> int | None:
+        """The step that was reached last; None before the first one."""
+        return self.newest.step if self.newest else None
 
     def update(self) -> Update | None:
         """Go to the newest step, and load it.
@@ -111,8 +129,8 @@ class Follower:
 
         Raises:
             ChainNotFoundError: There is no chain yet.
-            RecordError, ChainError: A newer step cannot be reached. The module has its old weights;
-                the records are read again when the chain has changed.
+            RecordError, ChainError: A newer step cannot be reached. The module has its old weights.
+                Records are read again when the chain's listing has changed.
             StateMismatchError: The state does not fit the module, which has its old weights.
             RerunNeededError: The chain holds gradients in place of states.
         """
@@ -126,22 +144,22 @@ class Follower:
         if self._loader:
             track = position.track
             self._loader.load(track.layout, track.arrays)
-        before, self.step = self.step, position.step
-        self._entry, self._digest = position.entry, position.record.track
+        self._step_entry = position.entry
         n_read, nbytes_read = chain.n_read - n_read, chain.nbytes_read - nbytes_read
         seconds = time.perf_counter() - begin
-        return Update(self.step, before, n_read, nbytes_read, seconds, position)
+        self.newest = Update(position.step, self.step, n_read, nbytes_read, seconds, position, self)
+        return self.newest
 
     def _listed(self) -> Chain:
         """The chain with a new listing."""
         if self._chain is None:
-            self._chain = Chain(self._place)
+            self._chain = Chain(self._location)
         else:
             self._chain.refresh()
         return self._chain
 
     def _advanced(self, chain: Chain) -> Position | None:
-        """The last position behind the track; None if no record leads on from it."""
+        """The last position that records lead to from the track; None if there is none."""
         replay, entries = self._replay, chain.entries
         if replay.track is None or replay.step is None:
             return None
@@ -155,17 +173,17 @@ class Follower:
                 *_, reached = replay.advance(entry, chain.read(entry))
                 entry = next_entry(entries, replay.step, None)
         except (RecordError, ChainError) as exc:
-            _log.debug("%s: does not lead on from step %s: %s", chain.where, replay.step, exc)
+            _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
             if self._replay.track is None:  # the record failed half-way
                 return None
         return reached
 
     def _restarted(self, chain: Chain) -> Position | None:
-        """The newest position of the chain, from a base on; None if it was reached before.
+        """The newest position of the chain, from a base on; None if the follower is there.
 
         Raises RecordError, ChainError.
         """
-        if self._is_at(chain.entries[-1], chain):
+        if self._is_newest(chain):
             return None
         if self._failed and self._failed[0] == chain.entries:
             raise self._failed[1]
@@ -173,19 +191,26 @@ class Follower:
         if reason is not None and self.step is not None and position.step <= self.step:
             self._failed = chain.entries, reason
             raise reason
+        if reason is not None:
+            _log.warning("%s: step %d, not the newest: %s", chain.where, position.step, reason)
         self._failed = None
         self._replay = Replay.at(position)
         return position
 
-    def _is_at(self, newest: Entry, chain: Chain) -> bool:
-        """Whether the chain's newest record leads to the track, perhaps since it was merged."""
-        if newest.step != self.step:
+    def _is_newest(self, chain: Chain) -> bool:
+        """Whether the follower has the chain's newest step, also if it was merged meanwhile."""
+        step = max(e.step for e in chain.entries)
+        if self.newest is None or step != self.newest.step:
             return False
-        if newest != self._entry:
+        candidates = [e for e in chain.entries if e.step == step]
+        if self._step_entry in candidates:
+            return True
+        for entry in candidates:
             with suppress(RecordError, ChainError):
-                if chain.read(newest).track == self._digest:
-                    self._entry = newest
-        return newest == self._entry
+                if chain.read(entry).track == self.newest.position.record.track:
+                    self._step_entry = entry
+                    return True
+        return False
 
 
 def follow(
@@ -201,13 +226,13 @@ def follow(
         for update in codec.follow("s3://bucket/run.lcc", model):
             evaluate(model, update.step)
 
-    Whoever serves requests calls `Follower.update` between two of them instead. While no newer step
-    can be read, a warning is logged and the module keeps its weights.
+    A server calls `Follower.update` between two requests instead. While no newer step can be read,
+    a warning is logged and the module keeps its weights.
 
     Args:
         source: The chain's directory or URL. It may not exist yet.
         into: See `Follower`.
-        every: Seconds between two looks at the chain.
+        every: Seconds between two looks at the chain, each of which lists it.
         timeout: The iteration ends after so many seconds without a newer step; None for never.
         storage_options: See `Chain`.
 
@@ -226,7 +251,7 @@ def follow(
 
 
 def _updates(follower: Follower, every: float, timeout: float | None) -> Iterator[Update]:
-    newest, said = time.monotonic(), ""
+    reached_at, last_warning = time.monotonic(), ""
     while True:
         try:
             update = follower.update()
@@ -236,13 +261,13 @@ def _updates(follower: Follower, every: float, timeout: float | None) -> Iterato
             update = None
         except (RecordError, ChainError) as exc:
             update = None
-            if str(exc) != said:
-                said = str(exc)
+            if str(exc) != last_warning:
+                last_warning = str(exc)
                 _log.warning("step %s stays: %s", follower.step, exc)
         if update is not None:
             yield update
-            newest = time.monotonic()
-        elif timeout is not None and time.monotonic() - newest >= timeout:
+            reached_at = time.monotonic()
+        elif timeout is not None and time.monotonic() - reached_at >= timeout:
             return
         else:
             time.sleep(every)

@@ -1,4 +1,4 @@
-"""Takes a chain back to an earlier step, and keeps the old chain in a directory inside.
+"""Rewinds a chain to an earlier step, and keeps the old chain in a directory inside.
 
 A training that resumes from its own checkpoint often begins before the chain's newest record. It
 repeats the later steps, perhaps with other results, and one chain cannot hold both. Records never
@@ -63,7 +63,7 @@ def rewind(
         if not after:
             return None
         newest = max(e.step for e in entries)
-        # Shared from the first, removed from the last: all that is there restores at any time.
+        # Shared oldest first, removed newest first: stopped anywhere, both chains restore.
         by_step = sorted(entries, key=lambda e: e.step)
         old_chain = store.share((e.name for e in by_step), f"until-{newest}")
         store.remove(e.name for e in sorted(after, key=lambda e: -e.step))

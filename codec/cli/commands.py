@@ -140,8 +140,8 @@ def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
 def guard(options: argparse.Namespace) -> int:
     """Write digests beside a file or directory that is no chain; verify compares them."""
     guarded = guards.guard(options.path, Progress("reading", "B"))
-    answer = {"list": str(guarded.list), "files": guarded.files, "bytes": guarded.nbytes}
-    line = f"{guarded.list}: digests of {guarded.files:,} files, {guarded.nbytes:,} bytes"
+    answer = {"list": str(guarded.path), "files": guarded.files, "bytes": guarded.nbytes}
+    line = f"{guarded.path}: digests of files: {guarded.files:,}, bytes: {guarded.nbytes:,}"
     return _answer(options, answer, line)
 
 

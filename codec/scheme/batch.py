@@ -48,7 +48,7 @@ class Batch:
 def quantized(segments: Segments, keep: int | None) -> Batch:
     """Quantize sources - tracks, each tensor by itself.
 
-    A tensor without negative values gets cautious levels, see `Histogram.promoted`.
+    A tensor without negative values gets cautious levels, see `Histogram.promote`.
 
     Args:
         segments: The tensors.

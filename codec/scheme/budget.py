@@ -447,7 +447,7 @@ def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitt
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= limit)
         # at most halved: a larger number than the estimate says may fit
         keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)
-        p = histogram.promoted(keep, n)
+        p = histogram.promote(keep, n)
         if final is None:
             final = p.final
         else:  # the survivors' codes are levels already

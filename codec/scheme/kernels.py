@@ -936,7 +936,7 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
     count: int64 (512,), members of each bin. near, far: float32 (512,), their extreme magnitudes.
     lowest, highest: the first and last exponent field of bins that may have members; other fields
     are skipped. cautious: whether a negative bin's level is its member closest to zero, see
-    `Histogram.promoted`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
+    `Histogram.promote`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
     filled up to the last code. Returns this code.
     """
     k = 0

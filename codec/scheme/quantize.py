@@ -197,7 +197,7 @@ class Histogram:
             level=np.arange(1, bins.size + 1, dtype=np.uint16),
         )
 
-    def promoted(self, keep: int | None, n: int, *, cautious: bool = False) -> Promotion:
+    def promote(self, keep: int | None, n: int, *, cautious: bool = False) -> Promotion:
         """Promote the largest buckets.
 
         Args:
@@ -222,9 +222,8 @@ class Promotion:
     Attributes:
         levels: float32 (k,): 0, then a level for each bucket, the largest magnitude first.
         counts: int64 (k,): how many elements have each code.
-        final: uint16 (512,): the code in place of each code in `Histogram.code_of_bin`.
-        gain: How much smaller the sum of squares of the changes gets when each member of a bucket
-            moves by its level.
+        final: uint16 (512,): maps the code that `Histogram.code_of_bin` gives to the code here.
+        gain: How much smaller ||u - track||^2 gets when each member of a bucket moves by its level.
     """
 
     levels: NDArray[np.float32]
@@ -385,7 +384,7 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
             "float32's range; a tracker stores such a tensor exactly for that step"
         )
     buckets = histogram.buckets().promoted(bits)
-    promotion = histogram.promoted(n_promoted(bits), flat.size)
+    promotion = histogram.promote(n_promoted(bits), flat.size)
     codes = empty_codes(flat.size, promotion.levels.size)
 
     def assign(i: int, _scratch: workers.Scratch) -> None:

@@ -272,7 +272,7 @@ class Tracker:
                     arrays[t.name].min() >= 0 for t in tensors
                 )
                 keep = n_promoted(coding.bits)
-                p = histogram.promoted(keep, survivors.n, cautious=cautious)
+                p = histogram.promote(keep, survivors.n, cautious=cautious)
                 message = stage.message(survivors, p.counts, p.levels, final=p.final)
                 yield Quantization(message, delta.remainder(p))
 

@@ -1,4 +1,4 @@
-"""Loads the tensors of a track into torch modules, all or nothing.
+"""Copies the tensors of a track into torch modules, all or nothing.
 
 Not done here: reading and verifying the track (chain).
 """
@@ -6,6 +6,7 @@ Not done here: reading and verifying the track (chain).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,33 +18,33 @@ from .tensors import Arrays, Layout, from_arrays, is_tensor
 from .tree import Parts, unflatten
 
 Keys = dict[str, str]  # key of a module's state_dict -> name of the tensor in the track
+# Tensors of modules, and their new values in the same dtype and on the same device.
+Pairs = list[tuple[Any, Any]]
+WRAPPERS = {"module.": "module", "_orig_mod.": "_orig_mod"}  # prefix of keys -> the inner module
 
 
-class Module(Protocol):
+class HasState(Protocol):
     """A torch.nn.Module, as far as it is used here."""
 
     def state_dict(self) -> Any:
         """Key -> tensor, which shares its memory with the module."""
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy tensors into those of the module."""
 
-
-Into = Module | Mapping[str, Module]
+Into = HasState | Mapping[str, HasState]
 
 
 @dataclass(frozen=True)
-class _Name:
-    """Stands for a tensor in a state."""
+class _Placeholder:
+    """Stands for a tensor in a state. name: the tensor's."""
 
-    text: str
+    name: str
 
 
 class ModuleLoader:
     """Copies weights and buffers into modules, whose tensors stay where they are.
 
     Args:
-        into: A module, or names of mappings in the state -> modules.
+        into: A module, or names of dicts in the state -> modules.
 
     Raises:
         SettingsError: These are no modules.
@@ -52,7 +53,7 @@ class ModuleLoader:
     def __init__(self, into: Into) -> None:
         self._modules = dict(into) if isinstance(into, Mapping) else {"": into}
         for module in self._modules.values():
-            if not hasattr(module, "load_state_dict") or not hasattr(module, "state_dict"):
+            if not callable(getattr(module, "state_dict", None)):
                 kind = type(module).__name__
                 raise SettingsError(
                     f"into is a torch.nn.Module, or names and modules; got a {kind}"
@@ -62,14 +63,16 @@ class ModuleLoader:
     def load(self, layout: Layout, arrays: Arrays) -> None:
         """Copy a state into the modules.
 
-        Every tensor is checked, converted and on its device before the first one is copied.
+        Every tensor is checked, converted and on its device before the first one is copied. If a
+        copy fails all the same, those before it are undone.
 
         Args:
             layout: Of the state.
             arrays: Name -> array of its track.
 
         Raises:
-            StateMismatchError: Keys or shapes differ from the state's. No module has changed.
+            StateMismatchError: Keys or shapes differ from the state's, or a tensor cannot be
+                changed in place. All modules have their old values.
         """
         if self._planned is None or self._planned[0] is not layout:
             self._planned = layout, self._plan(layout)
@@ -78,43 +81,65 @@ class ModuleLoader:
         needed = Layout(tuple(t for t in layout.tensors if t.name in names))
         own_arrays = {t.name: arrays[t.name] for t in needed.tensors}
         tensors = from_arrays(bounded(own_arrays, needed), needed)
-        staged = [
-            (module, self._staged(where, module, plan[where], tensors))
+        pairs = [
+            pair
             for where, module in self._modules.items()
+            for pair in _staged(module, plan[where], tensors)
         ]
-        for module, state in staged:
-            module.load_state_dict(state, strict=False)
+        _copy_all(pairs)
 
     def _plan(self, layout: Layout) -> dict[str, Keys]:
         """By module, where its tensors are. Raises StateMismatchError."""
-        names = {t.name: _Name(t.name) for t in layout.tensors}
+        placeholders = {t.name: _Placeholder(t.name) for t in layout.tensors}
         no_values = ["null"] * layout.structure.count('"v"')
-        state = unflatten(Parts(layout.structure, names, tuple(no_values)))
+        state = unflatten(Parts(layout.structure, placeholders, tuple(no_values)))
         mappings = {"": state} | dict(_mappings(state, ""))
         return {where: _found(where, module, mappings) for where, module in self._modules.items()}
 
-    @staticmethod
-    def _staged(
-        where: str, module: Module, keys: Keys, tensors: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The tensors in the dtypes and on the devices of a module. Raises StateMismatchError."""
-        import torch
 
-        staged = {}
-        own_state = module.state_dict()
-        for key, name in keys.items():
-            tensor, own = torch.as_tensor(tensors[name]), own_state[key]
-            if tensor.shape != own.shape:
-                raise StateMismatchError(
-                    f"{name!r} is {list(tensor.shape)} in the state and {list(own.shape)} in the "
-                    "module, which keeps its old weights"
-                )
-            staged[key] = tensor.to(own.device, own.dtype)
-        return staged
+def _staged(module: HasState, keys: Keys, tensors: Mapping[str, Any]) -> Pairs:
+    """Each tensor of a module with its new value. Raises StateMismatchError."""
+    import torch
+
+    pairs = []
+    own_state = module.state_dict()
+    for key, name in keys.items():
+        new, own = torch.as_tensor(tensors[name]), own_state[key]
+        if new.shape != own.shape:
+            raise StateMismatchError(
+                f"{name!r} is {list(new.shape)} in the state and {list(own.shape)} in the module, "
+                "which keeps its old values"
+            )
+        if own.is_meta:
+            raise StateMismatchError(f"{key!r} of the module is on the meta device, without values")
+        pairs.append((own, new.to(own.device, own.dtype)))
+    return pairs
+
+
+def _copy_all(pairs: Pairs) -> None:
+    """Copy the new values, or none of them. Raises StateMismatchError."""
+    import torch
+
+    copied: list[tuple[Any, Any]] = []  # tensors and their old values
+    with torch.no_grad():
+        try:
+            while pairs:
+                own, new = pairs.pop()
+                copied.append((own, own.clone()))
+                own.copy_(new)
+        except BaseException as exc:
+            for own, old in reversed(copied):
+                with suppress(RuntimeError):  # it refuses again: its value is the old one
+                    own.copy_(old)
+            if not isinstance(exc, RuntimeError):
+                raise
+            raise StateMismatchError(
+                f"a tensor of the module cannot be changed, so it keeps its old values: {exc}"
+            ) from exc
 
 
 def _mappings(state: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Every mapping in a state, by its name."""
+    """Every dict in a state that is in no list, by its name."""
     for key, value in state.items():
         if isinstance(value, Mapping):
             name = f"{above}{key}"
@@ -122,17 +147,17 @@ def _mappings(state: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Mappi
             yield from _mappings(value, f"{name}/")
 
 
-def _found(where: str, module: Module, mappings: Mapping[str, Mapping[Any, Any]]) -> Keys:
+def _found(where: str, module: HasState, mappings: Mapping[str, Mapping[Any, Any]]) -> Keys:
     """Where a module's tensors are in a state. Raises StateMismatchError."""
     wanted = {key for key, value in module.state_dict().items() if is_tensor(value)}
     keys_in = {
-        name: {key: value.text for key, value in mapping.items() if isinstance(value, _Name)}
+        name: {key: value.name for key, value in mapping.items() if isinstance(value, _Placeholder)}
         for name, mapping in mappings.items()
     }
     if where:
-        if where not in keys_in:
-            has = names_of(name for name in mappings if name) or "none"
-            raise StateMismatchError(f"the state has no mapping {where!r}; it has {has}")
+        if not keys_in.get(where):
+            has = names_of(name for name, keys in keys_in.items() if name and keys) or "none"
+            raise StateMismatchError(f"the state has no dict of tensors {where!r}; it has {has}")
         keys = keys_in[where]
         if keys.keys() != wanted:
             raise StateMismatchError(f"{where!r} and the module differ: {_differing(keys, wanted)}")
@@ -145,11 +170,15 @@ def _found(where: str, module: Module, mappings: Mapping[str, Mapping[Any, Any]]
         )
     if fitting:
         return keys_in[fitting[0]]
+    for prefix, inner in WRAPPERS.items():
+        if wanted and all(key.startswith(prefix) for key in wanted):
+            raise StateMismatchError(
+                f"the module's keys begin with {prefix!r}: pass the module inside, module.{inner}"
+            )
     nearest = max(keys_in, key=lambda name: len(keys_in[name].keys() & wanted))
-    differing = _differing(keys_in[nearest], wanted)
     raise StateMismatchError(
-        f"no mapping of the state has the module's tensors; {nearest or 'the state'!r} comes "
-        f"nearest: {differing}"
+        f"no dict in the state has the module's tensors; {nearest or 'the state'!r} comes "
+        f"nearest: {_differing(keys_in[nearest], wanted)}"
     )
 
 

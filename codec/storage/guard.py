@@ -25,7 +25,7 @@ from .directory import publish
 from .source import check_regular, entry_of
 
 SUFFIX = ".b3"
-CHUNK = 2**24  # bytes that are read at once; several threads digest them
+CHUNK = 2**24  # bytes that are read at once; threads share the work of digesting them
 
 _LINE = re.compile(r"(\\?)([0-9a-f]{64})  (.+)")
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}  # those of b3sum
@@ -38,13 +38,13 @@ class Guarded:
     """Files and the list of their digests.
 
     Attributes:
-        list: The list's path.
+        path: The list's path.
         files: How many files were read.
         nbytes: Their bytes.
         problems: What differs, each with the name of a file or the list.
     """
 
-    list: Path
+    path: Path
     files: int
     nbytes: int
     problems: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def guard(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
         raise SettingsError(f"{path}: is a list of digests; name the file or directory beside it")
     if target.exists():
         raise SettingsError(
-            f"{target}: is there already; verify compares, and a new list needs its removal first"
+            f"{target}: is there already; verify compares. For new digests, delete it first"
         )
     files = dict(_files(path))
     if not files:

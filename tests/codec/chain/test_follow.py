@@ -235,7 +235,9 @@ def test_a_damaged_record_leaves_the_old_weights(
     assert weights(module) == saved(path)
 
 
-def test_a_damaged_newest_record_stops_at_the_one_before(tmp_path: Path, trainer: Trainer) -> None:
+def test_a_damaged_newest_record_stops_at_the_one_before(
+    tmp_path: Path, trainer: Trainer, caplog: pytest.LogCaptureFixture
+) -> None:
     path, module = tmp_path / "run.lcc", net()
     trainer.save(path, 0, 1)
     follower = codec.Follower(path, module)
@@ -247,6 +249,8 @@ def test_a_damaged_newest_record_stops_at_the_one_before(tmp_path: Path, trainer
     with pytest.raises(codec.RecordError, match="00000003"):
         follower.update()
     assert follower.step == 2
+    assert reached(codec.Follower(path)) == 2
+    assert "step 2, not the newest: 00000003" in caplog.text
 
 
 def test_a_record_of_another_state(
@@ -318,8 +322,11 @@ def test_a_merged_record_that_goes_wrong_half_way(
 
 MISFITS: list[tuple[Any, str]] = [
     (torch.nn.Linear(12, 12), "comes nearest: "),
-    ({"module": net()}, "no mapping 'module'; it has 'model', 'optimizer'"),
-    ({"optimizer": net()}, "'optimizer' and the module differ: it lacks '0.bias'"),
+    ({"module": net()}, "no dict of tensors 'module'; it has 'model'"),
+    ({"optimizer/state/0": net()}, "'optimizer/state/0' and the module differ: it lacks '0.bias'"),
+    (torch.nn.ModuleDict({"module": net()}), "begin with 'module.': pass .*, module.module"),
+    (torch.nn.ModuleDict({"_orig_mod": net()}), "pass the module inside, module._orig_mod"),
+    (net().to("meta"), "on the meta device"),
     (torch.nn.Sequential(torch.nn.Linear(12, 13), torch.nn.BatchNorm1d(13)), "comes nearest"),
 ]
 
@@ -348,6 +355,71 @@ def test_all_modules_or_none(tmp_path: Path, trainer: Trainer) -> None:
     modules["b/c"] = net()
     assert reached(codec.Follower(tmp_path / "run.lcc", modules)) == 0
     assert weights(good) == weights(modules["b/c"]) != before[0]
+
+
+def test_a_tensor_that_cannot_be_changed(tmp_path: Path, trainer: Trainer) -> None:
+    """What was copied before it is undone."""
+    state = trainer.state()["model"]
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"a": state, "b": state})
+    fixed = net()
+    fixed[1].running_mean = torch.zeros(1).expand(12)  # all elements in one place
+    for modules in ({"a": net(), "b": fixed}, {"a": fixed, "b": net()}):
+        before = [weights(module) for module in modules.values()]
+        with pytest.raises(StateMismatchError, match="cannot be changed"):
+            codec.Follower(tmp_path / "run.lcc", modules).update()
+        assert [weights(module) for module in modules.values()] == before
+
+
+def test_an_interrupt_undoes_what_was_copied(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer.save(tmp_path / "run.lcc", 0)
+    module = net()
+    before = weights(module)
+    copy, n_calls = torch.Tensor.copy_, 0
+
+    def interrupted(own: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        nonlocal n_calls
+        n_calls += 1
+        copy(own, new)
+        if n_calls == 3:
+            raise KeyboardInterrupt
+        return own
+
+    monkeypatch.setattr(torch.Tensor, "copy_", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        codec.Follower(tmp_path / "run.lcc", module).update()
+    assert n_calls > 3
+    assert weights(module) == before
+
+
+def test_states_are_read_before_the_next_update(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.save(tmp_path / "run.lcc", 0)
+    follower = codec.Follower(tmp_path / "run.lcc")
+    first = follower.update()
+    assert first is not None
+    assert first.state["model"].keys() == trainer.module.state_dict().keys()
+    trainer.save(tmp_path / "run.lcc", 1, resume=True)
+    assert reached(follower) == 1
+    with pytest.raises(StateMismatchError, match=r"at step 1 now, .* read that of step 0 before"):
+        _ = first.state
+
+
+def test_records_left_over_from_an_interrupted_merge(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They end before the newest step; nothing is read again because of them."""
+    path = tmp_path / "run.lcc"
+    trainer.save(path, 0, 1, 2, 3)
+    left = {p.name: p.read_bytes() for p in path.glob("0000000[12].delta.*")}
+    codec.merge(path, 3)
+    follower = codec.Follower(path)
+    assert reached(follower) == 3
+    for name, data in left.items():
+        (path / name).write_bytes(data)
+    monkeypatch.setattr(codec.Chain, "read", None)
+    assert follower.update() is None
 
 
 def test_two_mappings_that_fit(tmp_path: Path, trainer: Trainer) -> None:

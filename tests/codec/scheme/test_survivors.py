@@ -85,7 +85,7 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
         assert (got.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
         histogram = got.histogram
         assert s.n == delta.size
-        promotion = histogram.promoted(keep, s.n)
+        promotion = histogram.promote(keep, s.n)
         assert promotion.levels.tobytes() == all_buckets.levels.tobytes()
         assert promotion.counts.tolist() == all_buckets.counts(s.n).tolist()
         final = promotion.final
