@@ -107,6 +107,7 @@ class Chain:
 
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""
+        self.failure = None
         entries = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
         # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(

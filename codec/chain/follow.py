@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codec.errors import (
@@ -28,13 +28,13 @@ from codec.errors import (
 )
 from codec.state.modules import Into, ModuleLoader
 from codec.storage.location import Location
-from codec.storage.source import Entry
 
 from .chain import Chain
 from .replay import Position, Replay
 from .route import following, next_entry
 
 EVERY = 1.0  # seconds between two looks at the chain
+RESTING = 10  # a search that failed is followed by a pause so many times as long
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ class Update:
         records: How many records were read for it.
         nbytes: Their bytes.
         seconds: From the look at the chain until the step was verified and loaded.
-        position: The replay at this step, valid until the follower's next update: its track, and
-            the newest delta if one was read.
+        position: The replay at this step, with its track, and the newest delta if one was read.
+            Valid until the follower reads a newer record. The arrays of its record are left out.
     """
 
     step: int
@@ -60,20 +60,21 @@ class Update:
     nbytes: int
     seconds: float
     position: Position = field(repr=False)
-    _follower: Follower = field(repr=False)
+    _moves: list[int] = field(repr=False)
+    _n_moves: int = field(repr=False)
 
     @property
     def state(self) -> dict[Any, Any]:
         """The whole state in new memory, as `codec.restore` returns it.
 
         Raises:
-            StateMismatchError: The follower has made another update since.
+            StateMismatchError: The follower has read a newer record since.
             RecordError, DTypeError: As `codec.restore` raises them.
         """
-        if self._follower.newest is not self:
+        if self._moves[0] != self._n_moves:
             raise StateMismatchError(
-                f"the follower is at step {self._follower.step} now, and keeps one state only: "
-                f"read that of step {self.step} before the next update"
+                f"the follower keeps one state, and has read records after step {self.step}: read "
+                "the state before the next update"
             )
         return self.position.whole()
 
@@ -88,7 +89,7 @@ class Follower:
         newest: The last update; None before the first one.
 
     Args:
-        source: The chain's directory, archive or URL, see `Chain`. It may not exist yet.
+        source: The chain's directory or URL, see `Chain`. It may not exist yet.
         into: The module that each update is loaded into. Its state_dict is the saved state, or one
             of the dicts in it, found by its keys. A dict of names in the state and modules loads
             several. None loads nothing.
@@ -107,13 +108,14 @@ class Follower:
     ) -> None:
         if not isinstance(source, Location):
             source = Location(source, storage_options)
-        self._location = source
+        self._location = source.absolute()
         self._loader = None if into is None else ModuleLoader(into)
         self._chain: Chain | None = None
         self._replay = Replay()
-        self._step_entry: Entry | None = None  # the record that led to the step
-        # The listing at the last failure, and its error.
-        self._failed: tuple[tuple[Entry, ...], Exception] | None = None
+        self._at: Position | None = None  # the newest that was verified; it may not be loaded yet
+        self._moves = [0]  # how often the track has changed
+        # The error of the last search for a way to the newest step, and when to search again.
+        self._failed: tuple[Exception, float] | None = None
         self.newest: Update | None = None
 
     @property
@@ -130,7 +132,7 @@ class Follower:
         Raises:
             ChainNotFoundError: There is no chain yet.
             RecordError, ChainError: A newer step cannot be reached. The module has its old weights.
-                Records are read again when the chain's listing has changed.
+                The chain is searched again after RESTING times the seconds that the search took.
             StateMismatchError: The state does not fit the module, which has its old weights.
             RerunNeededError: The chain holds gradients in place of states.
         """
@@ -138,16 +140,23 @@ class Follower:
         chain = self._listed()
         n_read, nbytes_read = chain.n_read, chain.nbytes_read
         position = self._advanced(chain) or self._restarted(chain)
-        if position is None:
+        if position is not None:  # without its bytes: a base's are as many as the track's
+            self._at = replace(position, record=replace(position.record, arrays={}))
+        if self._at is None or (self.newest and self.newest.position is self._at):
             return None
-        position.check_state()
+        self._at.check_state()
         if self._loader:
-            track = position.track
-            self._loader.load(track.layout, track.arrays)
-        self._step_entry = position.entry
-        n_read, nbytes_read = chain.n_read - n_read, chain.nbytes_read - nbytes_read
-        seconds = time.perf_counter() - begin
-        self.newest = Update(position.step, self.step, n_read, nbytes_read, seconds, position, self)
+            self._loader.load(self._at.track.layout, self._at.track.arrays)
+        self.newest = Update(
+            self._at.step,
+            self.step,
+            chain.n_read - n_read,
+            chain.nbytes_read - nbytes_read,
+            time.perf_counter() - begin,
+            self._at,
+            self._moves,
+            self._moves[0],
+        )
         return self.newest
 
     def _listed(self) -> Chain:
@@ -170,7 +179,9 @@ class Follower:
             entry = next_entry(entries, replay.step, None)
             chain.expect(following(entries, entry, None))
             while entry is not None:
-                *_, reached = replay.advance(entry, chain.read(entry))
+                record = chain.read(entry)
+                self._moves[0] += 1
+                *_, reached = replay.advance(entry, record)
                 entry = next_entry(entries, replay.step, None)
         except (RecordError, ChainError) as exc:
             _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
@@ -185,30 +196,35 @@ class Follower:
         """
         if self._is_newest(chain):
             return None
-        if self._failed and self._failed[0] == chain.entries:
-            raise self._failed[1]
+        begin = time.monotonic()
+        if self._failed and begin < self._failed[1]:
+            raise self._failed[0]
         position, reason = chain.newest()
-        if reason is not None and self.step is not None and position.step <= self.step:
-            self._failed = chain.entries, reason
+        if reason is not None and self._at is not None and position.step <= self._at.step:
+            now = time.monotonic()
+            self._failed = reason, now + RESTING * (now - begin)
             raise reason
         if reason is not None:
             _log.warning("%s: step %d, not the newest: %s", chain.where, position.step, reason)
         self._failed = None
+        self._moves[0] += 1
         self._replay = Replay.at(position)
         return position
 
     def _is_newest(self, chain: Chain) -> bool:
         """Whether the follower has the chain's newest step, also if it was merged meanwhile."""
         step = max(e.step for e in chain.entries)
-        if self.newest is None or step != self.newest.step:
+        if self._at is None or step != self._at.step:
             return False
         candidates = [e for e in chain.entries if e.step == step]
-        if self._step_entry in candidates:
+        if self._at.entry in candidates:
             return True
         for entry in candidates:
             with suppress(RecordError, ChainError):
-                if chain.read(entry).track == self.newest.position.record.track:
-                    self._step_entry = entry
+                if chain.read(entry).track == self._at.record.track:
+                    before, self._at = self._at, replace(self._at, entry=entry)
+                    if self.newest and self.newest.position is before:
+                        self.newest = replace(self.newest, position=self._at)
                     return True
         return False
 

@@ -161,7 +161,7 @@ def _verify_guarded(options: argparse.Namespace, path: Path) -> int:
 def verify(options: argparse.Namespace) -> int:
     """Read and replay every record; or compare files with the digests that guard wrote."""
     path = Location(options.run).path
-    if isinstance(path, Path) and guards.list_of(path).exists():
+    if isinstance(path, Path) and guards.is_guarded(path):
         return _verify_guarded(options, path)
     chain = Chain(options.run)
     report = chain.verify(Progress("checking"))

@@ -20,6 +20,7 @@ from .tree import Parts, unflatten
 Keys = dict[str, str]  # key of a module's state_dict -> name of the tensor in the track
 # Tensors of modules, and their new values in the same dtype and on the same device.
 Pairs = list[tuple[Any, Any]]
+EXTRA = "_extra_state"  # how keys end that only load_state_dict knows how to set
 WRAPPERS = {"module.": "module", "_orig_mod.": "_orig_mod"}  # prefix of keys -> the inner module
 
 
@@ -28,6 +29,12 @@ class HasState(Protocol):
 
     def state_dict(self) -> Any:
         """Key -> tensor, which shares its memory with the module."""
+
+    def parameters(self) -> Iterator[Any]:
+        """All parameters."""
+
+    def buffers(self) -> Iterator[Any]:
+        """All buffers."""
 
 
 Into = HasState | Mapping[str, HasState]
@@ -53,7 +60,7 @@ class ModuleLoader:
     def __init__(self, into: Into) -> None:
         self._modules = dict(into) if isinstance(into, Mapping) else {"": into}
         for module in self._modules.values():
-            if not callable(getattr(module, "state_dict", None)):
+            if not all(hasattr(module, name) for name in ("state_dict", "parameters", "buffers")):
                 kind = type(module).__name__
                 raise SettingsError(
                     f"into is a torch.nn.Module, or names and modules; got a {kind}"
@@ -103,17 +110,37 @@ def _staged(module: HasState, keys: Keys, tensors: Mapping[str, Any]) -> Pairs:
 
     pairs = []
     own_state = module.state_dict()
+    places = {_place_of(t) for t in (*module.parameters(), *module.buffers())} - {None}
     for key, name in keys.items():
         new, own = torch.as_tensor(tensors[name]), own_state[key]
+        if _place_of(own) not in places:
+            raise StateMismatchError(
+                f"{key!r} in the module's state_dict is no parameter or buffer with values: it may "
+                "be a copy, on the meta device or not initialized yet"
+            )
+        if (new.is_floating_point(), new.is_complex()) != (
+            own.is_floating_point(),
+            own.is_complex(),
+        ):
+            raise StateMismatchError(
+                f"{name!r} is {new.dtype} in the state and {own.dtype} in the module"
+            )
         if new.shape != own.shape:
             raise StateMismatchError(
                 f"{name!r} is {list(new.shape)} in the state and {list(own.shape)} in the module, "
                 "which keeps its old values"
             )
-        if own.is_meta:
-            raise StateMismatchError(f"{key!r} of the module is on the meta device, without values")
         pairs.append((own, new.to(own.device, own.dtype)))
     return pairs
+
+
+def _place_of(tensor: Any) -> int | None:
+    """The address of a tensor's memory, 0 for an empty one; None if it has no values."""
+    from torch.nn.parameter import is_lazy
+
+    if is_lazy(tensor) or tensor.is_meta:
+        return None
+    return 0 if not tensor.numel() else int(tensor.untyped_storage().data_ptr())
 
 
 def _copy_all(pairs: Pairs) -> None:
@@ -142,16 +169,24 @@ def _mappings(state: Mapping[Any, Any], above: str) -> Iterator[tuple[str, Mappi
     """Every dict in a state that is in no list, by its name."""
     for key, value in state.items():
         if isinstance(value, Mapping):
-            name = f"{above}{key}"
+            name = above + str(key).replace("~", "~0").replace("/", "~1")
             yield name, value
             yield from _mappings(value, f"{name}/")
 
 
 def _found(where: str, module: HasState, mappings: Mapping[str, Mapping[Any, Any]]) -> Keys:
     """Where a module's tensors are in a state. Raises StateMismatchError."""
-    wanted = {key for key, value in module.state_dict().items() if is_tensor(value)}
+    wanted = {
+        key
+        for key, value in module.state_dict().items()
+        if is_tensor(value) and not str(key).endswith(EXTRA)
+    }
     keys_in = {
-        name: {key: value.name for key, value in mapping.items() if isinstance(value, _Placeholder)}
+        name: {
+            key: value.name
+            for key, value in mapping.items()
+            if isinstance(value, _Placeholder) and not str(key).endswith(EXTRA)
+        }
         for name, mapping in mappings.items()
     }
     if where:

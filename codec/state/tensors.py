@@ -261,8 +261,13 @@ def layout_of(state: Mapping[str, Any], expected: Layout | None = None) -> Layou
     what `spec_of` raises; StateMismatchError for names that are not Unicode strings (files cannot
     hold lone surrogates).
     """
-    specs = expected.tensors if expected else ()
-    if expected and len(state) == len(specs) and all(map(_is_plain, state, state.values(), specs)):
+    specs = expected.tensors if expected and not expected.structure else ()
+    if (
+        expected
+        and specs
+        and len(state) == len(specs)
+        and all(map(_is_plain, state, state.values(), specs))
+    ):
         return expected
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ SUFFIX = ".b3"
 CHUNK = 2**24  # bytes that are read at once; threads share the work of digesting them
 
 _LINE = re.compile(r"(\\?)([0-9a-f]{64})  (.+)")
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}  # those of b3sum
+_ESCAPES = {"\\": "\\\\", "\n": "\\n"}  # those of b3sum
 
 Progress = Callable[[int, int], None]
 
@@ -52,8 +52,16 @@ class Guarded:
 
 def list_of(path: Path) -> Path:
     """Where the digests of a file or directory are, or would be."""
-    path = path.absolute()
-    return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
+    path = _absolute(path)
+    return path if _is_list(path) else path.with_name(path.name + SUFFIX)
+
+
+def is_guarded(path: Path) -> bool:
+    """Whether there are digests for a path, which is no chain."""
+    try:
+        return not _is_chain(path) and list_of(path).is_file()
+    except (OSError, ValueError):  # a name that is too long for another suffix; the root
+        return False
 
 
 def guard(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
@@ -65,21 +73,28 @@ def guard(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
 
     Raises:
         SettingsError: Nothing is there, it is a chain, or its digests are there already.
-        SourceError: A file cannot be read.
+        SourceError: A file cannot be read, or a directory in it is a link.
         WriteError: The list cannot be written.
     """
-    path, target = path.absolute(), list_of(path)
-    if path == target:
+    path = _absolute(path)
+    if _is_list(path):
         raise SettingsError(f"{path}: is a list of digests; name the file or directory beside it")
-    if target.exists():
+    if _is_chain(path):
+        raise SettingsError(f"{path}: is a chain, whose records carry their own digests")
+    try:
+        target = list_of(path)
+        is_there = target.exists()
+    except (OSError, ValueError) as exc:
+        raise SettingsError(f"{path}: no file can be beside it: {exc}") from exc
+    if is_there:
         raise SettingsError(
             f"{target}: is there already; verify compares. For new digests, delete it first"
         )
-    files = dict(_files(path))
+    files, problems = _files(path)
+    if problems:
+        raise SourceError(f"{path.parent}/{problems[0]}")
     if not files:
         raise SettingsError(f"{path}: there is no file there")
-    if any(entry_of(name.rpartition("/")[2], 0) for name in files):
-        raise SettingsError(f"{path}: holds a chain, whose records carry their own digests")
     lines, done, total = [], 0, sum(files.values())
     for name in files:
         try:
@@ -89,7 +104,7 @@ def guard(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
         lines.append(_line(digest, name))
         done += nbytes
         progress(done, max(total, done))
-    text = "".join(lines).encode()
+    text = "".join(lines).encode(errors="surrogateescape")
     publish(target, lambda file: file.write(text))
     return Guarded(target, len(files), done)
 
@@ -108,13 +123,14 @@ def check(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
     target = list_of(path)
     path = target.with_suffix("")
     try:
-        text = target.read_bytes().decode()
+        text = target.read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError as exc:
         raise SettingsError(f"{target}: there are no digests; guard writes them") from exc
-    except (OSError, UnicodeDecodeError) as exc:
+    except OSError as exc:
         raise SourceError(f"{target}: cannot be read: {exc}") from exc
     expected, problems = _parsed(text, path.name)
-    files = dict(_files(path))
+    files, unreadable = _files(path)
+    problems += unreadable
     done, total = 0, sum(files.values())
     for name, digest in expected.items():
         if name not in files:
@@ -135,6 +151,21 @@ def check(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
     return Guarded(target, len(expected), done, tuple(problems))
 
 
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # without .., which would lead out of the directory
+
+
+def _is_list(path: Path) -> bool:
+    return path.suffix == SUFFIX and not path.is_dir()
+
+
+def _is_chain(path: Path) -> bool:
+    """Whether this is an archive of records, or a directory with records in it."""
+    if path.is_dir():
+        return any(entry_of(name, 0) for name in os.listdir(path))
+    return path.name.endswith(".lcc.zip")
+
+
 def _parsed(text: str, top: str) -> tuple[dict[str, str], list[str]]:
     """Name -> digest, and the lines that are none. top: the first part of every name."""
     digests: dict[str, str] = {}
@@ -150,29 +181,31 @@ def _parsed(text: str, top: str) -> tuple[dict[str, str], list[str]]:
     return digests, problems
 
 
-def _files(path: Path) -> Iterator[tuple[str, int]]:
-    """Name relative to the directory above, and bytes, of each file, sorted.
+def _files(path: Path) -> tuple[dict[str, int], list[str]]:
+    """Name relative to the directory above -> bytes of each file; and what cannot be looked at."""
+    sizes: dict[str, int] = {}
+    problems: list[str] = []
 
-    Raises SourceError if a directory or file cannot be looked at.
-    """
+    def name_of(place: str | Path) -> str:
+        return Path(place).relative_to(path.parent).as_posix()
 
     def fail(exc: OSError) -> None:
-        raise exc
+        problems.append(f"{name_of(exc.filename)}: cannot be listed: {exc}")
 
-    try:
-        if not path.is_dir():
-            if path.exists():
-                yield path.name, path.stat().st_size
-            return
-        names = [
-            Path(folder, name).relative_to(path.parent).as_posix()
-            for folder, _, files in os.walk(path, onerror=fail)
-            for name in files
+    places = [path] if path.exists() and not path.is_dir() else []
+    for folder, folders, names in os.walk(path, onerror=fail) if path.is_dir() else ():
+        places += [Path(folder, name) for name in names]
+        problems += [
+            f"{name_of(link)}: is a link to a directory, which is not followed"
+            for link in (Path(folder, name) for name in folders)
+            if link.is_symlink()
         ]
-        for name in sorted(names):
-            yield name, (path.parent / name).stat().st_size
-    except OSError as exc:
-        raise SourceError(f"{path}: cannot be read: {exc}") from exc
+    for place in sorted(places):
+        try:
+            sizes[name_of(place)] = place.stat().st_size
+        except OSError as exc:
+            problems.append(f"{name_of(place)}: cannot be read: {exc}")
+    return sizes, problems
 
 
 def _digest(path: Path) -> tuple[str, int]:
@@ -188,11 +221,11 @@ def _digest(path: Path) -> tuple[str, int]:
 
 
 def _line(digest: str, name: str) -> str:
-    escaped = re.sub(r"[\\\n\r]", lambda match: _ESCAPES[match[0]], name)
+    escaped = re.sub(r"[\\\n]", lambda match: _ESCAPES[match[0]], name)
     mark = "\\" if escaped != name else ""
     return f"{mark}{digest}  {escaped}\n"
 
 
 def _unescaped(name: str) -> str:
     characters = {escape: character for character, escape in _ESCAPES.items()}
-    return re.sub(r"\\[\\nr]", lambda match: characters[match[0]], name)
+    return re.sub(r"\\[\\n]", lambda match: characters[match[0]], name)

@@ -155,6 +155,7 @@ class LeasedStore(Store):
         where = self._remote.where
         with write_errors(f"{where}/{other}.lcc", "could not be made"):
             new = next(name for name in chain_names(other) if not self._remote.holds_files(name))
+            self._remote.make(new)
             for name in names:
                 self._remote.copy(name, f"{new}/{name}")
                 if self._remote.nbytes(f"{new}/{name}") != self._remote.nbytes(name):

@@ -185,9 +185,9 @@ class Remote:
         with self._call(name) as (fs, path):
             fs.rm_file(path)
 
-    def make(self) -> None:
-        """Make the directory, in a filesystem that has directories."""
-        with self._call() as (fs, path):
+    def make(self, name: str = "") -> None:
+        """Make the directory, or one in it, in a filesystem that has directories."""
+        with self._call(name) as (fs, path):
             if self.protocol not in WITHOUT_DIRECTORIES:
                 fs.makedirs(path, exist_ok=True)
 

@@ -15,6 +15,7 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
+from codec.chain import follow as following
 from codec.errors import (
     ChainNotFoundError,
     DigestError,
@@ -37,6 +38,12 @@ def net() -> torch.nn.Module:
     )
     module[2].weight = module[0].weight
     return module
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a search that failed, the next one may begin at once."""
+    monkeypatch.setattr(following, "RESTING", 0)
 
 
 @pytest.fixture
@@ -217,16 +224,20 @@ def test_a_damaged_record_leaves_the_old_weights(
     path, module = tmp_path / "run.lcc", net()
     trainer.save(path, 0, 1)
     follower = codec.Follower(path, module)
-    assert reached(follower) == 1
+    first = follower.update()
+    assert first is not None
+    assert first.step == 1
     before = weights(module)
     trainer.save(path, 2, 3, resume=True)
     file = path / "00000002.delta.safetensors"
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    monkeypatch.setattr(following, "RESTING", 10**6)
     for _ in range(2):
         with pytest.raises(DigestError, match="00000002"):
             follower.update()
         assert (follower.step, weights(module)) == (1, before)
+        assert first.state["model"].keys() == module.state_dict().keys()
         monkeypatch.setattr(codec.Chain, "newest", None)  # nothing is read a second time
     monkeypatch.undo()
     file.write_bytes(whole)
@@ -267,10 +278,14 @@ def test_a_record_of_another_state(
     before = weights(module)
     trainer.save(path, 2, resume=True)
     refield(path / "00000002.delta.safetensors", track=base64_word("0" * 32))
+    first = follower.newest
+    assert first is not None
     for _ in range(2):
         with pytest.raises(TrackDigestError):
             follower.update()
         assert (follower.step, weights(module)) == (1, before)
+        with pytest.raises(StateMismatchError, match="has read records after step 1"):
+            _ = first.state
     (path / "00000002.delta.safetensors").unlink()
     assert follower.update() is None
     trainer.save(path, 3, resume=True)
@@ -320,6 +335,16 @@ def test_a_merged_record_that_goes_wrong_half_way(
     assert weights(module) == expected
 
 
+class Copying(torch.nn.Sequential):
+    """A module whose state_dict has copies of its tensors."""
+
+    def __init__(self) -> None:
+        super().__init__(*net())
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return {k: t.clone() for k, t in super().state_dict(*args, **kwargs).items()}
+
+
 MISFITS: list[tuple[Any, str]] = [
     (torch.nn.Linear(12, 12), "comes nearest: "),
     ({"module": net()}, "no dict of tensors 'module'; it has 'model'"),
@@ -327,6 +352,8 @@ MISFITS: list[tuple[Any, str]] = [
     (torch.nn.ModuleDict({"module": net()}), "begin with 'module.': pass .*, module.module"),
     (torch.nn.ModuleDict({"_orig_mod": net()}), "pass the module inside, module._orig_mod"),
     (net().to("meta"), "on the meta device"),
+    (Copying(), "it may be a copy"),
+    (torch.nn.Sequential(torch.nn.LazyLinear(12, bias=False)), "comes nearest"),
     (torch.nn.Sequential(torch.nn.Linear(12, 13), torch.nn.BatchNorm1d(13)), "comes nearest"),
 ]
 
@@ -337,6 +364,10 @@ def test_what_does_not_fit(into: Any, message: str, tmp_path: Path, trainer: Tra
     follower = codec.Follower(tmp_path / "run.lcc", into)
     with pytest.raises(StateMismatchError, match=message):
         follower.update()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec.Chain, "read", None)  # nothing is read a second time
+        with pytest.raises(StateMismatchError, match=message):
+            follower.update()
     assert follower.step is None
 
 
@@ -402,7 +433,7 @@ def test_states_are_read_before_the_next_update(tmp_path: Path, trainer: Trainer
     assert first.state["model"].keys() == trainer.module.state_dict().keys()
     trainer.save(tmp_path / "run.lcc", 1, resume=True)
     assert reached(follower) == 1
-    with pytest.raises(StateMismatchError, match=r"at step 1 now, .* read that of step 0 before"):
+    with pytest.raises(StateMismatchError, match="has read records after step 0"):
         _ = first.state
 
 
@@ -420,6 +451,86 @@ def test_records_left_over_from_an_interrupted_merge(
         (path / name).write_bytes(data)
     monkeypatch.setattr(codec.Chain, "read", None)
     assert follower.update() is None
+
+
+def test_a_module_that_is_not_initialized(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, torch.nn.Linear(3, 3).state_dict())
+    with pytest.raises(StateMismatchError, match="not initialized yet"):
+        codec.Follower(tmp_path / "run.lcc", torch.nn.LazyLinear(3)).update()
+
+
+def test_another_kind_of_numbers(tmp_path: Path) -> None:
+    """Floats would lose their fractions in a module of integers."""
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"x": torch.ones(9) / 3})
+    module = torch.nn.Module()
+    module.register_buffer("x", torch.zeros(9, dtype=torch.int64))
+    with pytest.raises(
+        StateMismatchError, match=r"torch\.float32 .* and torch\.int64 in the module"
+    ):
+        codec.Follower(tmp_path / "run.lcc", module).update()
+
+
+def test_extra_state_is_not_followed(tmp_path: Path) -> None:
+    class Extra(torch.nn.Linear):
+        def get_extra_state(self) -> torch.Tensor:
+            return torch.ones(3)
+
+        def set_extra_state(self, state: torch.Tensor) -> None:
+            raise AssertionError
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, Extra(3, 3).state_dict())
+    assert reached(codec.Follower(tmp_path / "run.lcc", Extra(3, 3))) == 0
+
+
+def test_names_with_slashes(tmp_path: Path) -> None:
+    """Named as in the chain: a slash in a key is ~1."""
+    states = [torch.nn.Linear(3, 3).state_dict() for _ in range(2)]
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"a": {"b": states[0]}, "a/b": states[1]})
+    with pytest.raises(StateMismatchError, match="'a/b', 'a~1b' of the state fit"):
+        codec.Follower(tmp_path / "run.lcc", torch.nn.Linear(3, 3)).update()
+    modules = {"a/b": torch.nn.Linear(3, 3), "a~1b": torch.nn.Linear(3, 3)}
+    assert reached(codec.Follower(tmp_path / "run.lcc", modules)) == 0
+    for module, state in zip(modules.values(), states):
+        assert torch.equal(module.weight, state["weight"])
+
+
+def test_a_disk_that_fails_for_a_while(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last record is a base, and nothing comes after it."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    codec.rewind(path, 1)
+    with codec.Checkpointer(path, resume=True, base_every=1) as checkpoints:
+        checkpoints.save(2, trainer.state())
+    assert codec.Chain(path).entries[-1].kind == "base"
+
+    def fail(*_: Any) -> None:
+        raise OSError(5, "I/O error")
+
+    real = codec.Chain._bytes
+    monkeypatch.setattr(
+        codec.Chain,
+        "_bytes",
+        lambda c, e: fail() if e.kind == "base" and e.step == 2 else real(c, e),
+    )
+    for _ in range(2):
+        with pytest.raises((codec.ChainError, OSError)):
+            follower.update()
+    monkeypatch.setattr(codec.Chain, "_bytes", real)
+    time.sleep(0.2)
+    while follower.step != 2:
+        try:
+            follower.update()
+        except codec.ChainError:
+            time.sleep(0.01)
+    assert weights(module) == saved(path)
 
 
 def test_two_mappings_that_fit(tmp_path: Path, trainer: Trainer) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
@@ -455,6 +456,28 @@ def test_a_store_that_copies_nothing(monkeypatch: Patch) -> None:
     with pytest.warns(RewoundWarning):
         old = codec.rewind(FLAKY, 1)
     training.check(str(old))
+
+
+def test_going_back_in_a_store_with_directories(tmp_path: Path) -> None:
+    """They must be made before a file is put there."""
+    url = f"dir://{tmp_path}/run.lcc"
+    fsspec.register_implementation("dir", Directories, clobber=True)
+    with begun(3, url) as (training, _):
+        pass
+    with pytest.warns(RewoundWarning):
+        old = codec.rewind(url, 1)
+    assert old == f"{url}/until-2.lcc"
+    training.check(old)
+
+
+class Directories(LocalFileSystem):
+    """A store with directories."""
+
+    protocol = "dir"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.removeprefix("dir://"))
 
 
 def test_a_copy_that_is_cut_short(monkeypatch: Patch, store: dict[str, Any]) -> None:
