@@ -340,7 +340,7 @@ class Samples:
         """Other values of some fields."""
         if isinstance(payload, ContextCode) and rng.random() < 0.5:
             sizes = change_array(payload.sizes.copy(), rng)
-            return rng.choice([{"sizes": sizes}, {"group": rng.choice([0, 1, 8, 64, -8])}])
+            return rng.choice([{"sizes": sizes}, {"shared": rng.choice([0, 1, 8, 64, -8])}])
         if isinstance(payload, ArithmeticCode | ContextCode):
             rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
             matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
