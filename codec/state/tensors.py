@@ -261,14 +261,10 @@ def layout_of(state: Mapping[str, Any], expected: Layout | None = None) -> Layou
     what `spec_of` raises; StateMismatchError for names that are not Unicode strings (files cannot
     hold lone surrogates).
     """
-    specs = expected.tensors if expected and not expected.structure else ()
-    if (
-        expected
-        and specs
-        and len(state) == len(specs)
-        and all(map(_is_plain, state, state.values(), specs))
-    ):
-        return expected
+    if expected is not None and not expected.structure and len(state) == len(expected.tensors):
+        plain = map(_is_plain, state, state.values(), expected.tensors)
+        if all(plain):
+            return expected
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"tensor names must be valid Unicode strings; got {name!r}")

@@ -88,6 +88,15 @@ def reached(follower: codec.Follower) -> int:
     return update.step
 
 
+def at_step_1(tmp_path: Path, trainer: Trainer) -> tuple[Path, torch.nn.Module, codec.Follower]:
+    """A chain of two steps, and a module that has followed them."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1)
+    follower = codec.Follower(path, module)
+    assert reached(follower) == 1
+    return path, module, follower
+
+
 def test_each_step_as_it_is_saved(
     tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,10 +258,7 @@ def test_a_damaged_record_leaves_the_old_weights(
 def test_a_damaged_newest_record_stops_at_the_one_before(
     tmp_path: Path, trainer: Trainer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, module = tmp_path / "run.lcc", net()
-    trainer.save(path, 0, 1)
-    follower = codec.Follower(path, module)
-    assert reached(follower) == 1
+    path, module, follower = at_step_1(tmp_path, trainer)
     trainer.save(path, 2, 3, resume=True)
     (path / "00000003.delta.safetensors").write_bytes(b"")
     assert reached(follower) == 2
@@ -271,10 +277,7 @@ def test_a_record_of_another_state(
     base64_word: Callable[[str], str],
 ) -> None:
     """Intact bytes that decode to another track: the half applied record does no harm."""
-    path, module = tmp_path / "run.lcc", net()
-    trainer.save(path, 0, 1)
-    follower = codec.Follower(path, module)
-    assert reached(follower) == 1
+    path, module, follower = at_step_1(tmp_path, trainer)
     before = weights(module)
     trainer.save(path, 2, resume=True)
     refield(path / "00000002.delta.safetensors", track=base64_word("0" * 32))
@@ -300,10 +303,7 @@ def test_two_records_of_which_the_second_goes_wrong(
     base64_word: Callable[[str], str],
 ) -> None:
     """The first one is loaded, without what the second one has changed."""
-    path, module = tmp_path / "run.lcc", net()
-    trainer.save(path, 0, 1)
-    follower = codec.Follower(path, module)
-    assert reached(follower) == 1
+    path, module, follower = at_step_1(tmp_path, trainer)
     trainer.save(path, 2, 3, resume=True)
     refield(path / "00000003.delta.safetensors", track=base64_word("0" * 32))
     assert reached(follower) == 2
@@ -502,11 +502,7 @@ def test_a_disk_that_fails_for_a_while(
     tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last record is a base, and nothing comes after it."""
-    path, module = tmp_path / "run.lcc", net()
-    trainer.save(path, 0, 1)
-    follower = codec.Follower(path, module)
-    assert reached(follower) == 1
-    codec.rewind(path, 1)
+    path, module, follower = at_step_1(tmp_path, trainer)
     with codec.Checkpointer(path, resume=True, base_every=1) as checkpoints:
         checkpoints.save(2, trainer.state())
     assert codec.Chain(path).entries[-1].kind == "base"
