@@ -12,10 +12,11 @@ Not done here: where records lie (storage), applying them to a track (replay), c
 
 from __future__ import annotations
 
+import copy
 import os
 import traceback
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 
@@ -36,9 +37,10 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.merged import steps_of
 from codec.record.record import Record
+from codec.state.selection import Only, Selection
 from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
-from codec.storage.source import RETRIES, Entry, entry_of, without_records
+from codec.storage.source import RETRIES, Entry, Span, entry_of, without_records
 
 from .replay import Position, Replay
 from .route import following, next_entry, record_to_leave_out
@@ -59,7 +61,8 @@ class Chain:
         entries: The files of its records, in the order of their steps.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
-        nbytes_read: Their bytes.
+        nbytes_read: The bytes that were read of them.
+        selection: The tensors that are read, see `part`; None for all.
 
     Args:
         source: Path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary
@@ -80,12 +83,29 @@ class Chain:
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        opened = source_of(source, storage_options)
-        self.where, self._sizes, self._read = opened.where, opened.sizes, opened.read
-        self._expect = opened.expect
+        self._source = source_of(source, storage_options)
+        self.where = self._source.where
+        self.selection: Selection | None = None
         self.failure: ChainError | None = None
         self.n_read = self.nbytes_read = 0
         self.refresh()
+
+    def part(self, only: Only) -> Chain:
+        """The same chain, of which only some tensors and values are read and restored.
+
+        Every byte that is read is checked. Records of more than 32 KiB are read in parts, smaller
+        ones as a whole. Records that lcviz 0.2.0 wrote are always read as a whole.
+
+        Args:
+            only: A pattern of names, or several: "model/encoder.*". * matches / too. The name of a
+                container selects everything in it.
+
+        Raises:
+            SettingsError: This is no pattern. Restoring raises it where a pattern matches nothing.
+        """
+        chain = copy.copy(self)
+        chain.selection = Selection(only)
+        return chain
 
     def _repr_html_(self) -> str:
         """In a notebook: the bytes of its records, the newest first."""
@@ -108,7 +128,7 @@ class Chain:
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""
         self.failure = None
-        entries = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
+        entries = (entry_of(name, nbytes) for name, nbytes in self._source.sizes().items())
         # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(
             (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
@@ -141,10 +161,11 @@ class Chain:
 
     def expect(self, entries: Iterable[Entry]) -> None:
         """Announce the records that will be read next, in this order."""
-        self._expect(entry.name for entry in entries)
+        if self.selection is None:
+            self._source.expect(entry.name for entry in entries)
 
     def read(self, entry: Entry) -> Record:
-        """Read one record and check its bytes.
+        """Read one record and check its bytes; of a part, those that are needed, when they are.
 
         Raises:
             RecordError: The record is damaged.
@@ -152,33 +173,37 @@ class Chain:
             VanishedError: The record was merged or removed meanwhile.
             ChainError: The disk fails.
         """
-        return self._checked(entry, self._bytes(entry))
+        if self.selection is None:
+            return _checked(entry, records.load(self._bytes(entry), entry.name))
+
+        def read(spans: Sequence[Span]) -> list[bytes]:
+            return self._reading(entry, lambda: self._source.read_spans(entry.name, spans))
+
+        self.n_read += 1
+        return _checked(entry, records.load_parts(read, entry.nbytes, entry.name))
 
     def read_bytes(self, entry: Entry) -> bytes:
         """The bytes of a record's file, checked as in `read`."""
         data = self._bytes(entry)
-        self._checked(entry, data)
+        _checked(entry, records.load(data, entry.name))
         return data
 
     def _bytes(self, entry: Entry) -> bytes:
+        (data,) = self._reading(entry, lambda: [self._source.read(entry.name)])
+        self.n_read += 1
+        return data
+
+    def _reading(self, entry: Entry, read: Callable[[], list[bytes]]) -> list[bytes]:
+        """What a reading of a record returns. Raises VanishedError, ArchiveError, ChainError."""
         try:
-            data = self._read(entry.name)
+            parts = read()
         except FileNotFoundError as exc:
             raise VanishedError(f"{self.where}/{entry.name}: is gone") from exc
         except (OSError, MemoryError) as exc:
             self.failure = ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}")
             raise self.failure from exc
-        self.n_read += 1
-        self.nbytes_read += len(data)
-        return data
-
-    def _checked(self, entry: Entry, data: bytes) -> Record:
-        record = records.load(data, entry.name)
-        first = steps_of(record)[0] if record.kind == "merged" else record.step
-        if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
-            expected = f"{entry.kind} of step {entry.step}"
-            raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
-        return record
+        self.nbytes_read += sum(map(len, parts))
+        return parts
 
     def replay(self, step: int | None = None) -> Iterator[Position]:
         """Rebuild the track step by step, from the last base at or before ``step``.
@@ -193,7 +218,7 @@ class Chain:
             ParentError: A record is missing.
             RecordError: A record is damaged. Also what `read` raises.
         """
-        replay = Replay()
+        replay = Replay(self.selection)
         entry: Entry | None = self._bases(step)[-1]
         self.expect(following(self.entries, entry, step))
         while entry is not None:
@@ -206,7 +231,7 @@ class Chain:
         Raises:
             ParentError: Records overlap; use `at` for each step. Also what `replay` raises.
         """
-        replay, last = Replay(), -1
+        replay, last = Replay(self.selection), -1
         self.expect(self.entries)
         for entry in self.entries:
             if replay.is_past(entry) and entry.step > last:
@@ -248,8 +273,10 @@ class Chain:
         except VanishedError as exc:
             return None, exc
 
-    def restore(self, step: int | None = None) -> dict[Any, Any]:
+    def restore(self, step: int | None = None, *, only: Only | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
+        if only is not None:
+            return self.part(only).restore(step)
         if step is not None:
             return self.at(step).whole()
         position, reason = self.newest()
@@ -338,6 +365,15 @@ class Chain:
         warn(f"{self.where}: {text}")
 
 
+def _checked(entry: Entry, record: Record) -> Record:
+    """A record. Raises MalformedRecordError unless it is the one that its name says."""
+    first = steps_of(record)[0] if record.kind == "merged" else record.step
+    if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
+        expected = f"{entry.kind} of step {entry.step}"
+        raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
+    return record
+
+
 class _Search:
     """The search for a way to a step, around damaged records.
 
@@ -389,7 +425,7 @@ class _Search:
             it is no way to the step, None if it is one.
         """
         chain, step = self._chain, self._step
-        replay, passed, reached = Replay(), set(self._bad), None
+        replay, passed, reached = Replay(chain.selection), set(self._bad), None
         entry: Entry | None = base
         try:
             chain.expect(following(chain.entries, base, step, passed))
@@ -432,6 +468,7 @@ def restore(
     source: str | os.PathLike[str] | IO[bytes],
     step: int | None = None,
     *,
+    only: Only | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> dict[Any, Any]:
     """Restore the state saved at ``step``, or at the newest step that restores.
@@ -440,11 +477,14 @@ def restore(
         source: The chain's directory, archive or URL, see `Chain`.
         step: The number of the checkpoint. With None, damaged newer records are passed over with
             SkippedRecordWarning.
+        only: A pattern of names, or several, to read and restore a part: "model/encoder.*". See
+            `Chain.part`.
         storage_options: See `Chain`.
 
     Returns:
         The state as it was saved: same nesting, libraries, dtypes and shapes. Tensors that shared
-        memory share it again.
+        memory share it again. Of a part, mappings have only what was asked for; in lists and tuples
+        None takes the place of the rest.
 
     Raises:
         ChainNotFoundError: Nothing is there.
@@ -453,8 +493,9 @@ def restore(
         RecordError, ArchiveError: A record or the archive is damaged.
         ChainError: The disk cannot be read.
         DTypeError: A tensor came from torch and torch is not installed.
+        SettingsError: Nothing in the state has a name like ``only``.
     """
-    return Chain(source, storage_options=storage_options).restore(step)
+    return Chain(source, storage_options=storage_options).restore(step, only=only)
 
 
 def verify(

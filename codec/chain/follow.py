@@ -26,6 +26,7 @@ from codec.errors import (
     StateMismatchError,
     VersionError,
 )
+from codec.record.container import FileArrays
 from codec.state.modules import Into, ModuleLoader
 from codec.storage.location import Location
 
@@ -141,7 +142,7 @@ class Follower:
         n_read, nbytes_read = chain.n_read, chain.nbytes_read
         position = self._advanced(chain) or self._restarted(chain)
         if position is not None:  # without its bytes: a base's are as many as the track's
-            self._at = replace(position, record=replace(position.record, arrays={}))
+            self._settle(replace(position, record=replace(position.record, arrays=FileArrays())))
         if self._at is None or (self.newest and self.newest.position is self._at):
             return None
         self._at.check_state()
@@ -158,6 +159,14 @@ class Follower:
             self._moves[0],
         )
         return self.newest
+
+    def _settle(self, position: Position) -> None:
+        """Be at a position. It may hold the same state as before, in another record."""
+        before, self._at = self._at, position
+        if before is None or self.newest is None or self.newest.position is not before:
+            return
+        if (before.step, before.record.track) == (position.step, position.record.track):
+            self.newest = replace(self.newest, position=position)
 
     def _listed(self) -> Chain:
         """The chain with a new listing."""
@@ -222,9 +231,7 @@ class Follower:
         for entry in candidates:
             with suppress(RecordError, ChainError):
                 if chain.read(entry).track == self._at.record.track:
-                    before, self._at = self._at, replace(self._at, entry=entry)
-                    if self.newest and self.newest.position is before:
-                        self.newest = replace(self.newest, position=self._at)
+                    self._settle(replace(self._at, entry=entry))
                     return True
         return False
 

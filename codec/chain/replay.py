@@ -19,6 +19,7 @@ from codec.record.record import Record
 from codec.record.values import check_values
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
+from codec.state.selection import Selection
 from codec.state.tensors import Layout
 from codec.state.tree import StructureError
 from codec.storage.source import Entry
@@ -109,10 +110,12 @@ class Replay:
         run: The run of the records.
         identity: The identity of the record that was applied last.
         writer: Program and version that wrote the newest base, and the deltas after it.
+        selection: The tensors that the track has; None for all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection | None = None) -> None:
         self.track: Track | None = None
+        self.selection = selection
         self.step: int | None = None
         self.run: str | None = None
         self.identity: str | None = None
@@ -125,7 +128,7 @@ class Replay:
 
         In the middle of a merged record it has no track, since no record begins there.
         """
-        replay, record = cls(), position.record
+        replay, record = cls(position.track.selection), position.record
         if position.step == record.step:
             replay.track, replay.step = position.track, position.step
         replay.run, replay.identity, replay.writer = record.run, record.identity, position.writer
@@ -160,7 +163,7 @@ class Replay:
         parts: list[tuple[int, str, Delta]] = []
         tables = None  # that a merged record leaves
         if record.kind == "base":
-            base = records.base_of(record)
+            base = records.base_of(record, selection=self.selection)
             if track is not None and self.step == record.step and record.replaces == self.identity:
                 records.check_track(record.where, record.track, track)
             track = base
@@ -174,7 +177,7 @@ class Replay:
             delta = records.delta_of(record, track)
             parts = [(record.step, record.track, delta)]
         else:
-            content = merged_of(record, track.layout)
+            content = merged_of(record, track.layout, self.selection)
             deltas = content.single_steps() if all_steps else content.parts(stop)
             parts = [(s.number, s.track, d) for s, d in deltas if stop is None or s.number <= stop]
             tables = dict(content.tables)

@@ -8,7 +8,9 @@ The heads say where each payload is: a reader of one tensor fetches only the str
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,8 +32,9 @@ from codec.scheme.stream import (
 )
 from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
-from codec.state.tensors import Arrays, Layout, TensorSpec
+from codec.state.tensors import Layout, TensorSpec
 
+from .container import FileArrays, PartArrays
 from .header import FORMAT
 
 ARRAY = "c"
@@ -56,9 +59,11 @@ def nbytes_of(groups: Iterable[Group]) -> int:
     return sum(len(_head(g.encoded)) + g.encoded.payload.data_nbytes for g in groups)
 
 
-def alphabet_bytes(arrays: Arrays) -> Pieces:
+def alphabet_bytes(arrays: FileArrays | PartArrays) -> Pieces:
     """The array of a record's alphabets. Raises PayloadError if it is empty or not uint8 (n,)."""
-    data = checked(arrays.get(ARRAY, np.empty(0, np.uint8)), np.uint8, ARRAY)
+    data = arrays.vector(ARRAY) if ARRAY in arrays else np.empty(0, np.uint8)
+    if isinstance(data, np.ndarray):
+        checked(data, np.uint8, ARRAY)
     if ARRAY in arrays and not data.size:
         raise PayloadError(f"an empty array {ARRAY!r}")
     return Pieces(data, f"bytes of {ARRAY!r}")
@@ -88,6 +93,67 @@ class Head:
         e = replace(self.encoded, payload=self.encoded.payload.with_data(payload))
         check(e, sum(t.size for t in self.tensors))
         return Group(self.tensors, e)
+
+    def windows(self, names: Collection[str]) -> list[Window]:
+        """The streams that hold these tensors, in order. Raises PayloadError."""
+        payload = self.encoded.payload
+        ends = list(itertools.accumulate((t.size for t in self.tensors), initial=0))
+        if not any(t.name in names for t in self.tensors):
+            return []
+        elements, nbytes = payload.stream_begins(ends[-1])
+        windows: list[tuple[int, int]] = []  # of streams
+        for t, begin, end in zip(self.tensors, ends, ends[1:]):
+            if t.name not in names or begin == end:
+                continue
+            first = bisect_right(elements, begin) - 1
+            last = bisect_left(elements, end)
+            if windows and first < windows[-1][1]:
+                first = windows.pop()[0]
+            windows.append((first, last))
+        return [
+            Window(
+                self, first, last, (elements[first], elements[last]), (nbytes[first], nbytes[last])
+            )
+            for first, last in windows
+        ]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Neighbouring streams of an alphabet.
+
+    head: the alphabet's. first, last: the first stream, and the one after the last. elements,
+    nbytes: where they begin and end in the alphabet and in its payload.
+    """
+
+    head: Head
+    first: int
+    last: int
+    elements: tuple[int, int]
+    nbytes: tuple[int, int]
+
+    def group(self, data: Bytes) -> Group:
+        """The streams as an alphabet of their own.
+
+        Its tensors are those that have elements here; a tensor of which only a part is here has
+        that part's size. data: of the streams. Raises PayloadError.
+        """
+        e, (begin, end) = self.head.encoded, self.elements
+        ends = list(itertools.accumulate((t.size for t in self.head.tensors), initial=0))
+        here = [
+            (i, min(end, ends[i + 1]) - max(begin, ends[i]))
+            for i, t in enumerate(self.head.tensors)
+            if max(begin, ends[i]) < min(end, ends[i + 1])
+        ]
+        tensors = tuple(
+            t if t.size == n else replace(t, shape=(n,))
+            for t, n in ((self.head.tensors[i], n) for i, n in here)
+        )
+        payload = e.payload.of_streams(self.first, self.last, ends[-1]).with_data(data)
+        levels = e.levels[:, :, [i for i, _ in here]] if e.is_batch else e.levels
+        e = replace(e, payload=payload, levels=levels, shape=(end - begin,))
+        check(e, end - begin)
+        return Group(tensors, e)
 
 
 def heads_of(
@@ -119,12 +185,43 @@ def heads_of(
     )
 
 
-def groups_of(heads: Iterable[Head], data: Pieces) -> tuple[Group, ...]:
-    """Take the payload of each head. data: the alphabets, from the first payload on.
+def tables_in(heads: Iterable[Head]) -> dict[str, CodeTable]:
+    """Alphabet -> its code table, of those that have one."""
+    return {head.name: head.encoded.table for head in heads if head.encoded.table}
 
-    Raises PayloadError.
+
+def groups_of(
+    heads: Sequence[Head], data: Pieces, names: Collection[str] | None = None
+) -> tuple[Group, ...]:
+    """Take the payload of each head.
+
+    Args:
+        heads: Of the alphabets.
+        data: The alphabets, from the first payload on.
+        names: The tensors to read: only the streams that hold them are taken. None for all.
+
+    Raises:
+        PayloadError: The bytes do not fit together.
     """
-    return tuple(head.group(data.take(head.payload_nbytes)) for head in heads)
+    if names is None:
+        return tuple(head.group(data.take(head.payload_nbytes)) for head in heads)
+    windows = [head.windows(names) for head in heads]
+    begins = itertools.accumulate((head.payload_nbytes for head in heads), initial=0)
+    data.fetch(
+        (begin + w.nbytes[0], begin + w.nbytes[1])
+        for begin, its_windows in zip(begins, windows)
+        for w in its_windows
+    )
+    groups = []
+    for head, its_windows in zip(heads, windows):
+        at = 0
+        for window in its_windows:
+            begin, end = window.nbytes
+            data.skip(begin - at)
+            groups.append(window.group(data.take(end - begin)))
+            at = end
+        data.skip(head.payload_nbytes - at)
+    return tuple(groups)
 
 
 def _head(e: Encoded) -> bytes:

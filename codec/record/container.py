@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import numpy as np
@@ -20,14 +20,23 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.errors import DigestError, ForeignRecordError, MalformedRecordError, TruncatedRecordError
-from codec.state.tensors import CARRIER, Arrays
+from codec.errors import (
+    DigestError,
+    ForeignRecordError,
+    MalformedRecordError,
+    PayloadError,
+    TruncatedRecordError,
+)
+from codec.scheme.pieces import Bytes, StoredVector, Vector
+from codec.state.tensors import CARRIER
 
-from .header import HEX, MORE, Header, digest_word, more_array, more_of
+from . import chunks
+from .header import HEX, MORE, Header, digest_word, hex_of_digest, more_of, more_text
 
 _VALID = "a valid safetensors file"
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
 _FIRST = 4096  # bytes to read first: they hold the whole header of most deltas
+_MOST_FIRST = 2**18  # bytes to read first of a large file, for which a request takes as long
 MAX_LINE = 1000  # characters before the digest: several times what is needed
 _DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
 _DTYPES |= {f"{kind}{bits}": CARRIER[f"{kind}{bits}"] for kind in "IU" for bits in (64, 32, 16, 8)}
@@ -56,29 +65,119 @@ def seal(header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content])
         more: The fields of the array MORE.
         arrays: Name -> array, or its parts; they are copied once, into the file.
     """
-    entries: list[tuple[int, str, list[int], list[NDArray[Any]]]] = []
-    for name, content in {**arrays, **more_array(more)}.items():
-        parts = content if isinstance(content, list) else [content]
-        parts = [np.ascontiguousarray(part).reshape(part.shape) for part in parts]
-        shape = list(parts[0].shape) if len(parts) == 1 else [sum(part.size for part in parts)]
-        dtype = _NAMES[parts[0].dtype]
-        entries.append((_ORDER.index(dtype), name, shape, parts))
-    entries.sort(key=lambda entry: entry[:2])
-    fields: dict[str, Any] = {"__metadata__": {KEY: header.line + _NO_DIGEST.decode()}}
-    end = 0
-    for order, name, shape, parts in entries:
-        begin, end = end, end + sum(part.nbytes for part in parts)
-        fields[name] = {"dtype": _ORDER[order], "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-    if header.kind == "base":
-        text += b" " * (-len(text) % _ALIGNMENT)
-    head = len(text).to_bytes(8, "little") + text
+    entries = sorted(map(_Entry.of, arrays.items()))
+    nbytes = sum(entry.nbytes for entry in entries)
+    if chunks.are_needed(nbytes) and header.kind != "base":  # bases have to stay aligned
+        entries.sort(key=lambda entry: entry.nbytes > chunks.FEW)
+    fields = chunks.fields_of((view for entry in entries for view in entry.views), nbytes)
+    if text := more_text({**fields, **more}):
+        text += b" " * (-len(text) % _ALIGNMENT) if fields else b""
+        own = _Entry.of((MORE, np.frombuffer(text, np.uint8)))
+        entries = [own, *entries] if fields else sorted((*entries, own))
+    head = _head_of(header, entries)
+    body = [view for entry in entries for view in entry.views]
+    if fields:
+        body[0] = memoryview(chunks.with_head([head], text))
     line = _LINE.match(head, 8)
     assert line is not None, "the line is what the header begins with"
-    body = [part.reshape(-1).view(np.uint8).data for *_, parts in entries for part in parts]
     before, after = head[: line.start(2)], head[line.end(2) :]
     digest = digest_word(_blake3(before, line.group(2), after, *body)).encode()
     return b"".join((before, digest, after, *body))
+
+
+def _head_of(header: Header, entries: Sequence[_Entry]) -> bytes:
+    """A file's bytes before its arrays, without its digest. entries: of the arrays, in order."""
+    fields: dict[str, Any] = {"__metadata__": {KEY: header.line + _NO_DIGEST.decode()}}
+    end = 0
+    for entry in entries:
+        begin, end = end, end + entry.nbytes
+        dtype = _ORDER[entry.order]
+        fields[entry.name] = {"dtype": dtype, "shape": entry.shape, "data_offsets": [begin, end]}
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    if header.kind == "base":
+        text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+@dataclass(frozen=True, order=True)
+class _Entry:
+    """An array in a file's header. order: its dtype's place in _ORDER. views: its bytes."""
+
+    order: int
+    name: str
+    shape: list[int] = field(compare=False)
+    views: list[memoryview] = field(compare=False)
+    nbytes: int = field(compare=False)
+
+    @classmethod
+    def of(cls, item: tuple[str, Content]) -> _Entry:
+        """The entry of a name and its array, or of that array's parts."""
+        name, content = item
+        parts = content if isinstance(content, list) else [content]
+        parts = [np.ascontiguousarray(part).reshape(part.shape) for part in parts]
+        shape = list(parts[0].shape) if len(parts) == 1 else [sum(part.size for part in parts)]
+        views = [part.reshape(-1).view(np.uint8).data for part in parts]
+        order = _ORDER.index(_NAMES[parts[0].dtype])
+        return cls(order, name, shape, views, sum(map(len, views)))
+
+
+class FileArrays(dict[str, NDArray[Any]]):
+    """The arrays of a file that is in memory: name -> array, read-only."""
+
+    def vector(self, name: str) -> Vector:
+        """A vector of bytes that is read piece by piece."""
+        return self[name]
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Announce the arrays that will be read next."""
+
+
+class PartArrays(Mapping[str, NDArray[Any]]):
+    """The arrays of a file of which only parts are read: name -> array, read-only.
+
+    Each access reads and checks the chunks that it needs, unless they were read before. It raises
+    what `chunks.Chunks.fetch` raises.
+    """
+
+    def __init__(self, stored: Mapping[str, _Stored], content: chunks.Chunks) -> None:
+        self._stored, self._content = stored, content
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._stored[name].array(self._content.read(*self._stored[name].span))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._stored
+
+    def vector(self, name: str) -> Vector:
+        """A vector of bytes that is read piece by piece. Raises PayloadError for other arrays."""
+        stored = self._stored[name]
+        if stored.dtype != np.uint8 or len(stored.shape) != 1:
+            raise PayloadError(f"{name} are {stored.dtype} of {len(stored.shape)} dimensions")
+        return _PartVector(self._content, *stored.span)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Read the chunks of these arrays, with as few requests as possible."""
+        self._content.fetch(self._stored[name].span for name in names)
+
+
+class _PartVector(StoredVector):
+    """Bytes of a file that are read when a slice is taken."""
+
+    def __init__(self, content: chunks.Chunks, begin: int, end: int) -> None:
+        self._content, self._begin, self.size = content, begin, end - begin
+
+    def __getitem__(self, part: slice) -> Bytes:
+        begin, end, _ = part.indices(self.size)
+        return self._content.read(self._begin + begin, self._begin + end)
+
+    def fetch(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._content.fetch((self._begin + begin, self._begin + end) for begin, end in spans)
 
 
 @dataclass(frozen=True)
@@ -87,7 +186,7 @@ class Unsealed:
 
     Attributes:
         header: The words of its line.
-        digest: BLAKE3 of the file, 128 bits, hex.
+        digest: BLAKE3 of the file, 128 bits, hex. If only parts are read, what the file says.
         more: The fields of the array MORE.
         arrays: Name -> array, read-only: a view of the file's bytes if they are aligned.
         entries: The safetensors header: name -> dtype, shape and offsets of that array.
@@ -96,7 +195,7 @@ class Unsealed:
     header: Header
     digest: str
     more: dict[str, Any]
-    arrays: Arrays
+    arrays: FileArrays | PartArrays
     entries: dict[str, Any]
 
 
@@ -110,9 +209,69 @@ def unseal(data: bytes, where: str) -> Unsealed:
     start, entries = _entries_of(data, len(data), where)
     line, digest = _checked_line(data, start, where)
     header = Header.of_line(line, where)
-    arrays = _read_arrays(data, start, entries, where)
+    stored = _stored_arrays(len(data) - start, entries, where)
+    view = np.frombuffer(data, np.uint8)[start:]
+    arrays = FileArrays((name, s.array(view[slice(*s.span)])) for name, s in stored.items())
     more = more_of(arrays.pop(MORE, None), where)
     return Unsealed(header, digest, more, arrays, entries)
+
+
+def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
+    """Open a file of which only some arrays will be read; what is read is checked.
+
+    A small file, or one without digests of chunks, is read as a whole.
+
+    Args:
+        read: Reads spans of the file.
+        nbytes: The file's size.
+        where: Its name for errors.
+
+    Raises:
+        RecordError: As `unseal`.
+        OSError: The file cannot be read.
+    """
+
+    def read_on(data: bytes, end: int) -> bytes:
+        end = min(end, nbytes)
+        return data + read([(len(data), end)])[0] if end > len(data) else data
+
+    first = max(_FIRST, min(nbytes >> 8, _MOST_FIRST))
+    data = read_on(b"", first if nbytes > chunks.LEAST else nbytes)
+    if 8 <= len(data) < (start := 8 + int.from_bytes(data[:8], "little")) <= 8 + MAX_JSON:
+        data = read_on(data, start + first)
+    start, entries = _entries_of(data, nbytes, where)
+    stored = _stored_arrays(nbytes - start, entries, where)
+    more_end = start + stored[MORE].span[1] if MORE in stored else start
+    if more_end - start <= MAX_JSON and MORE in stored and stored[MORE].span[0] == 0:
+        data = read_on(data, more_end)
+    if not data[start:more_end].startswith(chunks.OPENING):
+        return unseal(read_on(data, nbytes), where)
+    line = _match_of_line(data, start, where)
+    fields = more_of(np.frombuffer(data, np.uint8, more_end - start, start), where)
+    head = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
+    chunks.check_head(head, data[start:more_end], fields, where)
+    digest = line.group(2).decode()
+    header = Header.of_line(line.group(1).decode() + digest, where)
+    del stored[MORE]
+    arrays = {name: s.behind(more_end - start) for name, s in stored.items()}
+    content = chunks.Chunks(fields, more_end, nbytes - more_end, read, where)
+    return Unsealed(header, hex_of_digest(digest), fields, PartArrays(arrays, content), entries)
+
+
+def check_chunks(data: bytes, where: str) -> None:
+    """Raise DigestError if a file has digests of chunks that are not theirs.
+
+    data: a file that `unseal` accepts.
+    """
+    start, _ = _entries_of(data, len(data), where)
+    if not data.startswith(chunks.OPENING, start):
+        return
+    file = unseal(data, where)
+    more_nbytes = file.entries[MORE]["data_offsets"][1]
+    line = _match_of_line(data, start, where)
+    head = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
+    chunks.check_head(head, data[start : start + more_nbytes], file.more, where)
+    chunks.check_chunks([memoryview(data)[start + more_nbytes :]], file.more, where)
 
 
 def peek(file: IO[bytes], nbytes: int, where: str) -> tuple[Header, dict[str, Any]]:
@@ -183,25 +342,44 @@ def _match_of_line(data: bytes, start: int, where: str) -> re.Match[bytes]:
     return line
 
 
-def _read_arrays(data: bytes, start: int, entries: dict[str, Any], where: str) -> Arrays:
-    """Name -> array, aligned. start: offset of the first array byte."""
-    arrays: Arrays = {}
-    for name, entry, begin, end in _checked_entries(len(data) - start, entries, where):
+@dataclass(frozen=True)
+class _Stored:
+    """An array in a file. span: its first byte and the end, counted from the first array byte."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    span: tuple[int, int]
+
+    def array(self, data: Bytes) -> NDArray[Any]:
+        """The array in these bytes, aligned and read-only."""
+        flat: NDArray[Any] = np.frombuffer(data.data, self.dtype)
+        if not flat.flags.aligned:  # only the header of a base is padded
+            flat = flat.copy()
+            flat.flags.writeable = False
+        return flat.reshape(self.shape)
+
+    def behind(self, nbytes: int) -> _Stored:
+        """The same, counted from a byte further on."""
+        begin, end = self.span
+        return replace(self, span=(begin - nbytes, end - nbytes))
+
+
+def _stored_arrays(nbytes: int, entries: dict[str, Any], where: str) -> dict[str, _Stored]:
+    """Name -> where the array is, checked. nbytes: of all arrays."""
+    stored: dict[str, _Stored] = {}
+    for name, entry, begin, end in _checked_entries(nbytes, entries, where):
         if entry["dtype"] not in _DTYPES:
             raise MalformedRecordError(where, "a known dtype", short(entry["dtype"]))
         dtype = np.dtype(_DTYPES[entry["dtype"]])
         if math.prod(entry["shape"]) * dtype.itemsize != end - begin:
             actual = f"{end - begin} bytes for {short(entry['shape'])} of {entry['dtype']}"
             raise MalformedRecordError(where, _VALID, actual)
-        n = (end - begin) // dtype.itemsize
-        flat: NDArray[Any] = np.frombuffer(data, dtype, n, start + begin)
-        if not flat.flags.aligned:  # only the header of a base is padded
-            flat = flat.copy()
         try:
-            arrays[name] = flat.reshape(entry["shape"])
+            shape = np.broadcast_to(np.empty((), dtype), entry["shape"]).shape
         except (ValueError, OverflowError) as exc:  # 65 dimensions; 0 x 2**63 elements
             raise MalformedRecordError(where, "a shape that numpy can hold", short(exc)) from exc
-    return arrays
+        stored[name] = _Stored(dtype, shape, (begin, end))
+    return stored
 
 
 def _checked_entries(

@@ -13,7 +13,7 @@ has the step's index, counted from 0:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from codec.scheme.delta import Delta
 from codec.scheme.residual import Residual
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
-from .container import Content
+from .container import Content, FileArrays, PartArrays
 from .residuals import RESIDUALS, read_residual, residual_parts
 from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
@@ -87,8 +87,34 @@ def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
     return steps
 
 
+def arrays_of(
+    arrays: FileArrays | PartArrays, names: Iterable[str], selected: Collection[str] | None
+) -> Arrays:
+    """Read the arrays of these names, without those of tensors that are not selected.
+
+    names: of arrays, as in a delta or merged record. selected: of tensors; None for all.
+    """
+    if selected is not None:
+        tensors = ((name, _tensor_of(name)) for name in names)
+        names = [name for name, tensor in tensors if tensor is None or tensor in selected]
+        arrays.fetch(names)
+    return {name: arrays[name] for name in names}
+
+
+def _tensor_of(name: str) -> str | None:
+    """The tensor of an array; None if it has several tensors, or values."""
+    if match := _INDEXED.fullmatch(name):
+        return match[4]
+    kind, slash, tensor = name.partition("/")
+    return tensor if kind + slash in (PREFIX, RESIDUALS) else None
+
+
 def read_exact_part(
-    arrays: Arrays, layout: Layout, non_finite: Sequence[str], where: str
+    arrays: Arrays,
+    layout: Layout,
+    non_finite: Sequence[str],
+    where: str,
+    selected: Collection[str] | None = None,
 ) -> ExactPart:
     """Read the arrays that `ExactPart.arrays` made, of one step.
 
@@ -97,6 +123,7 @@ def read_exact_part(
         layout: The layout after the step.
         non_finite: The lossy tensors that are stored whole.
         where: The record, for messages.
+        selected: The tensors to read; None for all.
 
     Raises:
         MalformedRecordError: Arrays, layout and ``non_finite`` do not fit.
@@ -126,6 +153,9 @@ def read_exact_part(
         exact = joined(exact, read_small(arrays[SMALL], layout, SMALL))
     if doubled := residuals.keys() & exact.keys():
         raise PayloadError(f"a residual of {short(min(doubled))}, which is also stored whole")
+    if selected is not None:
+        exact = {name: array for name, array in exact.items() if name in selected}
+        names &= frozenset(selected)
     if missing := names - exact.keys():
         expected = "an array of each tensor in non_finite"
         raise MalformedRecordError(where, expected, f"none of {some_names(missing)}")

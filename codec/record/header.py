@@ -24,7 +24,6 @@ from codec.errors import ForeignRecordError, MalformedRecordError, SettingsError
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
-from codec.state.tensors import Arrays
 
 FORMAT = 2
 FORMATS = (1, 2)  # that this version reads; it writes the first one that has what is needed
@@ -135,10 +134,9 @@ def hex_of_digest(word: Any) -> str:
     return base64.urlsafe_b64decode(word + "==").hex()
 
 
-def more_array(more: Mapping[str, Any]) -> Arrays:
-    """The array MORE with these fields, by name; {} if there are none."""
-    text = json.dumps(more, separators=(",", ":")).encode()
-    return {MORE: np.frombuffer(text, np.uint8)} if more else {}
+def more_text(more: Mapping[str, Any]) -> bytes:
+    """The content of the array MORE with these fields; b"" if there are none."""
+    return json.dumps(more, separators=(",", ":")).encode() if more else b""
 
 
 def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:

@@ -8,8 +8,10 @@ n/NAME      the part of a new layout's tensor that the track lacks
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+from numpy.typing import NDArray
 
 from codec.caps import MAX_JSON, parsed, short, typed
 from codec.errors import MalformedRecordError, PayloadError
@@ -17,6 +19,7 @@ from codec.scheme.track import MAX_TEXT
 from codec.scheme.transition import Transition, has_more_rows, has_same_array
 from codec.state import edits, tree
 from codec.state.family import Family
+from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
 from .values import text_array, text_of
@@ -82,23 +85,27 @@ def transition_arrays(transition: Transition | None) -> Arrays:
     return arrays
 
 
-def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | None:
+def read_transition(
+    arrays: Mapping[str, NDArray[Any]],
+    before: Layout,
+    where: str,
+    selection: Selection | None = None,
+) -> Transition | None:
     """The transition of a delta; None if it keeps the layout.
 
     Args:
         arrays: Name -> array of the record.
         before: The layout of the record before it.
         where: The record, for messages.
+        selection: The tensors to read; None for all.
 
     Raises:
         MalformedRecordError: The arrays are no transition from this layout.
     """
-    new_arrays = {
-        name.removeprefix(NEW): array for name, array in arrays.items() if name.startswith(NEW)
-    }
+    new_names = [name.removeprefix(NEW) for name in arrays if name.startswith(NEW)]
     if not has_transition(arrays):
-        if new_arrays:
-            actual = f"an array of {short(min(new_arrays))}"
+        if new_names:
+            actual = f"an array of {short(min(new_names))}"
             raise MalformedRecordError(where, "new tensors of a new layout only", actual)
         return None
     try:
@@ -113,7 +120,11 @@ def read_transition(arrays: Arrays, before: Layout, where: str) -> Transition | 
     if layout == before:
         raise MalformedRecordError(where, _FITS, "the same layout")
     check_storable(layout.tensors, where)
-    _check_new_arrays(new_arrays, before, layout, where)
+    selected = selection.names(layout) if selection else None
+    if selected is not None:
+        new_names = [name for name in new_names if name in selected]
+    new_arrays = {name: arrays[NEW + name] for name in new_names}
+    _check_new_arrays(new_arrays, before, layout, where, selected)
     return Transition(before, layout, new_arrays)
 
 
@@ -127,13 +138,24 @@ def check_new_values(transition: Transition, numbers: Collection[int], where: st
             raise MalformedRecordError(where, "every new value", f"no value {number}")
 
 
-def _check_new_arrays(new_arrays: Arrays, before: Layout, layout: Layout, where: str) -> None:
-    """Raise MalformedRecordError unless these are the arrays that a transition needs."""
+def _check_new_arrays(
+    new_arrays: Arrays,
+    before: Layout,
+    layout: Layout,
+    where: str,
+    selected: Collection[str] | None,
+) -> None:
+    """Raise MalformedRecordError unless these are the arrays that a transition needs.
+
+    selected: the tensors that are read; None for all.
+    """
     old_specs = {t.name: t for t in before.tensors}
     if len({t.name for t in layout.tensors}) != len(layout.tensors):
         raise MalformedRecordError(where, _FITS, "two tensors of one name")
     unused = dict(new_arrays)
     for t in layout.tensors:
+        if selected is not None and t.name not in selected:
+            continue
         array, old = unused.pop(t.name, None), old_specs.get(t.name)
         keeps_array = old is not None and has_same_array(old, t)
         if array is None and keeps_array:
@@ -158,7 +180,7 @@ def _text_of(layout: Layout) -> str:
     return json.dumps(entries_of(layout), separators=(",", ":"))
 
 
-def _changed(old: str, arrays: Arrays, name: str, most: int) -> str:
+def _changed(old: str, arrays: Mapping[str, NDArray[Any]], name: str, most: int) -> str:
     """A text after the change in the array of this name. Raises PayloadError.
 
     most: characters that the text may have.

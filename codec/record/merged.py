@@ -8,7 +8,7 @@ or more. See FORMAT.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
@@ -23,11 +23,21 @@ from codec.scheme.remainder import Rest
 from codec.scheme.residual import Residual
 from codec.scheme.tables import CodeTable
 from codec.state import edits
+from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout
 
-from .alphabets import ARRAY, Head, alphabet_bytes, coded, format_of, groups_of, heads_of
+from .alphabets import (
+    ARRAY,
+    Head,
+    alphabet_bytes,
+    coded,
+    format_of,
+    groups_of,
+    heads_of,
+    tables_in,
+)
 from .container import Content, seal
-from .exact import ExactPart, arrays_by_index, read_exact_part
+from .exact import ExactPart, arrays_by_index, arrays_of, read_exact_part
 from .header import MAX_STEP, Header, digest_word, hex_of_digest
 from .record import (
     TABLES,
@@ -172,8 +182,13 @@ def tracks_of(record: Record) -> dict[int, str]:
     return {number: track for entry in _layer_entries(record) for number, track in entry.steps}
 
 
-def merged_of(record: Record, layout: Layout) -> Merged:
-    """The content of a merged record. layout: that of the record before it.
+def merged_of(record: Record, layout: Layout, selection: Selection | None = None) -> Merged:
+    """The content of a merged record.
+
+    Args:
+        record: The merged record.
+        layout: That of the record before it.
+        selection: The tensors to read; None for all.
 
     Raises:
         MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only
@@ -181,9 +196,10 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     """
     assert record.coding is not None, "of a merged record"
     entries = _layer_entries(record)
+    selected = selection.names(layout) if selection else None
     try:
-        steps = _read_steps(record, layout, entries)
-        layers = _read_layers(record, record.coding, layout, entries, steps)
+        steps = _read_steps(record, layout, entries, selected)
+        layers = _read_layers(record, record.coding, layout, entries, steps, selected)
     except PayloadError as exc:
         raise MalformedRecordError(record.where, "layers that decode", short(exc)) from exc
     return Merged(layers, record.coding, tables_of(record), record.rest)
@@ -226,14 +242,26 @@ def _layer_entries(record: Record) -> list[_LayerEntry]:
     return entries
 
 
-def _read_steps(record: Record, layout: Layout, entries: Sequence[_LayerEntry]) -> list[MergedStep]:
+def _read_steps(
+    record: Record,
+    layout: Layout,
+    entries: Sequence[_LayerEntry],
+    selected: Collection[str] | None,
+) -> list[MergedStep]:
     """The steps of all layers. Raises PayloadError, MalformedRecordError."""
     steps = [(*step, entry.non_finite) for entry in entries for step in entry.steps]
-    stored = {n: a for n, a in record.arrays.items() if n not in (ARRAY, TABLES)}
+    names = [name for name in record.arrays if name not in (ARRAY, TABLES)]
+    stored = arrays_of(record.arrays, names, selected)
     return [
-        MergedStep(number, track, read_exact_part(arrays, layout, non_finite, record.where))
+        MergedStep(
+            number, track, read_exact_part(arrays, layout, non_finite, record.where, selected)
+        )
         for (number, track, non_finite), arrays in zip(steps, arrays_by_index(stored, len(steps)))
     ]
+
+
+def _selected(names: Sequence[str], selected: Collection[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in names if selected is None or name in selected)
 
 
 def _read_layers(
@@ -242,6 +270,7 @@ def _read_layers(
     layout: Layout,
     entries: Sequence[_LayerEntry],
     steps: Iterable[MergedStep],
+    selected: Collection[str] | None,
 ) -> tuple[Layer, ...]:
     """The layers of these entries and steps. Raises PayloadError."""
     data, version = alphabet_bytes(record.arrays), record.header.format
@@ -250,13 +279,13 @@ def _read_layers(
     for entry in entries:
         columns = len(entry.steps)
         heads.append(heads_of(data, coding, layout, entry.non_finite, tables, columns, version))
-        tables |= {head.name: head.encoded.table for head in heads[-1] if head.encoded.table}
+        tables |= tables_in(heads[-1])
     remaining = iter(steps)
     layers = tuple(
         Layer(
-            groups_of(layer_heads, data),
+            groups_of(layer_heads, data, selected),
             tuple(islice(remaining, len(entry.steps))),
-            entry.non_finite,
+            _selected(entry.non_finite, selected),
         )
         for layer_heads, entry in zip(heads, entries)
     )

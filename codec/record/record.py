@@ -29,12 +29,22 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.track import Preview, Track
 from codec.scheme.transition import Transition
 from codec.state import edits, tree
+from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, copy_arrays
 
-from .alphabets import ARRAY, alphabet_bytes, coded, format_of, groups_of, heads_of
-from .container import Content, seal, unseal
+from .alphabets import (
+    ARRAY,
+    alphabet_bytes,
+    coded,
+    format_of,
+    groups_of,
+    heads_of,
+    tables_in,
+)
+from .chunks import ReadSpans
+from .container import Content, FileArrays, PartArrays, Unsealed, seal, unseal, unseal_parts
 from .diagnosis import differing
-from .exact import PREFIX, ExactPart, check_exact, read_exact_part, some_names
+from .exact import PREFIX, ExactPart, arrays_of, check_exact, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
 from .layouts import (
     LAYOUT,
@@ -67,7 +77,7 @@ class Record:
     Attributes:
         where: The record's name, for messages.
         header: The words of its line.
-        digest: BLAKE3 of the file, 128 bits, hex.
+        digest: BLAKE3 of the file, 128 bits, hex. If only parts are read, what the file says.
         run: The first digits of the digest of the chain's first record; None in deltas and merged
             records, whose run is their parent's.
         nbytes: Bytes of the file.
@@ -84,7 +94,7 @@ class Record:
     run: str | None
     nbytes: int
     more: dict[str, Any]
-    arrays: Arrays
+    arrays: FileArrays | PartArrays
     entries: dict[str, Any]
     replaces: str | None = None
     writer: str | None = None
@@ -263,7 +273,15 @@ def load(data: bytes, where: str) -> Record:
         RecordError: TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
             MalformedRecordError. Each names ``where``, what was expected and what was found.
     """
-    file = unseal(data, where)
+    return _opened(unseal(data, where), len(data), where)
+
+
+def load_parts(read: ReadSpans, nbytes: int, where: str) -> Record:
+    """Open a record of which only some tensors will be read, see `container.unseal_parts`."""
+    return _opened(unseal_parts(read, nbytes, where), nbytes, where)
+
+
+def _opened(file: Unsealed, nbytes: int, where: str) -> Record:
     header, replaces = file.header, file.more.get("replaces")
     try:
         replaces = None if replaces is None else hex_of_digest(replaces)
@@ -279,7 +297,7 @@ def load(data: bytes, where: str) -> Record:
         header,
         file.digest,
         run,
-        len(data),
+        nbytes,
         file.more,
         file.arrays,
         file.entries,
@@ -298,11 +316,17 @@ def stored_layout(record: Record) -> Layout:
         raise MalformedRecordError(record.where, expected, short(exc)) from exc
 
 
-def base_of(record: Record, *, fresh: bool = True) -> Track:
+def base_of(record: Record, *, fresh: bool = True, selection: Selection | None = None) -> Track:
     """The track of a base record, checked.
 
-    fresh: True for new, writable arrays; False for those of the record, which are read-only. Raises
-    MalformedRecordError, TrackDigestError.
+    Args:
+        record: The base.
+        fresh: True for new, writable arrays; False for those of the record, which are read-only.
+        selection: The tensors to read; None for all.
+
+    Raises:
+        MalformedRecordError: Arrays and layout do not fit.
+        TrackDigestError: The track does not have the digest in the record.
     """
     where, layout = record.where, stored_layout(record)
     tensors = layout.tensors
@@ -315,9 +339,12 @@ def base_of(record: Record, *, fresh: bool = True) -> Track:
             some_names(record.arrays),
         )
     check_storable(tensors, where)
+    selected = selection.names(layout) if selection else layout.numbers
+    record.arrays.fetch([PREFIX + t.name for t in tensors if t.name in selected])
+    state = {t.name: record.arrays[PREFIX + t.name] for t in tensors if t.name in selected}
     for t in tensors:
-        check_exact(record.arrays[PREFIX + t.name], t, where)
-    state = {t.name: record.arrays[PREFIX + t.name] for t in tensors}
+        if t.name in state:
+            check_exact(state[t.name], t, where)
     state = copy_arrays(state) if fresh else state
     try:
         by_number = read_values(record.arrays.get(VALUES))
@@ -328,7 +355,7 @@ def base_of(record: Record, *, fresh: bool = True) -> Track:
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
     tables = tables_of(record)
-    track = Track.of(layout, state, values, tables)
+    track = Track.of(layout, state, values, tables, selection)
     check_track(where, record.track, track)
     return track
 
@@ -381,19 +408,24 @@ def delta_of(record: Record, track: Track) -> Delta:
     """
     where, arrays, coding = record.where, record.arrays, record.coding
     assert coding is not None, "of a delta record"
-    transition = read_transition(arrays, track.layout, where)
+    transition = read_transition(arrays, track.layout, where, track.selection)
     layout = transition.layout if transition else track.layout
+    selected = track.selection.names(layout) if track.selection else None
     try:
         non_finite = non_finite_names(record.more)
     except TypeError as exc:
         raise MalformedRecordError(where, "names of tensors in non_finite", short(exc)) from exc
-    stored = {n: a for n, a in arrays.items() if n != ARRAY and not is_of_transition(n)}
+    names = [n for n in arrays if n != ARRAY and not is_of_transition(n)]
     with _decoding(where):
-        part = read_exact_part(stored, layout, non_finite, where)
+        part = read_exact_part(
+            arrays_of(arrays, names, selected), layout, non_finite, where, selected
+        )
         data, version = alphabet_bytes(arrays), record.header.format
         heads = heads_of(data, coding, layout, non_finite, track.tables, version=version)
-        groups = groups_of(heads, data)
+        groups = groups_of(heads, data, selected)
         data.finish()
+    if selected is not None:
+        non_finite = tuple(name for name in non_finite if name in selected)
     if transition:
         check_new_values(transition, part.values, where)
     return Delta(
@@ -406,6 +438,7 @@ def delta_of(record: Record, track: Track) -> Delta:
         {name: (residual,) for name, residual in part.residuals.items()},
         transition=transition,
         rest=record.rest,
+        all_tables=tables_in(heads) if track.selection else None,
     )
 
 
@@ -417,9 +450,11 @@ def check_track(
     Args:
         where: The record, for messages.
         digest: The expected digest.
-        track: The track to check.
+        track: The track to check; a part of one has no digest, and passes.
         sums: The expected sums, if known: the error then names a tensor that differs.
     """
+    if isinstance(track, Track) and track.selection is not None:
+        return
     if track.digest != digest:
         names = differing(track.sums, sums or {})
         actual = track.digest + (f" with another {names_of(names, 1)}" if names else "")

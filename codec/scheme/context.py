@@ -138,6 +138,18 @@ class ContextCode(DirectPayload):
         """The same streams with their bytes."""
         return replace(self, code=data)
 
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends."""
+        return _cut(self.matrices).begins.tolist(), [0, *np.cumsum(self.sizes).tolist()]
+
+    def of_streams(self, first: int, last: int, n: int) -> Self:
+        """Some of the streams, without their bytes."""
+        cut, sizes = _cut(self.matrices), self.sizes[first:last]
+        own = slice(int(cut.firsts[first]), int(cut.firsts[last]))
+        matrices = tuple(zip(cut.rows[own].tolist(), cut.columns[own].tolist()))
+        nothing = np.broadcast_to(np.uint8(0), int(sizes.sum()))
+        return replace(self, code=nothing, matrices=matrices, sizes=sizes)
+
     def check(self, n: int, k: int) -> None:
         """Raise StreamError if these cannot be the streams of n elements."""
         super().check(n, k)

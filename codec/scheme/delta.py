@@ -62,6 +62,7 @@ class Delta:
             unknown.
         transition: The change of the layout that comes first; None if the tensors and their
             nesting are those of the step before. Everything else is in the new layout.
+        all_tables: Alphabet -> its code table in this step, if only some tensors were read.
     """
 
     groups: tuple[Group, ...]
@@ -74,6 +75,7 @@ class Delta:
     after_residuals: Arrays = field(default_factory=dict)
     rest: Rest | None = None
     transition: Transition | None = None
+    all_tables: Mapping[str, CodeTable] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -105,8 +107,10 @@ class Delta:
         return in_transition | lossy | dict.fromkeys((*self.exact, *self.residuals), "exact")
 
     @property
-    def tables(self) -> dict[str, CodeTable]:
+    def tables(self) -> Mapping[str, CodeTable]:
         """Alphabet -> its code table in this step."""
+        if self.all_tables is not None:
+            return self.all_tables
         named = (
             (alphabet_name(self.coding.scope, g.tensors), g.encoded.table) for g in self.groups
         )

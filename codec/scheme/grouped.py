@@ -103,6 +103,10 @@ class GroupedCode(WordStreams):
             raise CodeTableError(f"a code word of a group with a code beyond {k} levels")
         self.check_streams(n, UNIT)
 
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends."""
+        return self.begins_every(UNIT, n)
+
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""
         codes = codes_for(n, len(levels))

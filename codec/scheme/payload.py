@@ -168,6 +168,20 @@ class Payload(ABC):
     def with_data(self, data: Bytes) -> Self:
         """A payload whose head was read, with its data."""
 
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends: in elements, and in bytes of `data`.
+
+        n: elements. A payload that has to be read as a whole is one stream.
+        """
+        return [0, n], [0, self.data_nbytes]
+
+    def of_streams(self, first: int, last: int, n: int) -> Self:
+        """The payload of the streams from ``first`` to ``last`` - 1, without data.
+
+        n: elements of all streams.
+        """
+        return self
+
     @abstractmethod
     def check(self, n: int, k: int) -> None:
         """Raise CodeTableError or StreamError unless n elements of k levels may have it."""

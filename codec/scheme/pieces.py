@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,48 @@ from codec.errors import PayloadError
 Bytes = NDArray[np.uint8]
 
 
+class StoredVector(ABC):
+    """Bytes in a file that are read when a slice is taken. size: their number."""
+
+    size: int
+
+    @abstractmethod
+    def __getitem__(self, part: slice) -> Bytes: ...
+
+    @abstractmethod
+    def fetch(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Read these slices, begins and ends, before they are taken."""
+
+
+Vector = NDArray[Any] | StoredVector
+
+
 class Pieces:
     """A vector that is read piece by piece. elements: what they are, for messages."""
 
-    def __init__(self, array: NDArray[Any], elements: str) -> None:
-        self._array, self._elements, self._at = array, elements, 0
+    def __init__(self, vector: Vector, elements: str) -> None:
+        self._vector, self._elements, self._at = vector, elements, 0
 
     def take(self, n: int) -> NDArray[Any]:
         """The next n elements, a view. Raises PayloadError if there are fewer."""
+        self.skip(n)
+        return self._vector[self._at - n : self._at]
+
+    def skip(self, n: int) -> None:
+        """Leave the next n elements out. Raises PayloadError if there are fewer."""
         if n > self.n_unread:
             raise PayloadError(f"{n} more {self._elements}, only {self.n_unread} left")
         self._at += n
-        return self._array[self._at - n : self._at]
+
+    def fetch(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Announce what will be taken next: begins and ends, counted from the next element."""
+        if isinstance(self._vector, StoredVector):
+            self._vector.fetch((self._at + begin, self._at + end) for begin, end in spans)
 
     @property
     def n_unread(self) -> int:
         """Number of elements that have not been taken yet."""
-        return self._array.size - self._at
+        return self._vector.size - self._at
 
     def finish(self) -> None:
         """Raise PayloadError if there are unread elements."""

@@ -8,6 +8,7 @@ and each is coded on its own: threads write and read them in parallel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -79,6 +80,15 @@ class WordStreams(Payload):
     def with_data(self, data: Bytes) -> Self:
         """The same streams with their words."""
         return replace(self, words=data.view(np.uint32))
+
+    def begins_every(self, elements: int, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """See `stream_begins`. elements: of every stream but the last."""
+        words = (self.streams.astype(np.int64) + 31) >> 5
+        return [*range(0, n, elements), n], [0, *(4 * np.cumsum(words)).tolist()]
+
+    def of_streams(self, first: int, last: int, n: int) -> Self:
+        """Some of the streams, without their words."""
+        return replace(self, streams=self.streams[first:last], words=self.words[:0])
 
     def check_streams(self, n: int, elements: int) -> None:
         """Raise StreamError if these cannot be streams of n elements.
@@ -161,6 +171,10 @@ class PrefixCode(WordStreams):
         if type(self.stream_elements) is not int or not UNIT <= self.stream_elements <= MAX_STREAM:
             raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
         self.check_streams(n, self.stream_elements)
+
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends."""
+        return self.begins_every(self.stream_elements, n)
 
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""

@@ -18,9 +18,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from codec.errors import PayloadError, TrackDigestError
+from codec.caps import names_of
+from codec.errors import PayloadError, StateMismatchError, TrackDigestError
 from codec.state import edits
 from codec.state.moments import bounded
+from codec.state.selection import Selection
 from codec.state.tensors import COPIED, Arrays, Layout, TensorSpec, copy_arrays, from_arrays
 from codec.state.tree import Parts, unflatten
 
@@ -49,6 +51,7 @@ class Track:
         values: JSON texts of the values that are not tensors, see `codec.state.tree`.
         tables: Alphabet -> the code table sent last.
         origin: A sample of the base's lossy weights.
+        selection: Which tensors ``arrays`` has; None for all. A part has neither digest nor origin.
     """
 
     layout: Layout
@@ -57,6 +60,7 @@ class Track:
     values: tuple[str, ...] = ()
     tables: dict[str, CodeTable] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
+    selection: Selection | None = None
     # Values, changes, and the values after them, of the last call: a save needs them three times.
     _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
         default=((), {}, ()), init=False, repr=False, compare=False
@@ -72,10 +76,12 @@ class Track:
         arrays: Arrays,
         values: tuple[str, ...] = (),
         tables: Mapping[str, CodeTable] | None = None,
+        selection: Selection | None = None,
     ) -> Track:
         """The track of a base. It takes the arrays over and computes their digests."""
-        sums, origin = digest_sums(layout, arrays), Origin.of(layout, arrays)
-        return cls(layout, arrays, sums, values, dict(tables or {}), origin)
+        sums = digest_sums(layout, arrays)
+        origin = Origin() if selection else Origin.of(layout, arrays)
+        return cls(layout, arrays, sums, values, dict(tables or {}), origin, selection)
 
     def copy(self) -> Track:
         """A track with copies of the arrays."""
@@ -126,8 +132,16 @@ class Track:
         arrays = transition.arrays_after(self.arrays)
         sums = transition.sums_after(self.sums, arrays)
         values = transition.values_after(self.values)
-        origin = self.origin.moved(self.layout, transition.layout, arrays)
-        return Track(transition.layout, arrays, sums, values, dict(self.tables), origin)
+        origin = self.origin
+        if self.selection is None:
+            origin = origin.moved(self.layout, transition.layout, arrays)
+        elif lacking := self.selection.names(transition.layout) - arrays.keys():
+            raise StateMismatchError(
+                f"{names_of(sorted(lacking))} was no part of {names_of(self.selection.patterns)} "
+                "before the state's structure changed; restore the whole state"
+            )
+        tables = dict(self.tables)
+        return Track(transition.layout, arrays, sums, values, tables, origin, self.selection)
 
     def check_whole(self, where: str) -> None:
         """Compute every digest anew and compare it. where: the record, for messages.
@@ -142,24 +156,34 @@ class Track:
                 raise TrackDigestError(where, expected_text, f"{sums[name]:016x}")
 
     def restore(self) -> dict[Any, Any]:
-        """The state as it was saved: nested, in its libraries and dtypes, in fresh arrays.
+        """The state or the part of it as saved: nested, in its libraries and dtypes, in new arrays.
 
         Lossy second moments of Adam are raised to what the first moments imply, see `moments`.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
             StructureError: After its edits, a text is not a valid value.
+            SettingsError: A pattern of the selection matches nothing.
         """
         arrays = bounded(self.arrays, self.layout, self.values)
+        if self.selection is not None:
+            return self.selection.state_of(arrays, self.layout, self.values)
         tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
         """The arrays of an alphabet's tensors as the kernels take them, to be changed in place.
 
-        They are kept for the next call, because looking up an array's address takes a microsecond.
+        A tensor outside of the selection is decoded into memory that nobody reads. The others are
+        kept for the next call, because looking up an array's address takes a microsecond.
         """
-        arrays = [self.arrays[t.name] for t in tensors]
+        if self.selection is None:
+            arrays = [self.arrays[t.name] for t in tensors]
+        else:
+            own = self.arrays
+            arrays = [
+                own[t.name] if t.name in own else np.zeros(t.shape, np.float32) for t in tensors
+            ]
         segments = self._segments.get(tensors[0].name)
         if segments is None or not _are_same(segments.arrays[0], arrays):
             segments = self._segments[tensors[0].name] = Segments(arrays)
@@ -172,9 +196,10 @@ class Track:
         for group in delta.groups:
             changes = advance(group.encoded, self.segments(group.tensors), mode)
             for t, change in zip(group.tensors, changes.tolist()):
-                sums[t.name] = (sums[t.name] + change) % 2**64
+                if t.name in sums:
+                    sums[t.name] = (sums[t.name] + change) % 2**64
         sums |= {name: digest(delta.exact[name]) for name in delta.non_finite}
-        return sums, values, self.tables | delta.tables
+        return sums, values, {**self.tables, **delta.tables}
 
     def _values_after(self, delta: Delta) -> tuple[str, ...]:
         """The values after a delta. Raises PayloadError for an edit that does not fit."""
@@ -233,8 +258,8 @@ def _digest(
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:
-    """The digest of every lossy tensor, computed from all of its elements."""
-    return {t.name: digest(arrays[t.name]) for t in layout.tensors if t.lossy}
+    """The digest of every lossy tensor in ``arrays``, computed from all of its elements."""
+    return {t.name: digest(arrays[t.name]) for t in layout.tensors if t.lossy and t.name in arrays}
 
 
 def _are_same(first: Sequence[object], second: Sequence[object]) -> bool:

@@ -83,11 +83,14 @@ class Transition:
     def arrays_after(self, track: Arrays) -> Arrays:
         """Name -> array of the new layout. Arrays that stay are shared, all others are new.
 
-        track: name -> array of the old layout.
+        track: name -> array of the old layout. Tensors that neither it nor the transition has,
+        because only some are read, are left out.
         """
         after: Arrays = {}
         for t in self.layout.tensors:
             missing = self.arrays.get(t.name)
+            if missing is None and t.name not in track:
+                continue
             if missing is None:
                 after[t.name] = track[t.name]
             elif missing.shape == t.track_shape:
@@ -107,7 +110,7 @@ class Transition:
         """
         new_sums: dict[str, int] = {}
         for t in self.layout.tensors:
-            if not t.lossy:
+            if not t.lossy or t.name not in after:
                 continue
             missing, old_sum = self.arrays.get(t.name), sums.get(t.name)
             if old_sum is None or (missing is not None and missing.shape == t.track_shape):

@@ -20,9 +20,12 @@ from .policy import is_of_model
 from .tensors import Arrays, Layout
 from .tree import Parts, unflatten
 
-# A second moment's name, as torch's optimizers give it, with what codec.dcp puts behind it.
-_SECOND = re.compile(r"(.*[/.])(?:max_)?exp_avg_sq(@[0-9,]*)?", re.DOTALL)
-FIRST = "exp_avg"
+# The moments' names, as torch's optimizers give them, with what codec.dcp puts behind them.
+FIRST, SECONDS = "exp_avg", ("exp_avg_sq", "max_exp_avg_sq")
+_FIRST, _SECOND = (
+    re.compile(rf"(.*[/.])(?:{'|'.join(names)})(@[0-9,]*)?", re.DOTALL)
+    for names in ((FIRST,), SECONDS)
+)
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
 LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track in float32 may exceed it
@@ -34,13 +37,14 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
     values limited to the range of their dtype.
 
     Args:
-        arrays: Of a track; none of them changes. The names of the two moments of a parameter differ
-            in their last part only.
-        layout: Of the arrays.
+        arrays: Of a track, or some of them; none changes. The names of the two moments of a
+            parameter differ in their last part only.
+        layout: Of the track.
         values: See `Track`; None if they are unknown. They have the betas of optimizers of the form
             {"state": ..., "param_groups": ...}; for all others C is DEFAULT_C.
     """
-    names = (t.name for t in layout.tensors if t.lossy and not is_of_model(t.name))
+    lossy = [t for t in layout.tensors if t.lossy and t.name in arrays]
+    names = (t.name for t in lossy if not is_of_model(t.name))
     firsts = ((name, first_of(name)) for name in names)
     pairs = [(second, first) for second, first in firsts if first is not None and first in arrays]
     ratios = _ratios(layout, values) if pairs and values is not None else {}
@@ -50,7 +54,7 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
         if arrays[first].shape == arrays[second].shape
     }
     arrays = arrays | raised
-    limits = {t.name: LARGEST[t.dtype] for t in layout.tensors if t.lossy and t.dtype in LARGEST}
+    limits = {t.name: LARGEST[t.dtype] for t in lossy if t.dtype in LARGEST}
     return arrays | {name: _within(arrays[name], largest) for name, largest in limits.items()}
 
 
@@ -58,6 +62,12 @@ def first_of(name: str) -> str | None:
     """The name of the first moment beside a second one; None for other names."""
     match = _SECOND.fullmatch(name)
     return f"{match[1]}{FIRST}{match[2] or ''}" if match else None
+
+
+def seconds_of(name: str) -> tuple[str, ...]:
+    """The names that second moments beside a first one have; () for other names."""
+    match = _FIRST.fullmatch(name)
+    return tuple(f"{match[1]}{second}{match[2] or ''}" for second in SECONDS) if match else ()
 
 
 def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> NDArray[np.float32]:

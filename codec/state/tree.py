@@ -240,24 +240,71 @@ def check_value(text: str) -> None:
     _CHECKER.value(_loaded(text), 0)
 
 
-def value_names(structure: str) -> list[str]:
-    """Names of the values in a structure, in order."""
-    names: list[str] = []
+def leaf_names(structure: str) -> list[tuple[str, str, int]]:
+    """Name of every tensor and value in a structure, "t" or "v", and its number, in order."""
+    leaves: list[tuple[str, str, int]] = []
 
     def visit(node: Any, name: str | None) -> None:
         ((tag, content),) = node.items()
-        if tag == "v":
-            names.append(name or "")
-        elif tag in _MAPPINGS:
-            for key, child in content:
-                visit(child, _joined(name, str(_CHECKER.value(key, 0))))
-        elif tag in _SEQUENCES:
-            for i, child in enumerate(content):
-                visit(child, _joined(name, str(i)))
+        if tag in ("t", "v"):
+            leaves.append((name or "", tag, content))
+        for child_name, _, child in _named_children(tag, content, name):
+            visit(child, child_name)
 
     if structure:
         visit(_loaded(structure), None)
-    return names
+    return leaves
+
+
+def value_names(structure: str) -> list[str]:
+    """Names of the values in a structure, in order."""
+    return [name for name, tag, _ in leaf_names(structure) if tag == "v"]
+
+
+def pruned(structure: str, selects: Callable[[str], bool], n_values: int) -> tuple[str, int]:
+    """A structure without the tensors and values that are not selected.
+
+    Args:
+        structure: A structure that `check_structure` accepts, not "".
+        selects: Says by name what stays.
+        n_values: How many values the state has.
+
+    Returns:
+        The structure, in which numbers stay; and how many values it has behind the state's own,
+        which stand for what is left out of lists and tuples.
+    """
+    n_left_out = 0
+
+    def visit(node: Any, name: str | None) -> Any:
+        nonlocal n_left_out
+        ((tag, content),) = node.items()
+        if tag in ("t", "v"):
+            return node if selects(name or "") else None
+        children = [
+            (key, visit(child, child_name))
+            for child_name, key, child in _named_children(tag, content, name)
+        ]
+        if all(child is None for _, child in children):
+            return None
+        if tag in _MAPPINGS:
+            return {tag: [[key, child] for key, child in children if child is not None]}
+        nodes = []
+        for _, child in children:
+            nodes.append({"v": n_values + n_left_out} if child is None else child)
+            n_left_out += child is None
+        return {tag: nodes}
+
+    return dumped(visit(_loaded(structure), None) or {"d": []}), n_left_out
+
+
+def _named_children(tag: str, content: Any, name: str | None) -> Iterator[tuple[str, Any, Any]]:
+    """Name, key (None in a sequence) and node of each child of a structure's node."""
+    if tag in _MAPPINGS:
+        for key, child in content:
+            yield _joined(name, str(_CHECKER.value(key, 0))), key, child
+    elif tag in _SEQUENCES:
+        for i, child in enumerate(content):
+            yield _joined(name, str(i)), None, child
 
 
 def describe_difference(before: Layout, now: Layout) -> str:

@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from codec.errors import ChainError, ChainNotFoundError, SettingsError
 
 from .read_ahead import THREADS, ReadAhead
-from .source import RETRIES, Source, entry_of, open_archive
+from .source import RETRIES, Source, Span, entry_of, open_archive
 
 READ_ONLY = ("http", "https")
 PAGE = 1000  # names in one answer of S3; a longer listing takes several requests
@@ -61,6 +61,7 @@ class Remote:
         self._hidden = (secrets | set(map(unquote, secrets)) | set(_secrets(options))) - {""}
         self._sizes: dict[str, int] = {}
         self._opened: tuple[int, Any, str] | None = None  # process, filesystem, path
+        self._sent_whole: tuple[str, bytes] | None = None  # name and bytes, see `read_spans`
 
     @property
     def is_archive(self) -> bool:
@@ -76,7 +77,7 @@ class Remote:
         """Open it for reading. Raises ChainNotFoundError, ArchiveError, ChainError."""
         if not self.is_archive:
             ahead = ReadAhead(self.read_listed)
-            return Source(self.where, self.sizes, ahead.read, ahead.expect)
+            return Source(self.where, self.sizes, ahead.read, self.read_spans, ahead.expect)
         handle, name = tempfile.mkstemp(suffix=".lcc.zip")
         try:
             os.close(handle)
@@ -135,6 +136,25 @@ class Remote:
             # Without a start, s3fs first asks for the size.
             limits = {"start": 0} if 0 < nbytes <= SMALL else {}
             return bytes(fs.cat_file(path, **limits))
+
+    def read_spans(self, name: str, spans: Sequence[Span]) -> list[bytes]:
+        """Parts of a file, requested at the same time where the filesystem can.
+
+        A web server may ignore that only a part is asked for. Its whole file is then kept for the
+        next call.
+        """
+        if self._sent_whole is not None and self._sent_whole[0] == name:
+            return [self._sent_whole[1][begin:end] for begin, end in spans]
+        begins, ends = map(list, zip(*spans))
+        with self._call(name) as (fs, path):
+            parts = [bytes(part) for part in fs.cat_ranges([path] * len(spans), begins, ends)]
+        for (begin, end), part in zip(spans, parts):
+            if len(part) < end - begin:
+                raise OSError(f"only {len(part)} of {end - begin} bytes arrived")
+            if len(part) > end - begin:
+                self._sent_whole = name, part
+                return self.read_spans(name, spans)
+        return parts
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, or overwrite it."""

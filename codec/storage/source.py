@@ -9,7 +9,7 @@ import re
 import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
 _NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
+Span = tuple[int, int]  # of bytes: the first one, and the one after the last
 RETRIES = 100  # of a reader, while another process merges or compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
@@ -46,13 +47,15 @@ class Source:
     """How to list and read the records at a place.
 
     where: its name in messages. sizes: lists names and bytes; raises ChainError. read: reads one
-    record by name; raises OSError, or ArchiveError for a damaged member. expect: announces the
-    names that will be read next, in this order, so that a remote source can read ahead.
+    record by name; raises OSError, or ArchiveError for a damaged member. read_spans: reads parts
+    of one, each from its first byte to its end; raises the same. expect: announces the names that
+    will be read next, in this order, so that a remote source can read ahead.
     """
 
     where: str
     sizes: Callable[[], dict[str, int]]
     read: Callable[[str], bytes]
+    read_spans: Callable[[str, Sequence[Span]], list[bytes]]
     expect: Callable[[Iterable[str]], None] = lambda _names: None
 
 
@@ -68,7 +71,12 @@ def open_source(source: str | Path | IO[bytes]) -> Source:
         return open_archive(source, where)
     if stat.S_ISDIR(mode):
         path = Path(where)
-        return Source(where, lambda: _list_directory(path), lambda name: _read_file(path / name))
+        return Source(
+            where,
+            lambda: _list_directory(path),
+            lambda name: _read_file(path / name),
+            lambda name, spans: _read_spans(path / name, spans),
+        )
     raise ChainNotFoundError(f"{where}: there is no chain directory or .lcc.zip there")
 
 
@@ -96,7 +104,14 @@ def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
         except _ZIP_ERRORS as exc:
             raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc
 
-    return Source(where, sizes.copy, read)
+    def read_spans(name: str, spans: Sequence[Span]) -> list[bytes]:
+        try:
+            with archive.open(name) as member:
+                return [spanned(member, span) for span in spans]
+        except _ZIP_ERRORS as exc:
+            raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc
+
+    return Source(where, sizes.copy, read, read_spans)
 
 
 def record_name(step: int, kind: str, first: int | None = None) -> str:
@@ -170,6 +185,19 @@ def check_regular(path: Path) -> None:
     """Raise OSError unless it is a regular file: reading a pipe would block."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "is not a regular file")
+
+
+def spanned(file: IO[bytes], span: Span) -> bytes:
+    """Bytes of a file, fewer if it ends before."""
+    begin, end = span
+    file.seek(begin)
+    return file.read(end - begin)
+
+
+def _read_spans(path: Path, spans: Sequence[Span]) -> list[bytes]:
+    check_regular(path)
+    with open(path, "rb") as file:
+        return [spanned(file, span) for span in spans]
 
 
 def _read_file(path: Path) -> bytes:

@@ -34,7 +34,7 @@ from common import groups_everywhere, resealed
 import codec
 from codec.record import container
 from codec.record import record as records
-from codec.record.header import Header, more_array
+from codec.record.header import Header, more_text
 from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
@@ -258,7 +258,7 @@ class Samples:
                 at = np.ascontiguousarray(arrays[rng.choice(coded)]).reshape(-1).view(np.uint8)
                 at[rng.randrange(16)] = rng.randrange(256)
             elif how == 6 and "more" not in arrays:
-                text = more_array(more or {"non_finite": ["model/w"]})["more"].tobytes()
+                text = more_text(more or {"non_finite": ["model/w"]})
                 arrays["more"] = np.frombuffer(changed_text(text, rng), np.uint8).copy()
                 more = {}
             elif how == 0 and more:

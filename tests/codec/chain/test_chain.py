@@ -9,6 +9,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -887,7 +888,8 @@ def test_what_was_listed_is_gone(
         path = next(copies)
         chain = codec.Chain(path)
         if n:
-            chain._read = Meanwhile(chain._read, n, lambda: become(path, other))
+            read = Meanwhile(chain._source.read, n, lambda: become(path, other))
+            chain._source = replace(chain._source, read=read)
         else:
             become(path, other)
         return chain
@@ -916,7 +918,7 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
     def gone(name: str) -> bytes:
         raise FileNotFoundError(2, "No such file or directory")
 
-    chain._read = gone
+    chain._source = replace(chain._source, read=gone)
     for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
         with pytest.raises(VanishedError, match=r"\.safetensors: is gone"):
             read()
@@ -980,8 +982,13 @@ def test_a_step_is_found_without_reading_all(long: Path) -> None:
     codec.merge(long, 2)
     chain = codec.Chain(long)
     read: list[str] = []
-    real = chain._read
-    chain._read = lambda name: read.append(name.partition(".")[0]) or real(name)
+    real = chain._source.read
+
+    def noting(name: str) -> bytes:
+        read.append(name.partition(".")[0])
+        return real(name)
+
+    chain._source = replace(chain._source, read=noting)
     for step, expected in (
         (20, ["00000000", "00000010-00000020"]),
         (10, ["00000000", "00000010-00000020"]),

@@ -1,0 +1,198 @@
+"""Digests of a large record's chunks, so that a reader of a few tensors can check what it reads.
+
+The digest of a file covers all of it. A record whose arrays take more than LEAST bytes therefore
+begins with the array `more`, which has two more fields. See FORMAT.md.
+
+    head     BLAKE3 of the file's header and of this array
+    chunks   BLAKE3 of every chunk of the other arrays
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from blake3 import blake3
+
+from codec.caps import short, typed
+from codec.errors import DigestError, MalformedRecordError, TruncatedRecordError
+from codec.scheme.pieces import Bytes
+
+from .header import HEX, digest_word
+
+DIGEST = HEX // 2  # bytes of a digest
+SMALLEST = 2**14  # bytes of a chunk
+MOST = 2**12  # chunks: more would make the array `more` large
+LEAST = 2 * SMALLEST  # bytes of arrays: smaller records are read as a whole
+FEW = 2**12  # bytes: smaller arrays come first, so that most records need one chunk for all of them
+HEAD, CHUNKS = "head", "chunks"
+_NO_HEAD = digest_word("0" * HEX)  # stands in the field `head` while its digest is computed
+OPENING = f'{{"{HEAD}":"'.encode()  # how `more` begins in a record with chunks
+
+Span = tuple[int, int]  # begin and end
+ReadSpans = Callable[[Sequence[Span]], Sequence[bytes]]  # reads spans of a file
+
+
+def chunk_nbytes(nbytes: int) -> int:
+    """Bytes of every chunk but the last. nbytes: of the arrays without `more`."""
+    size = SMALLEST
+    while size * MOST < nbytes:
+        size *= 2
+    return size
+
+
+def are_needed(nbytes: int) -> bool:
+    """Whether a record has digests of chunks. nbytes: of the arrays without `more`."""
+    return nbytes > LEAST
+
+
+def fields_of(parts: Iterable[memoryview], nbytes: int) -> dict[str, str]:
+    """The two fields, which come first in `more`; {} for a small record.
+
+    Args:
+        parts: The bytes of all arrays but `more`, in order.
+        nbytes: How many these are.
+    """
+    if not are_needed(nbytes):
+        return {}
+    digests = b"".join(_digests(parts, chunk_nbytes(nbytes)))
+    return {HEAD: _NO_HEAD, CHUNKS: base64.b64encode(digests).decode()}
+
+
+def with_head(head: Iterable[bytes], more: bytes) -> bytes:
+    """The bytes of `more` with its field `head`.
+
+    Args:
+        head: The file's bytes before the arrays, with zeros for the file's digest.
+        more: With `fields_of`.
+    """
+    begin, end = len(OPENING), len(OPENING) + len(_NO_HEAD)
+    return more[:begin] + _head_digest(head, more).encode() + more[end:]
+
+
+class Chunks:
+    """The arrays of a file, read in chunks that are checked.
+
+    Args:
+        fields: Those of the array `more`.
+        start: Where the other arrays begin in the file.
+        nbytes: How many bytes they take.
+        read: Reads spans of the file.
+        where: The file's name in messages.
+
+    Raises:
+        MalformedRecordError: The fields are not those of so many bytes.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, Any], start: int, nbytes: int, read: ReadSpans, where: str
+    ) -> None:
+        self._start, self._nbytes, self._read, self._where = start, nbytes, read, where
+        self._size = chunk_nbytes(nbytes)
+        try:
+            digests = base64.b64decode(typed(fields[CHUNKS], str), validate=True)
+        except (KeyError, TypeError, ValueError, binascii.Error) as exc:
+            raise MalformedRecordError(where, "digests of chunks in base64", short(exc)) from exc
+        n = -(-nbytes // self._size)
+        if len(digests) != n * DIGEST:
+            expected = f"{n * DIGEST} bytes of digests for {n} chunks"
+            raise MalformedRecordError(where, expected, f"{len(digests)}")
+        self._digests = digests
+        self._chunks: dict[int, bytes] = {}
+
+    def fetch(self, spans: Iterable[Span]) -> None:
+        """Read all chunks of these spans of the arrays that were not read before.
+
+        Raises:
+            DigestError: A chunk is damaged.
+            TruncatedRecordError: The file ends too early.
+            OSError: The file cannot be read.
+        """
+        size = self._size
+        wanted = {i for begin, end in spans for i in range(begin // size, -(-end // size))}
+        runs = list(_runs(sorted(wanted - self._chunks.keys())))
+        in_file = [
+            (self._start + first * size, self._start + min(last * size, self._nbytes))
+            for first, last in runs
+        ]
+        for (first, last), data in zip(runs, self._read(in_file) if in_file else (), strict=True):
+            expected = min(last * size, self._nbytes) - first * size
+            if len(data) != expected:
+                raise TruncatedRecordError(self._where, f"{expected} bytes", f"{len(data)}")
+            for i in range(first, last):
+                self._take(i, data[(i - first) * size : (i - first + 1) * size])
+
+    def read(self, begin: int, end: int) -> Bytes:
+        """Bytes of the arrays. Raises what `fetch` raises."""
+        if begin >= end:
+            return np.empty(0, np.uint8)
+        self.fetch([(begin, end)])
+        size = self._size
+        first, last = begin // size, -(-end // size)
+        data = b"".join(self._chunks[i] for i in range(first, last))
+        return np.frombuffer(data, np.uint8, end - begin, begin - first * size)
+
+    def _take(self, i: int, chunk: bytes) -> None:
+        expected = self._digests[i * DIGEST : (i + 1) * DIGEST]
+        actual = blake3(chunk).digest(DIGEST)
+        if actual != expected:
+            what = f"chunk {i} of {len(self._digests) // DIGEST} with BLAKE3 {expected.hex()}"
+            raise DigestError(self._where, what, actual.hex())
+        self._chunks[i] = chunk
+
+
+def check_head(head: Iterable[bytes], more: bytes, fields: Mapping[str, Any], where: str) -> None:
+    """Raise DigestError unless header and `more` have the digest in the field `head`.
+
+    head, more: see `with_head`. fields: those of ``more``.
+    """
+    actual = _head_digest(head, more)
+    if fields.get(HEAD) != actual:
+        what = f"a header and {CHUNKS!r} of BLAKE3 {short(fields.get(HEAD))}"
+        raise DigestError(where, what, actual)
+
+
+def check_chunks(parts: Iterable[memoryview], fields: Mapping[str, Any], where: str) -> None:
+    """Raise DigestError unless a file's chunks have their digests.
+
+    parts: the bytes of all arrays but `more`. fields: those of `more`.
+    """
+    parts = list(parts)
+    expected = fields_of(parts, sum(map(len, parts))).get(CHUNKS)
+    if fields.get(CHUNKS) != expected:
+        raise DigestError(where, "the digests of its chunks", "others")
+
+
+def _head_digest(head: Iterable[bytes], more: bytes) -> str:
+    hasher = blake3()
+    begin, end = len(OPENING), len(OPENING) + len(_NO_HEAD)
+    for part in (*head, more[:begin], _NO_HEAD.encode(), more[end:]):
+        hasher.update(part)
+    return digest_word(hasher.hexdigest(DIGEST))
+
+
+def _digests(parts: Iterable[memoryview], size: int) -> Iterator[bytes]:
+    """The digest of each chunk."""
+    hasher, room = blake3(), size
+    for part in parts:
+        while len(part):
+            piece, part = part[:room], part[room:]
+            hasher.update(piece)
+            room -= len(piece)
+            if not room:
+                yield hasher.digest(DIGEST)
+                hasher, room = blake3(), size
+    if room < size:
+        yield hasher.digest(DIGEST)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[Span]:
+    """Rising numbers as runs of neighbours."""
+    begin = 0
+    for i in range(1, len(numbers) + 1):
+        if i == len(numbers) or numbers[i] != numbers[i - 1] + 1:
+            yield numbers[begin], numbers[i - 1] + 1
+            begin = i

@@ -1,0 +1,104 @@
+"""Which tensors and values of a state to read, by patterns of their names.
+
+Names are those of tree: "model/encoder.weight". A pattern is a shell pattern, in which * matches /
+too. It selects what has a matching name, and everything below a container with a matching name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any
+
+from codec.caps import names_of
+from codec.errors import SettingsError
+
+from .moments import seconds_of
+from .tensors import Arrays, Layout, from_arrays
+from .tree import Parts, leaf_names, pruned, unflatten
+
+Only = str | Iterable[str]  # one pattern, or several
+
+
+class Selection:
+    """Some tensors and values of a state.
+
+    Attributes:
+        patterns: Of their names.
+
+    Raises:
+        SettingsError: ``only`` is no pattern, or has none.
+    """
+
+    def __init__(self, only: Only) -> None:
+        patterns = (only,) if isinstance(only, str) else tuple(only)
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise SettingsError(
+                f'only is a pattern of names, "model/*", or several; got {only!r}'[:300]
+            )
+        self.patterns = patterns
+        self.selects = lru_cache(maxsize=2**17)(self._selects)
+        self._newest: tuple[Layout, frozenset[str]] | None = None
+
+    def _selects(self, name: str) -> bool:
+        """Whether a pattern matches a name, or that of a container above it."""
+        return any(_matches(name, pattern) for pattern in self.patterns)
+
+    def names(self, layout: Layout) -> frozenset[str]:
+        """The tensors to read: those selected, and the first moments that bound second ones."""
+        if self._newest is None or self._newest[0] is not layout:
+            selected = {
+                layout.tensors[number].name
+                for name, number in _tensor_names(layout)
+                if self.selects(name)
+            }
+            firsts = {t.name for t in layout.tensors if any(map(self.selects, seconds_of(t.name)))}
+            self._newest = layout, frozenset(selected | firsts)
+        return self._newest[1]
+
+    def state_of(self, arrays: Arrays, layout: Layout, values: tuple[str, ...]) -> dict[Any, Any]:
+        """The selected part of a state, nested as in the state.
+
+        Mappings lack what is not selected; None takes its place in lists and tuples.
+
+        Args:
+            arrays: Name -> array, at least of the tensors to read.
+            layout: Of the whole state.
+            values: All of them, see `codec.state.tree`.
+
+        Raises:
+            SettingsError: A pattern selects nothing. The message has the nearest names.
+            DTypeError: A tensor came from torch and torch is not installed.
+        """
+        self._check_matches(layout)
+        own = Layout(tuple(t for t in layout.tensors if t.name in arrays))
+        tensors = from_arrays(arrays, own)
+        if not layout.structure:
+            return {name: tensor for name, tensor in tensors.items() if self.selects(name)}
+        structure, n_left_out = pruned(layout.structure, self.selects, len(values))
+        numbered = {t.name: tensors.get(t.name) for t in layout.tensors}
+        return unflatten(Parts(structure, numbered, (*values, *n_left_out * ["null"])))
+
+    def _check_matches(self, layout: Layout) -> None:
+        names = [name for name, _ in _tensor_names(layout)]
+        names += [name for name, tag, _ in leaf_names(layout.structure) if tag == "v"]
+        for pattern in self.patterns:
+            if not any(_matches(name, pattern) for name in names):
+                nearest = get_close_matches(pattern, names, 3, 0.0)
+                raise SettingsError(
+                    f"nothing in the state has a name like {pattern!r}; it has {names_of(nearest)}"
+                )
+
+
+def _tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
+    """Name and number of every tensor, once for each place it stands in."""
+    if not layout.structure:
+        return ((t.name, i) for i, t in enumerate(layout.tensors))
+    return ((name, number) for name, tag, number in leaf_names(layout.structure) if tag == "t")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts = name.split("/")
+    return any(fnmatchcase("/".join(parts[:n]), pattern) for n in range(len(parts), 0, -1))
