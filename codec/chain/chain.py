@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 import traceback
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,11 +36,13 @@ from codec.errors import (
     warn,
 )
 from codec.record import record as records
+from codec.record.container import check_chunks
 from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.state.selection import Only, Selection
 from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
+from codec.storage.read_ahead import ReadAhead
 from codec.storage.source import RETRIES, Entry, Span, entry_of, without_records
 
 from .replay import Position, Replay
@@ -86,11 +89,13 @@ class Chain:
         self._source = source_of(source, storage_options)
         self.where = self._source.where
         self.selection: Selection | None = None
+        self._parts: ReadAhead[Record] | None = None  # behind URLs: opens records
+        self._counting = threading.Lock()
         self.failure: ChainError | None = None
         self.n_read = self.nbytes_read = 0
         self.refresh()
 
-    def part(self, only: Only) -> Chain:
+    def part(self, only: Only | Selection) -> Chain:
         """The same chain, of which only some tensors and values are read and restored.
 
         Every byte that is read is checked. Records of more than 32 KiB are read in parts, smaller
@@ -104,7 +109,9 @@ class Chain:
             SettingsError: This is no pattern. Restoring raises it where a pattern matches nothing.
         """
         chain = copy.copy(self)
-        chain.selection = Selection(only)
+        chain.selection = only if isinstance(only, Selection) else Selection(only)
+        chain.n_read = chain.nbytes_read = 0
+        chain._parts = ReadAhead(chain._opened) if self._source.is_remote else None
         return chain
 
     def _repr_html_(self) -> str:
@@ -161,11 +168,16 @@ class Chain:
 
     def expect(self, entries: Iterable[Entry]) -> None:
         """Announce the records that will be read next, in this order."""
+        names = (entry.name for entry in entries)
         if self.selection is None:
-            self._source.expect(entry.name for entry in entries)
+            self._source.expect(names)
+        elif self._parts is not None:
+            self._parts.expect(names)
 
-    def read(self, entry: Entry) -> Record:
+    def read(self, entry: Entry, *, thoroughly: bool = False) -> Record:
         """Read one record and check its bytes; of a part, those that are needed, when they are.
+
+        thoroughly: also check the digests that only readers of parts use.
 
         Raises:
             RecordError: The record is damaged.
@@ -174,13 +186,32 @@ class Chain:
             ChainError: The disk fails.
         """
         if self.selection is None:
-            return _checked(entry, records.load(self._bytes(entry), entry.name))
+            data = self._bytes(entry)
+            record = _checked(entry, records.load(data, entry.name))
+            if thoroughly:
+                check_chunks(data, entry.name)
+            return record
+
+        open_part = self._opened if self._parts is None else self._parts.read
+        return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
+
+    def _opened(self, name: str) -> Record:
+        """A record of which only parts will be read. Raises what `read` raises."""
+        entry = next(e for e in self.entries if e.name == name)
 
         def read(spans: Sequence[Span]) -> list[bytes]:
-            return self._reading(entry, lambda: self._source.read_spans(entry.name, spans))
+            parts = self._reading(name, lambda: self._source.read_spans(name, spans))
+            self._count(0, sum(map(len, parts)))
+            return parts
 
-        self.n_read += 1
-        return _checked(entry, records.load_parts(read, entry.nbytes, entry.name))
+        record = records.load_parts(read, entry.nbytes, name)
+        self._count(1, 0)
+        return record
+
+    def _count(self, n_records: int, nbytes: int) -> None:
+        with self._counting:
+            self.n_read += n_records
+            self.nbytes_read += nbytes
 
     def read_bytes(self, entry: Entry) -> bytes:
         """The bytes of a record's file, checked as in `read`."""
@@ -189,21 +220,19 @@ class Chain:
         return data
 
     def _bytes(self, entry: Entry) -> bytes:
-        (data,) = self._reading(entry, lambda: [self._source.read(entry.name)])
-        self.n_read += 1
+        data = self._reading(entry.name, lambda: self._source.read(entry.name))
+        self._count(1, len(data))
         return data
 
-    def _reading(self, entry: Entry, read: Callable[[], list[bytes]]) -> list[bytes]:
+    def _reading(self, name: str, read: Callable[[], T]) -> T:
         """What a reading of a record returns. Raises VanishedError, ArchiveError, ChainError."""
         try:
-            parts = read()
+            return read()
         except FileNotFoundError as exc:
-            raise VanishedError(f"{self.where}/{entry.name}: is gone") from exc
+            raise VanishedError(f"{self.where}/{name}: is gone") from exc
         except (OSError, MemoryError) as exc:
-            self.failure = ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}")
+            self.failure = ChainError(f"{self.where}/{name}: cannot be read: {exc}")
             raise self.failure from exc
-        self.nbytes_read += sum(map(len, parts))
-        return parts
 
     def replay(self, step: int | None = None) -> Iterator[Position]:
         """Rebuild the track step by step, from the last base at or before ``step``.
@@ -225,22 +254,57 @@ class Chain:
             yield from replay.advance(entry, self.read(entry), step, all_steps=True)
             entry = next_entry(self.entries, entry.step, step)
 
-    def every_step(self) -> Iterator[Position]:
+    def every_step(self, begin: int | None = None, end: int | None = None) -> Iterator[Position]:
         """All steps from the first base on, each once.
+
+        Args:
+            begin: Begin at the last base at or before this step.
+            end: The last step.
 
         Raises:
             ParentError: Records overlap; use `at` for each step. Also what `replay` raises.
         """
         replay, last = Replay(self.selection), -1
-        self.expect(self.entries)
-        for entry in self.entries:
+        first = 0 if begin is None else self.entries.index(self._bases(begin)[-1])
+        entries = [e for e in self.entries[first:] if end is None or e.first <= end]
+        self.expect(entries)
+        for entry in entries:
             if replay.is_past(entry) and entry.step > last:
                 raise ParentError(f"{entry.name}: begins before step {last}, where others end")
             if not replay.is_past(entry):
-                for position in replay.advance(entry, self.read(entry), all_steps=True):
+                for position in replay.advance(entry, self.read(entry), end, all_steps=True):
                     if position.step > last:
                         last = position.step
                         yield position
+
+    def history(self, name: str, steps: Iterable[int] | None = None) -> Iterator[tuple[int, Any]]:
+        """A tensor's values at many steps; nothing else is read or decoded.
+
+            for step, weight in codec.Chain("run.lcc").history("model/conv1.weight"):
+                print(step, weight[0, 0])
+
+        Args:
+            name: Of the tensor, as `lcviz codec info` or Inspect show it.
+            steps: Of the values; None for all.
+
+        Yields:
+            Step, rising, and the tensor at that step, as `restore` returns it, in new memory.
+
+        Raises:
+            SettingsError: The state has no tensor of this name.
+            StepNotFoundError: No record holds one of the steps.
+            ParentError: A record is missing, or records overlap.
+            RecordError, ChainError: As `replay`.
+        """
+        wanted = None if steps is None else sorted(set(steps))
+        for step in wanted or ():
+            self._bases(step)
+        if wanted == []:
+            return
+        begin, end = (wanted[0], wanted[-1]) if wanted else (None, None)
+        for position in self.part(Selection.literal(name)).every_step(begin, end):
+            if wanted is None or position.step in wanted:
+                yield position.step, position.track.tensor(name)
 
     def at(self, step: int | None = None) -> Position:
         """The track at ``step``, or at the newest step, in as few passes over it as possible.

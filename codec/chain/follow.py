@@ -28,6 +28,7 @@ from codec.errors import (
 )
 from codec.record.container import FileArrays
 from codec.state.modules import Into, ModuleLoader
+from codec.state.selection import Only, Selection
 from codec.storage.location import Location
 
 from .chain import Chain
@@ -66,7 +67,7 @@ class Update:
 
     @property
     def state(self) -> dict[Any, Any]:
-        """The whole state in new memory, as `codec.restore` returns it.
+        """The state in new memory, or its part, as `codec.restore` returns it.
 
         Raises:
             StateMismatchError: The follower has read a newer record since.
@@ -94,10 +95,12 @@ class Follower:
         into: The module that each update is loaded into. Its state_dict is the saved state, or one
             of the dicts in it, found by its keys. A dict of names in the state and modules loads
             several. None loads nothing.
+        only: The tensors and values to read, see `Chain.part`: "model" leaves the optimizer out.
         storage_options: See `Chain`.
 
     Raises:
-        SettingsError: The source is neither a path nor a URL, or ``into`` is no module.
+        SettingsError: The source is neither a path nor a URL, ``into`` is no module, or ``only`` is
+            no pattern.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class Follower:
         source: str | os.PathLike[str] | Location,
         into: Into | None = None,
         *,
+        only: Only | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(source, Location):
@@ -112,7 +116,8 @@ class Follower:
         self._location = source.absolute()
         self._loader = None if into is None else ModuleLoader(into)
         self._chain: Chain | None = None
-        self._replay = Replay()
+        self._selection = None if only is None else Selection(only)
+        self._replay = Replay(self._selection)
         self._at: Position | None = None  # the newest that was verified; it may not be loaded yet
         self._moves = [0]  # how often the track has changed
         # The error of the last search for a way to the newest step, and when to search again.
@@ -171,7 +176,8 @@ class Follower:
     def _listed(self) -> Chain:
         """The chain with a new listing."""
         if self._chain is None:
-            self._chain = Chain(self._location)
+            chain = Chain(self._location)
+            self._chain = chain.part(self._selection) if self._selection else chain
         else:
             self._chain.refresh()
         return self._chain
@@ -240,6 +246,7 @@ def follow(
     source: str | os.PathLike[str],
     into: Into | None = None,
     *,
+    only: Only | None = None,
     every: float = EVERY,
     timeout: float | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -255,6 +262,7 @@ def follow(
     Args:
         source: The chain's directory or URL. It may not exist yet.
         into: See `Follower`.
+        only: See `Follower`.
         every: Seconds between two looks at the chain, each of which lists it.
         timeout: The iteration ends after so many seconds without a newer step; None for never.
         storage_options: See `Chain`.
@@ -269,7 +277,7 @@ def follow(
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if not is_number or not 0 <= seconds < float("inf"):
             raise SettingsError(f"{name} is a number of seconds, 0 or more; got {seconds!r}")
-    follower = Follower(source, into, storage_options=storage_options)
+    follower = Follower(source, into, only=only, storage_options=storage_options)
     return _updates(follower, every, timeout)
 
 

@@ -55,7 +55,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     chain.expect(chain.entries)
     for done, entry in enumerate(chain.entries, 1):
         try:
-            record = chain.read(entry)
+            record = chain.read(entry, thoroughly=True)
             if replay.is_past(entry):
                 overlapping.update(steps_of(record) if entry.kind == "merged" else [entry.step])
             else:

@@ -180,7 +180,8 @@ def restore(options: argparse.Namespace) -> int:
     """Write the state of one step to a .safetensors file (tensors only) or a .pt file."""
     path = options.output
     kind = kind_of(path)
-    tensors, left_out = write_state(path, Chain(options.run).restore(options.step), kind)
+    state = Chain(options.run).restore(options.step, only=options.only)
+    tensors, left_out = write_state(path, state, kind)
     nbytes = path.stat().st_size
     answer = {"output": str(path), "bytes": nbytes, "tensors": tensors, "left_out": left_out}
     line = f"{path}: {tensors} tensors, {nbytes:,} bytes"
@@ -194,6 +195,7 @@ def export(options: argparse.Namespace) -> int:
     if options.step is not None:
         raise SettingsError("--all and --step exclude each other; give one of them")
     chain, folder = Chain(options.run), options.output
+    chain = chain.part(options.only) if options.only else chain
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:

@@ -178,6 +178,13 @@ def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Pars
 
 def _step_and_output(parser: Parser, file: str) -> None:
     parser.add_argument("--step", type=int, help="the step (default: the newest)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        help="read and write only the tensors and values with matching names, as 'model/*'; may be "
+        "repeated",
+    )
     _output(parser, file)
 
 

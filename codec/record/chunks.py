@@ -103,6 +103,11 @@ class Chunks:
         self._digests = digests
         self._chunks: dict[int, bytes] = {}
 
+    def add(self, data: bytes) -> None:
+        """Take the chunks that are whole in the first bytes of the arrays. Raises DigestError."""
+        for i in range(len(data) // self._size):
+            self._take(i, data[i * self._size : (i + 1) * self._size])
+
     def fetch(self, spans: Iterable[Span]) -> None:
         """Read all chunks of these spans of the arrays that were not read before.
 

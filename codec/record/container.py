@@ -31,7 +31,7 @@ from codec.scheme.pieces import Bytes, StoredVector, Vector
 from codec.state.tensors import CARRIER
 
 from . import chunks
-from .header import HEX, MORE, Header, digest_word, hex_of_digest, more_of, more_text
+from .header import HEX, MORE, Header, digest_of, digest_word, more_of, more_text
 
 _VALID = "a valid safetensors file"
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
@@ -233,9 +233,12 @@ def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
 
     def read_on(data: bytes, end: int) -> bytes:
         end = min(end, nbytes)
-        return data + read([(len(data), end)])[0] if end > len(data) else data
+        data += read([(len(data), end)])[0] if end > len(data) else b""
+        if len(data) < end:
+            raise TruncatedRecordError(where, f"{nbytes} bytes", f"{len(data)}")
+        return data
 
-    first = max(_FIRST, min(nbytes >> 8, _MOST_FIRST))
+    first = max(_FIRST + chunks.SMALLEST, min(nbytes >> 8, _MOST_FIRST))
     data = read_on(b"", first if nbytes > chunks.LEAST else nbytes)
     if 8 <= len(data) < (start := 8 + int.from_bytes(data[:8], "little")) <= 8 + MAX_JSON:
         data = read_on(data, start + first)
@@ -250,12 +253,14 @@ def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
     fields = more_of(np.frombuffer(data, np.uint8, more_end - start, start), where)
     head = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
     chunks.check_head(head, data[start:more_end], fields, where)
-    digest = line.group(2).decode()
-    header = Header.of_line(line.group(1).decode() + digest, where)
+    word = line.group(2).decode()
+    header = Header.of_line(line.group(1).decode() + word, where)
+    digest = digest_of(word, "digest", where)
     del stored[MORE]
     arrays = {name: s.behind(more_end - start) for name, s in stored.items()}
     content = chunks.Chunks(fields, more_end, nbytes - more_end, read, where)
-    return Unsealed(header, hex_of_digest(digest), fields, PartArrays(arrays, content), entries)
+    content.add(data[more_end:])
+    return Unsealed(header, digest, fields, PartArrays(arrays, content), entries)
 
 
 def check_chunks(data: bytes, where: str) -> None:

@@ -109,10 +109,10 @@ class Header:
             expected = f"{len(names)} words, {' '.join(names)}"
             raise MalformedRecordError(where, expected, f"{len(words)}")
         word = dict(zip(names, words))
-        step, track = _step_of(word["step"], where), _digest_of(word["track"], "track", where)
+        step, track = _step_of(word["step"], where), digest_of(word["track"], "track", where)
         parent = None
         if not is_base or word["parent"] != "-":
-            parent = _digest_of(word["parent"], "parent", where)
+            parent = digest_of(word["parent"], "parent", where)
         if is_base:
             run = _run_of(word["run"], where)
             return cls("base", step, run, parent, track, format=int(words[0]))
@@ -132,6 +132,14 @@ def hex_of_digest(word: Any) -> str:
     if not isinstance(word, str) or not _DIGEST.fullmatch(word):
         raise TypeError(f"{short(word)} is not a digest of 128 bits in base64")
     return base64.urlsafe_b64decode(word + "==").hex()
+
+
+def digest_of(word: str, name: str, where: str) -> str:
+    """The 32 hex digits of a `digest_word`. Raises MalformedRecordError. name: the word's."""
+    try:
+        return hex_of_digest(word)
+    except TypeError as exc:
+        raise MalformedRecordError(where, f"{name} as 128 bits in base64", short(word)) from exc
 
 
 def more_text(more: Mapping[str, Any]) -> bytes:
@@ -171,13 +179,6 @@ def _run_of(word: str, where: str) -> str | None:
     if not _RUN.fullmatch(word):
         raise MalformedRecordError(where, f"a run of {RUN} hex digits", short(word))
     return word
-
-
-def _digest_of(word: str, name: str, where: str) -> str:
-    try:
-        return hex_of_digest(word)
-    except TypeError as exc:
-        raise MalformedRecordError(where, f"{name} as 128 bits in base64", short(word)) from exc
 
 
 def _names_of(letters: str, where: str) -> tuple[str, str, str]:

@@ -19,10 +19,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from codec.caps import names_of
-from codec.errors import PayloadError, StateMismatchError, TrackDigestError
+from codec.errors import PayloadError, SettingsError, StateMismatchError, TrackDigestError
 from codec.state import edits
 from codec.state.moments import bounded
-from codec.state.selection import Selection
+from codec.state.selection import Selection, number_of_tensor
 from codec.state.tensors import COPIED, Arrays, Layout, TensorSpec, copy_arrays, from_arrays
 from codec.state.tree import Parts, unflatten
 
@@ -51,7 +51,7 @@ class Track:
         values: JSON texts of the values that are not tensors, see `codec.state.tree`.
         tables: Alphabet -> the code table sent last.
         origin: A sample of the base's lossy weights.
-        selection: Which tensors ``arrays`` has; None for all. A part has neither digest nor origin.
+        selection: Which tensors ``arrays`` has; None for all. The origin is then empty.
     """
 
     layout: Layout
@@ -170,6 +170,20 @@ class Track:
             return self.selection.state_of(arrays, self.layout, self.values)
         tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it has only some of the state's tensors, and so no digest."""
+        return len(self.arrays) < len(self.layout.tensors)
+
+    def tensor(self, name: str) -> Any:
+        """A tensor as it was saved, in a new array. Raises SettingsError if there is none."""
+        number = number_of_tensor(name, self.layout)
+        if number is None:
+            raise SettingsError(f"{name!r} is no tensor of the state, but has some in it")
+        spec = self.layout.tensors[number]
+        arrays = bounded(self.arrays, self.layout, self.values)
+        return from_arrays({spec.name: arrays[spec.name]}, Layout((spec,)))[spec.name]
 
     def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
         """The arrays of an alphabet's tensors as the kernels take them, to be changed in place.

@@ -75,7 +75,7 @@ class ModuleLoader:
 
         Args:
             layout: Of the state.
-            arrays: Name -> array of its track.
+            arrays: Name -> array of its track, or of the part that was read.
 
         Raises:
             StateMismatchError: Keys or shapes differ from the state's, or a tensor cannot be
@@ -86,6 +86,11 @@ class ModuleLoader:
         plan = self._planned[1]
         names = {name for keys in plan.values() for name in keys.values()}
         needed = Layout(tuple(t for t in layout.tensors if t.name in names))
+        if missing := names - arrays.keys():
+            raise StateMismatchError(
+                f"only a part of the state is read, without {names_of(sorted(missing))} of the "
+                "module"
+            )
         own_arrays = {t.name: arrays[t.name] for t in needed.tensors}
         tensors = from_arrays(bounded(own_arrays, needed), needed)
         pairs = [

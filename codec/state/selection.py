@@ -6,6 +6,7 @@ too. It selects what has a matching name, and everything below a container with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -33,14 +34,20 @@ class Selection:
     """
 
     def __init__(self, only: Only) -> None:
-        patterns = (only,) if isinstance(only, str) else tuple(only)
+        several = isinstance(only, Iterable) and not isinstance(only, str)
+        patterns: tuple[Any, ...] = tuple(only) if several else (only,)
+        self.patterns: tuple[str, ...] = patterns
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise SettingsError(
                 f'only is a pattern of names, "model/*", or several; got {only!r}'[:300]
             )
-        self.patterns = patterns
         self.selects = lru_cache(maxsize=2**17)(self._selects)
         self._newest: tuple[Layout, frozenset[str]] | None = None
+
+    @staticmethod
+    def literal(name: str) -> str:
+        """The pattern that matches this name only."""
+        return re.sub(r"([*?[])", r"[\1]", name)
 
     def _selects(self, name: str) -> bool:
         """Whether a pattern matches a name, or that of a container above it."""
@@ -69,10 +76,10 @@ class Selection:
             values: All of them, see `codec.state.tree`.
 
         Raises:
-            SettingsError: A pattern selects nothing. The message has the nearest names.
+            SettingsError: See `check_matches`.
             DTypeError: A tensor came from torch and torch is not installed.
         """
-        self._check_matches(layout)
+        self.check_matches(layout)
         own = Layout(tuple(t for t in layout.tensors if t.name in arrays))
         tensors = from_arrays(arrays, own)
         if not layout.structure:
@@ -81,7 +88,8 @@ class Selection:
         numbered = {t.name: tensors.get(t.name) for t in layout.tensors}
         return unflatten(Parts(structure, numbered, (*values, *n_left_out * ["null"])))
 
-    def _check_matches(self, layout: Layout) -> None:
+    def check_matches(self, layout: Layout) -> None:
+        """Raise SettingsError, with the nearest names, if a pattern selects nothing."""
         names = [name for name, _ in _tensor_names(layout)]
         names += [name for name, tag, _ in leaf_names(layout.structure) if tag == "v"]
         for pattern in self.patterns:
@@ -90,6 +98,18 @@ class Selection:
                 raise SettingsError(
                     f"nothing in the state has a name like {pattern!r}; it has {names_of(nearest)}"
                 )
+
+
+def number_of_tensor(name: str, layout: Layout) -> int | None:
+    """The number of the tensor in this place of a state; None if there is none.
+
+    Raises SettingsError, with the nearest names, if nothing in the state has this name.
+    """
+    for tensor_name, number in _tensor_names(layout):
+        if tensor_name == name:
+            return number
+    Selection(Selection.literal(name)).check_matches(layout)
+    return None
 
 
 def _tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:

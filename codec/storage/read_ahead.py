@@ -1,21 +1,25 @@
-"""Fetches the next records while one is decoded."""
+"""Fetches the next records, or their first parts, while one is decoded."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 THREADS = 8  # requests at a time; also the largest number of records in memory
 
 
-class ReadAhead:
+T = TypeVar("T")
+
+
+class ReadAhead(Generic[T]):
     """Reads announced files before `read` asks for them. read: reads one file by name."""
 
-    def __init__(self, read: Callable[[str], bytes]) -> None:
+    def __init__(self, read: Callable[[str], T]) -> None:
         self._read = read
         self._names: Iterator[str] = iter(())
-        self._pending: dict[str, Future[bytes]] = {}
+        self._pending: dict[str, Future[T]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._owner = os.getpid()
 
@@ -28,8 +32,8 @@ class ReadAhead:
         self._names, self._pending = iter(names), {}
         self._fill()
 
-    def read(self, name: str) -> bytes:
-        """A file's bytes. Also requests the next files. Raises what reading raises."""
+    def read(self, name: str) -> T:
+        """What reading a file returns. Also requests the next files. Raises what reading raises."""
         if self._owner != os.getpid():
             return self._read(name)
         future = self._pending.pop(name, None)

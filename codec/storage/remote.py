@@ -25,6 +25,7 @@ from .source import RETRIES, Source, Span, entry_of, open_archive
 READ_ONLY = ("http", "https")
 PAGE = 1000  # names in one answer of S3; a longer listing takes several requests
 SMALL = 32 * 2**20  # bytes: objects up to this size are read by one request
+MOST_KEPT = 2 * THREADS  # files that a server sent whole: at least all that are read ahead
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
 _USER = re.compile("[^/]*//([^/]*)@")
 _QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
@@ -61,7 +62,7 @@ class Remote:
         self._hidden = (secrets | set(map(unquote, secrets)) | set(_secrets(options))) - {""}
         self._sizes: dict[str, int] = {}
         self._opened: tuple[int, Any, str] | None = None  # process, filesystem, path
-        self._sent_whole: tuple[str, bytes] | None = None  # name and bytes, see `read_spans`
+        self._sent_whole: dict[str, bytes] = {}  # by name, see `read_spans`
 
     @property
     def is_archive(self) -> bool:
@@ -77,7 +78,8 @@ class Remote:
         """Open it for reading. Raises ChainNotFoundError, ArchiveError, ChainError."""
         if not self.is_archive:
             ahead = ReadAhead(self.read_listed)
-            return Source(self.where, self.sizes, ahead.read, self.read_spans, ahead.expect)
+            reading = ahead.read, self.read_spans, ahead.expect
+            return Source(self.where, self.sizes, *reading, is_remote=True)
         handle, name = tempfile.mkstemp(suffix=".lcc.zip")
         try:
             os.close(handle)
@@ -140,11 +142,11 @@ class Remote:
     def read_spans(self, name: str, spans: Sequence[Span]) -> list[bytes]:
         """Parts of a file, requested at the same time where the filesystem can.
 
-        A web server may ignore that only a part is asked for. Its whole file is then kept for the
-        next call.
+        A web server may ignore that only a part is asked for. Its whole file is then kept for
+        later calls, with a few others.
         """
-        if self._sent_whole is not None and self._sent_whole[0] == name:
-            return [self._sent_whole[1][begin:end] for begin, end in spans]
+        if (whole := self._sent_whole.get(name)) is not None:
+            return [whole[begin:end] for begin, end in spans]
         begins, ends = map(list, zip(*spans))
         with self._call(name) as (fs, path):
             parts = [bytes(part) for part in fs.cat_ranges([path] * len(spans), begins, ends)]
@@ -152,7 +154,9 @@ class Remote:
             if len(part) < end - begin:
                 raise OSError(f"only {len(part)} of {end - begin} bytes arrived")
             if len(part) > end - begin:
-                self._sent_whole = name, part
+                for oldest in list(self._sent_whole)[:-MOST_KEPT]:
+                    self._sent_whole.pop(oldest, None)
+                self._sent_whole[name] = part
                 return self.read_spans(name, spans)
         return parts
 

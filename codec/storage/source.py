@@ -49,7 +49,8 @@ class Source:
     where: its name in messages. sizes: lists names and bytes; raises ChainError. read: reads one
     record by name; raises OSError, or ArchiveError for a damaged member. read_spans: reads parts
     of one, each from its first byte to its end; raises the same. expect: announces the names that
-    will be read next, in this order, so that a remote source can read ahead.
+    `read` will get next, in this order, so that a remote source can read ahead. is_remote: whether
+    reading waits for a network, and may be done in several threads.
     """
 
     where: str
@@ -57,6 +58,7 @@ class Source:
     read: Callable[[str], bytes]
     read_spans: Callable[[str, Sequence[Span]], list[bytes]]
     expect: Callable[[Iterable[str]], None] = lambda _names: None
+    is_remote: bool = False
 
 
 def open_source(source: str | Path | IO[bytes]) -> Source:

@@ -24,7 +24,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ import torch
 from common import groups_everywhere, resealed
 
 import codec
-from codec.record import container
+from codec.record import chunks, container
 from codec.record import record as records
 from codec.record.header import Header, more_text
 from codec.scheme.arithmetic import ArithmeticCode
@@ -46,6 +46,7 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
+from codec.state.selection import Selection
 from codec.state.tensors import layout_of, to_arrays
 
 STUCK = 60.0  # seconds for one input
@@ -59,6 +60,8 @@ WORDS += ["0" * 64, "0" * 32]
 ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ArithmeticCode: ["code"]}
 ARRAYS |= {ContextCode: ["code", "sizes"], GroupedCode: ["words", "streams", "lengths"]}
 
+ONE = Selection("model/w")
+
 Target = Callable[[random.Random], None]
 
 
@@ -71,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
+    chunks.SMALLEST, chunks.LEAST, chunks.FEW = 64, 128, 16  # small records have chunks, too
     codec.warm_up()
     samples = Samples()
     findings, inputs, started = 0, 0, time.monotonic()
@@ -290,16 +294,39 @@ class Samples:
         self._read(data, before)
 
     def _read(self, data: bytes, before: Track | None) -> None:
+        before = before or self.records[1][1]
+        assert before is not None
+        if len(data) % 2:
+            self._read_part(data, before)
+            return
         record = records.load(data, "record")
         if record.kind == "base":
             records.base_of(record).restore()
             return
-        before = before or self.records[1][1]
-        assert before is not None
         guarded = Guarded(before)
         delta = records.delta_of(record, guarded.track)
         try:
             records.apply_checked(record, delta, guarded.track)
+        finally:
+            guarded.check()
+
+    def _read_part(self, data: bytes, before: Track) -> None:
+        """One tensor without the rest."""
+
+        def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
+            return [data[begin:end] for begin, end in spans]
+
+        record = records.load_parts(read, len(data), "record")
+        if record.kind == "base":
+            records.base_of(record, selection=ONE).restore()
+            return
+        guarded = Guarded(before)
+        track = guarded.track
+        arrays = {name: track.arrays[name] for name in ONE.names(track.layout)}
+        part = dataclasses.replace(track, arrays=arrays, selection=ONE)
+        delta = records.delta_of(record, part)
+        try:
+            records.apply_checked(record, delta, part)
         finally:
             guarded.check()
 

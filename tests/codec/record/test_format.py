@@ -97,7 +97,35 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     padded = data[7 + length : 8 + length] == b" "
     assert not padded or metadata["kind"] == "base"
+    check_chunks(data, 8 + length, header, metadata)
     return metadata, arrays
+
+
+def check_chunks(data: bytes, start: int, header: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """The digests by which parts are checked. start: the first array byte."""
+    more_end = header.get("more", {"data_offsets": [0, 0]})["data_offsets"][1]
+    others = [view["data_offsets"] for name, view in header.items() if name != "more"]
+    n = sum(end - begin for begin, end in others)
+    assert ("chunks" in metadata) == ("head" in metadata) == (n > 32_768)
+    if n <= 32_768:
+        return
+    assert header["more"]["data_offsets"][0] == 0
+    assert more_end % 8 == 0
+    size = 16_384
+    while n > 4096 * size:
+        size *= 2
+    body = data[start + more_end :]
+    digests = [blake3(body[i : i + size]).digest()[:16] for i in range(0, n, size)]
+    assert base64.b64decode(metadata["chunks"], validate=True) == b"".join(digests)
+    beginning = data[: start + more_end].replace(metadata["digest"].encode(), b"A" * 22, 1)
+    assert data[start:].startswith(b'{"head":"' + metadata["head"].encode() + b'"')
+    beginning = beginning.replace(
+        b'{"head":"' + metadata["head"].encode(), b'{"head":"' + b"A" * 22
+    )
+    assert in_base64(blake3(beginning).digest()[:16]) == metadata["head"]
+    if metadata["kind"] != "base":
+        are_large = [end - begin > 4096 for begin, end in sorted(others)]
+        assert are_large == sorted(are_large)
 
 
 def said(line: str) -> dict[str, Any]:

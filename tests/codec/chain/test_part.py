@@ -1,0 +1,510 @@
+"""Some tensors of a chain without the rest: the same bits, few bytes, and every one is checked."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import itertools
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec.cli.main import main
+from codec.errors import DigestError, StateMismatchError, TruncatedRecordError
+from codec.record import chunks, container
+from codec.state.selection import Selection
+
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "buckets": {"bits": 3},
+    "huffman": {"bits": 2, "coder": "huffman"},
+    "tensors": {"bits": 2, "scope": "tensor"},
+    "steps": {"distance": 0.3},
+    "tolerance": {"tolerance": 0.02},
+    "budget": {"budget": 0.05},
+    "contexts": {"distance": 0.3, "coder": "context"},
+    "groups": {"bits": 4},
+    "exact": {"policy": {"*": "exact"}},
+}
+ONLY = ["model/enc", "model/dec/w1", ["model/enc/w2", "model/n", "list"], "epoch", "*/w?", "opt"]
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, np.ndarray | torch.Tensor)
+
+
+def holds_tensors(value: Any, listed: bool = False) -> bool:
+    """Whether a tensor of the layout is in it."""
+    if is_tensor(value):
+        return not (listed and value.ndim == 0)
+    if isinstance(value, dict):
+        return any(map(holds_tensors, value.values()))
+    if isinstance(value, list | tuple):
+        return any(holds_tensors(child, listed=True) for child in value)
+    return False
+
+
+def pruned(value: Any, selects: Callable[[str], bool], name: str = "", listed: bool = False) -> Any:
+    """What is selected of a state; None for nothing."""
+    if is_tensor(value) or (name and not holds_tensors(value, listed)):
+        return value if selects(name) else None
+    if isinstance(value, dict):
+        parts = {
+            key: pruned(child, selects, f"{name}/{key}" if name else str(key))
+            for key, child in value.items()
+        }
+        parts = {
+            key: part
+            for key, part in parts.items()
+            if part is not None or selects(f"{name}/{key}" if name else str(key))
+        }
+        return parts or (None if name else {})
+    children = [pruned(v, selects, f"{name}/{i}", listed=True) for i, v in enumerate(value)]
+    return None if all(child is None for child in children) else type(value)(children)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, torch.Tensor):
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.equal(b))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and bool(a == b)
+
+
+def by_hand(state: dict[str, Any], only: Any) -> Any:
+    """What a part must be, from the whole state."""
+    patterns = [only] if isinstance(only, str) else only
+
+    def selects(name: str) -> bool:
+        parts = name.split("/")
+        names = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+        return any(fnmatchcase(n, pattern) for n in names for pattern in patterns)
+
+    return pruned(state, selects)
+
+
+@pytest.fixture
+def tiny_chunks(monkeypatch: Patch) -> None:
+    """Small records have chunks, and many of them."""
+    for name, nbytes in (("SMALLEST", 64), ("LEAST", 128), ("FEW", 16)):
+        monkeypatch.setattr(chunks, name, nbytes)
+    monkeypatch.setattr(container, "_FIRST", 64)
+
+
+def states(n: int = 5) -> Iterator[dict[str, Any]]:
+    """Alphabets of several streams, moments, ties, small tensors, values, and a NaN."""
+    rng = np.random.default_rng(0)
+    enc = {f"w{i}": rng.normal(size=(300, 300 + i)).astype(np.float32) for i in range(4)}
+    dec = {f"w{i}": rng.normal(size=(170, 400)).astype(np.float32) for i in range(3)}
+    dec["tied"] = enc["w0"]
+    moments = {
+        i: {
+            "exp_avg": torch.zeros(40, 40),
+            "exp_avg_sq": torch.zeros(40, 40),
+            "step": torch.tensor(0.0),
+        }
+        for i in range(6)
+    }
+    counts = np.arange(9_000)
+    for step in range(n):
+        for array in itertools.chain(enc.values(), list(dec.values())[:3]):
+            moves = rng.normal(size=array.shape) * (rng.random(array.shape) < 0.6)
+            array += 0.01 * moves.astype(np.float32)
+        if step == 2:
+            dec["w1"][0, 0] = np.nan
+        elif step == 3:
+            dec["w1"][0, 0] = 0
+        for moment in moments.values():
+            gradient = torch.from_numpy(rng.normal(size=(40, 40)).astype(np.float32))
+            moment["exp_avg"] = 0.9 * moment["exp_avg"] + 0.1 * gradient
+            moment["exp_avg_sq"] = 0.999 * moment["exp_avg_sq"] + 0.001 * gradient**2
+            moment["step"] = moment["step"] + 1
+        counts[rng.integers(0, counts.size, 500)] += 1
+        groups = [{"lr": 0.1, "betas": (0.9, 0.999), "params": list(range(6))}]
+        yield {
+            "model": {"enc": enc, "dec": dec, "n": counts.copy()},
+            "opt": {"state": moments, "param_groups": groups},
+            "epoch": step,
+            "log": [0.5] * (step + 1),
+            "list": [step, rng.normal(size=12).astype(np.float32), ("x", np.arange(3) + step)],
+        }
+
+
+def saved(path: Path, settings: dict[str, Any]) -> Path:
+    with codec.Checkpointer(path, **settings) as checkpoints:
+        for step, state in enumerate(states()):
+            checkpoints.save(step, state)
+    return path
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_same_bits(settings: str, tmp_path: Path) -> None:
+    """As the whole state has them, at every step, from deltas and from merged records."""
+    path = saved(tmp_path / "run.lcc", SETTINGS[settings])
+    for _ in range(2):
+        for only in ONLY:
+            part = codec.Chain(path).part(only)
+            for step in (0, 2, 4):
+                expected = by_hand(codec.restore(path, step), only)
+                assert expected
+                assert same(part.restore(step), expected), (only, step)
+            steps = [(p.step, p.whole()) for p in part.replay()]
+            assert [step for step, _ in steps] == list(range(5))
+            assert same(steps[3][1], by_hand(codec.restore(path, 3), only))
+        codec.merge(path, 2)
+
+
+def test_tiny_chunks(tiny_chunks: None, tmp_path: Path) -> None:
+    path = saved(tmp_path / "run.lcc", {"bits": 2})
+    assert codec.verify(path).ok
+    for only in ONLY:
+        assert same(codec.restore(path, 4, only=only), by_hand(codec.restore(path, 4), only))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"bits": 2}, {"bits": 2, "scope": "tensor"}, {"distance": 0.2}]
+)
+def test_layouts_that_change(
+    settings: dict[str, Any],
+    tiny_chunks: None,
+    changing_states: list[dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    """A part is there from the step on in which its tensors come."""
+    path, base = tmp_path / "run.lcc", 0
+    with codec.Checkpointer(path, **settings) as checkpoints:
+        for step, state in enumerate(changing_states):
+            base += checkpoints.save(step, state).kind == "base"
+    assert base == 1
+    n_empty = 0
+    for only in ("w", "rows", "half", "l*", "last", "new*", ["moving", "keys", "kind"], "shape"):
+        for step in range(len(changing_states)):
+            expected = by_hand(codec.restore(path, step), only)
+            if expected:
+                assert same(codec.restore(path, step, only=only), expected), (only, step)
+                continue
+            n_empty += 1
+            with pytest.raises(codec.SettingsError, match="nothing in the state has a name like"):
+                codec.restore(path, step, only=only)
+    assert n_empty > 10
+
+
+def test_a_tie_that_changes(tiny_chunks: None, tmp_path: Path) -> None:
+    """A name that another tensor gets in the middle: refused, not another tensor's values."""
+    a, b = (np.full(100, value, np.float32) for value in (1, 2))
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, {"a": a, "b": b, "tied": {"a": a}})
+        checkpoints.save(1, {"a": a, "b": b, "tied": {"a": b}})
+    assert codec.restore(path, 0, only="tied")["tied"]["a"][0] == 1
+    with pytest.raises(StateMismatchError, match="'b' was no part of 'tied' before"):
+        codec.restore(path, 1, only="tied")
+    assert codec.restore(path, 1, only=["tied", "b"])["tied"]["a"][0] == 2
+
+
+def test_few_bytes(tmp_path: Path) -> None:
+    """At most twice the coded bytes of what is asked for, and a few chunks for each record."""
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    state = {f"{name}{i}": np.zeros(2**18, np.float32) for name in "ab" for i in range(2)}
+    with codec.Checkpointer(path, bits=4) as checkpoints:
+        for step in range(6):
+            for array in state.values():
+                array += rng.normal(size=array.size).astype(np.float32)
+            checkpoints.save(step, state)
+    chain = codec.Chain(path)
+    n_records = len(chain.entries)
+    for only, share in (("a*", 1 / 2), ("b0", 1 / 4), (["a1", "b1"], 1 / 2)):
+        part = chain.part(only)
+        part.restore()
+        assert part.n_read == n_records
+        assert part.nbytes_read < share * chain.nbytes + n_records * 6 * chunks.SMALLEST
+        assert part.nbytes_read < 1.6 * share * chain.nbytes
+
+
+def chunked(tmp_path: Path) -> Path:
+    path, rng = tmp_path / "run.lcc", np.random.default_rng(0)
+    shapes = {"a": (9, 20), "b": (270,)}
+    state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    state["n"] = np.arange(20)
+    with codec.Checkpointer(path, bits=2, scope="tensor") as checkpoints:
+        for step in range(2):
+            checkpoints.save(step, state)
+            for name, shape in shapes.items():
+                state[name] = state[name] + rng.normal(size=shape).astype(np.float32)
+            state["n"] = state["n"] + 1
+    return path
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_every_flipped_byte_is_found(step: int, tiny_chunks: None, tmp_path: Path) -> None:
+    """Where it is read; elsewhere it does no harm."""
+    path = chunked(tmp_path)
+    expected = codec.restore(path, 1, only="a")
+    (file,) = path.glob(f"0000000{step}.*")
+    data, n_harmless = bytearray(file.read_bytes()), 0
+    n_all = 0
+    for i in range(len(data)):
+        data[i] ^= 1 << i % 8
+        file.write_bytes(data)
+        data[i] ^= 1 << i % 8
+        try:
+            assert same(codec.restore(path, 1, only="a"), expected)
+            n_harmless += 1
+        except (codec.RecordError, codec.ChainError):
+            n_all += 1
+    assert n_all > len(data) / 4
+    assert n_harmless > len(data) / 8  # those of b
+
+
+def test_every_length(tiny_chunks: None, tmp_path: Path) -> None:
+    path = chunked(tmp_path)
+    (file,) = path.glob("00000001.*")
+    data = file.read_bytes()
+    for n in range(len(data)):
+        file.write_bytes(data[:n])
+        with pytest.raises(TruncatedRecordError):
+            codec.restore(path, 1, only="a")
+
+
+def test_a_file_that_ends_while_it_is_read(tiny_chunks: None, tmp_path: Path) -> None:
+    path = chunked(tmp_path)
+    chain = codec.Chain(path).part("b")
+    real = chain._source.read_spans
+
+    def short(name: str, spans: Any) -> list[bytes]:
+        return [part[:-1] if begin else part for (begin, _), part in zip(spans, real(name, spans))]
+
+    chain._source = replace(chain._source, read_spans=short)
+    with pytest.raises(TruncatedRecordError):
+        chain.restore()
+
+
+def test_digests_of_other_chunks(tmp_path: Path, resign: Callable[[bytes], bytes]) -> None:
+    """`verify` finds what only readers of parts would notice."""
+    path = saved(tmp_path / "run.lcc", {"bits": 4})
+    (file,) = path.glob("00000004.*")
+    data = file.read_bytes()
+    for pattern in (rb'"head":"(.)', rb'"chunks":"(.)'):
+        at = re.search(pattern, data)
+        assert at is not None
+        other = b"B" if at[1] == b"A" else b"A"
+        file.write_bytes(resign(data[: at.start(1)] + other + data[at.end(1) :]))
+        assert codec.restore(path, 4)["epoch"] == 4
+        (problem,) = codec.verify(path).problems
+        assert problem.startswith("00000004.delta.safetensors: expected ")
+        with pytest.raises(DigestError):
+            codec.restore(path, 4, only="model")
+    for field in (b"!", b"AAAA"):
+        begin = data.index(b'"chunks":"') + 10
+        file.write_bytes(resign(data[:begin] + field + data[begin + len(field) :]))
+        with pytest.raises(codec.RecordError):
+            codec.restore(path, 4, only="model")
+
+
+def test_records_without_chunks(tmp_path: Path, monkeypatch: Patch) -> None:
+    """As version 0.2.0 wrote them: the same part, from all of their bytes."""
+    monkeypatch.setattr(chunks, "LEAST", 2**40)
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    monkeypatch.undo()
+    part = codec.Chain(path).part("model/enc")
+    assert same(part.restore(), by_hand(codec.restore(path), "model/enc"))
+    assert part.nbytes_read == codec.Chain(path).nbytes
+    assert codec.verify(path).ok
+
+
+def test_archives(tmp_path: Path) -> None:
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    codec.pack(path, tmp_path / "run.lcc.zip")
+    part = codec.Chain(tmp_path / "run.lcc.zip").part("model/dec")
+    assert same(part.restore(), by_hand(codec.restore(path), "model/dec"))
+    assert part.nbytes_read < codec.Chain(path).nbytes * 0.7
+    data = bytearray((tmp_path / "run.lcc.zip").read_bytes())
+    data[data.index(b'{"head":"') + 3000] ^= 1
+    (tmp_path / "bad.lcc.zip").write_bytes(data)
+    with pytest.raises((codec.RecordError, codec.ChainError)):
+        codec.restore(tmp_path / "bad.lcc.zip", 4, only="model")
+
+
+@pytest.fixture(params=[True, False], ids=["with ranges", "without"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
+    """A web server of tmp_path, and the bytes of each of its answers; it may ignore ranges."""
+    sent: list[int] = []
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            place = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            path = Path(self.translate_path(self.path))
+            if path.is_dir():
+                super().do_GET()
+                return
+            data = path.read_bytes()
+            if request.param and place:
+                data = data[int(place[1]) : int(place[2]) + 1]
+            sent.append(len(data))
+            self.send_response(206 if request.param and place else 200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    handler = functools.partial(Quiet, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as mine:
+        thread = threading.Thread(target=mine.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{mine.server_port}", sent
+        mine.shutdown()
+        thread.join()
+
+
+def test_over_http(server: tuple[str, list[int]], tmp_path: Path) -> None:
+    """Ranges; or whole files, once each, from a server that does not know them."""
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    url, sent = server
+    whole = codec.Chain(path)
+    part = codec.Chain(f"{url}/run.lcc").part("model/enc/w1")
+    assert same(part.restore(), by_hand(codec.restore(path), "model/enc/w1"))
+    if len(sent) > len(whole.entries):
+        assert sum(sent) < whole.nbytes / 2
+        assert part.nbytes_read == sum(sent)
+    else:
+        assert sorted(sent) == sorted(e.nbytes for e in whole.entries)
+
+
+@pytest.mark.parametrize("only", [[], 3, ["a", None], b"a", {"a": 1}.values()])
+def test_what_is_no_pattern(only: Any, tmp_path: Path) -> None:
+    path = saved(tmp_path / "run.lcc", {})
+    with pytest.raises(codec.SettingsError, match="only is a pattern of names"):
+        codec.restore(path, only=only)
+
+
+def test_names(tmp_path: Path) -> None:
+    """The nearest names are told; names with marks in them are found as they are."""
+    path = tmp_path / "run.lcc"
+    state = {"model": {"a[0]": np.ones(9, np.float32), "a*": np.zeros(9), "b": {"c": np.ones(3)}}}
+    state["model"]["same"] = state["model"]["a*"]
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, state)
+        checkpoints.save(1, {"model": state["model"]})
+    with pytest.raises(codec.SettingsError, match=r"a name like 'modle/\*'; it has 'model/a"):
+        codec.restore(path, only="modle/*")
+    with pytest.raises(codec.SettingsError, match="a name like 'x'"):
+        codec.restore(path, only=["model", "x"])
+    chain = codec.Chain(path)
+    for name in ("a[0]", "a*", "same"):
+        ((first, array), (second, _)) = chain.history(f"model/{name}")
+        assert (first, second) == (0, 1)
+        assert same(array, state["model"][name])
+        assert Selection(Selection.literal(name)).selects(name)
+    for name in ("model/b", "model"):
+        with pytest.raises(codec.SettingsError, match="is no tensor of the state, but has some"):
+            next(chain.history(name))
+    with pytest.raises(codec.SettingsError, match="a name like 'model/a'"):
+        next(chain.history("model/a"))
+
+
+def test_history(tmp_path: Path) -> None:
+    """The values of a tensor at any steps, from each record once."""
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    expected = {step: codec.restore(path, step) for step in range(5)}
+    for _ in range(2):
+        for name, key in (("model/enc/w1", "enc"), ("model/n", "n")):
+            chain = codec.Chain(path)
+            values = dict(chain.history(name))
+            assert list(values) == list(range(5))
+            for step, value in values.items():
+                model = expected[step]["model"]
+                assert same(value, model["n"] if key == "n" else model["enc"]["w1"])
+        second = codec.Chain(path).history("opt/state/3/exp_avg_sq", [3, 1, 3])
+        for (step, value), wanted in zip(second, (1, 3), strict=True):
+            assert step == wanted
+            assert same(value, expected[step]["opt"]["state"][3]["exp_avg_sq"])
+        codec.merge(path, 2)
+    assert list(codec.Chain(path).history("model/n", [])) == []
+    with pytest.raises(codec.errors.StepNotFoundError):
+        list(codec.Chain(path).history("model/n", [3, 7]))
+
+
+def test_history_begins_at_the_base_before(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, base_every=3) as checkpoints:
+        for step, state in enumerate(states(8)):
+            checkpoints.save(step, state)
+    chain = codec.Chain(path)
+    read: list[str] = []
+    real = chain._source.read_spans
+
+    def noting(name: str, spans: Any) -> list[bytes]:
+        read.append(name)
+        return real(name, spans)
+
+    chain._source = replace(chain._source, read_spans=noting)
+    assert [step for step, _ in chain.history("model/n", [5, 6])] == [5, 6]
+    assert sorted({int(name[:8]) for name in read}) == [4, 5, 6]
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
+    path, out = saved(tmp_path / "run.lcc", {}), tmp_path / "out.pt"
+    words = ["--only", "model/enc/w?", "--only", "epoch", "-o", str(out)]
+    assert main(["restore", str(path), "--step", "3", *words]) == 0
+    state = torch.load(out, weights_only=False)
+    assert list(state) == ["model", "epoch"]
+    assert list(state["model"]["enc"]) == ["w0", "w1", "w2", "w3"]
+    folder = tmp_path / "all"
+    assert main(["export", str(path), "--all", "pt", "--only", "epoch", "-o", str(folder)]) == 0
+    epochs = [torch.load(file, weights_only=False) for file in sorted(folder.iterdir())]
+    assert epochs == [{"epoch": step} for step in range(5)]
+    assert main(["restore", str(path), "--only", "nothing", "-o", str(out)]) == 2
+    assert "nothing in the state has a name like 'nothing'; it has" in capsys.readouterr().err
+
+
+def test_a_follower_reads_the_model_alone(tmp_path: Path) -> None:
+    module = torch.nn.Linear(500, 300)
+    path = tmp_path / "run.lcc"
+    moments = {i: {"exp_avg": torch.zeros(300, 500)} for i in range(3)}
+    part = codec.Follower(path, module, only="model")
+    nbytes = 0
+    with codec.Checkpointer(path, bits=4) as checkpoints:
+        for step in range(4):
+            with torch.no_grad():
+                module.weight.add_(0.01 * torch.randn(300, 500))
+                for moment in moments.values():
+                    moment["exp_avg"].add_(0.01 * torch.randn(300, 500))
+            state = {"model": module.state_dict(), "opt": {"state": moments}, "step": step}
+            nbytes += checkpoints.save(step, state).nbytes
+            update = part.update()
+            assert update is not None
+            expected = codec.restore(path, step)
+            assert module.weight.equal(expected["model"]["weight"])
+            assert same(update.state, {"model": expected["model"]})
+    assert part._chain is not None
+    assert part._chain.nbytes_read < nbytes / 2
+    with pytest.raises(StateMismatchError, match="only a part of the state is read, without"):
+        codec.Follower(path, module, only="opt").update()
+
+
+def test_the_whole_as_a_part_is_checked_as_the_whole(tmp_path: Path) -> None:
+    """A part that has all tensors has the track's digest."""
+    path = saved(tmp_path / "run.lcc", {})
+    whole = codec.Chain(path).part("*").at()
+    assert not whole.track.is_part
+    assert whole.track.digest == codec.Chain(path).at().track.digest
+    assert codec.Chain(path).part("model").at().track.is_part
+    shutil.rmtree(path)
