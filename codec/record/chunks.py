@@ -19,14 +19,16 @@ from blake3 import blake3
 
 from codec.caps import short, typed
 from codec.errors import DigestError, MalformedRecordError, TruncatedRecordError
+from codec.scheme import workers
 from codec.scheme.pieces import Bytes
 
 from .header import HEX, digest_word
 
 DIGEST = HEX // 2  # bytes of a digest
 SMALLEST = 2**14  # bytes of a chunk
-MOST = 2**12  # chunks: more would make the array `more` large
+MOST = 2**10  # chunks: of larger ones, threads share the work
 LEAST = 2 * SMALLEST  # bytes of arrays: smaller records are read as a whole
+LEAST_SHARED = 2**16  # bytes of a chunk: smaller ones take no longer than handing them to a thread
 FEW = 2**12  # bytes: smaller arrays come first, so that most records need one chunk for all of them
 HEAD, CHUNKS = "head", "chunks"
 _NO_HEAD = digest_word("0" * HEX)  # stands in the field `head` while its digest is computed
@@ -179,19 +181,37 @@ def _head_digest(head: Iterable[bytes], more: bytes) -> str:
     return digest_word(hasher.hexdigest(DIGEST))
 
 
-def _digests(parts: Iterable[memoryview], size: int) -> Iterator[bytes]:
+def _digests(parts: Iterable[memoryview], size: int) -> list[bytes]:
     """The digest of each chunk."""
-    hasher, room = blake3(), size
+    cut = list(_cut(parts, size))
+    digests = [b""] * len(cut)
+    pieces = workers.pieces(len(cut), least=1 if size >= LEAST_SHARED else len(cut))
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        for number in range(*pieces[i]):
+            hasher = blake3()
+            for part in cut[number]:
+                hasher.update(part)
+            digests[number] = hasher.digest(DIGEST)
+
+    workers.spread(work, len(pieces))
+    return digests
+
+
+def _cut(parts: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """The parts of each chunk."""
+    chunk: list[memoryview] = []
+    room = size
     for part in parts:
-        while len(part):
-            piece, part = part[:room], part[room:]
-            hasher.update(piece)
-            room -= len(piece)
+        at = 0
+        while at < len(part):
+            chunk.append(part[at : at + room])
+            at, room = at + len(chunk[-1]), room - len(chunk[-1])
             if not room:
-                yield hasher.digest(DIGEST)
-                hasher, room = blake3(), size
-    if room < size:
-        yield hasher.digest(DIGEST)
+                yield chunk
+                chunk, room = [], size
+    if chunk:
+        yield chunk
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[Span]:

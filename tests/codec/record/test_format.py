@@ -112,7 +112,7 @@ def check_chunks(data: bytes, start: int, header: dict[str, Any], metadata: dict
     assert header["more"]["data_offsets"][0] == 0
     assert more_end % 8 == 0
     size = 16_384
-    while n > 4096 * size:
+    while n > 1024 * size:
         size *= 2
     body = data[start + more_end :]
     digests = [blake3(body[i : i + size]).digest()[:16] for i in range(0, n, size)]
