@@ -1,7 +1,7 @@
 """The records of a chain, each read once, at one of two depths; nothing is decoded.
 
-- `read_heads` reads the first bytes of each file (a merged record whole): cheap enough to watch
-  many runs. It does not notice damage further back.
+- `read_heads` reads the first bytes of each file: cheap enough to watch many runs, also behind
+  URLs. It does not notice damage further back.
 - `read_contents` reads all bytes, checks their digests and that each record follows the one before.
 
 A record never changes once it has its name, so its facts stay true while its file is the same.
@@ -154,7 +154,7 @@ def read_heads(
 
     Args:
         chain: The chain.
-        folder: Where its records lie as files; None for an archive or URL, which are read whole.
+        folder: Where its records lie as files; None for an archive or URL.
         known_heads: From earlier calls. Only those whose problem may be over are read again.
         noticed: Stamp, ns, of new records of an archive or URL, which have no other.
         report: Called after every few records with the heads so far and how many are unread.
@@ -181,7 +181,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
     empty = RecordFacts(entry, stamp)
     try:
         if folder is None or entry.kind == "merged":
-            return _facts_of(chain.read(entry), empty)
+            return _facts_of(chain.part("*").read(entry), empty)
         check_regular(folder / entry.name)
         with (folder / entry.name).open("rb") as file:
             header, arrays = peek(file, entry.nbytes, entry.name)
@@ -230,7 +230,7 @@ def _is_of_state(name: str) -> bool:
 def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
     """``facts`` with what an intact record says by itself. Raises MalformedRecordError."""
     base = record.kind == "base"
-    full = sum(a.nbytes for name, a in record.arrays.items() if base and _is_of_state(name))
+    full = _tensor_nbytes(record.entries, record.where) if base else 0
     return replace(
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
