@@ -13,11 +13,12 @@ Read in this order:
     bundles       tracks and digests that a rank keeps between saves
     rank_writer   one rank's part of a save
     files         records and marks in a step's directory
+    stores        directories of steps, on disks or behind a URL
     reader        the public class for loads
     retention     removes old steps
     current_save  one save at a time
 
-Not done here: storage other than directories that all ranks see.
+Not done here: requests to object stores (storage.remote).
 """
 
 from .reader import ChainReader, needed, newest_step

@@ -6,32 +6,30 @@
 A record names the directory and file of its parent. Both must be names, not paths, and its digest
 shows whether it is the right file. Directories that move together stay readable.
 
-Not done here: what is in a record (record), which records a chunk is in (bundles).
+Not done here: where files lie (stores), what is in a record (record), which records a chunk is in
+(bundles).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from codec.caps import short
 from codec.chain.replay import Replay
-from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
+from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError
 from codec.record import record as records
 from codec.record.record import Place, Record
-from codec.storage.directory import fsync_directory, publish
-from codec.storage.location import path_text
 from codec.storage.source import Entry
+
+from .stores import METADATA, Run, Step
 
 MAX_BUFFERED = 2**28  # bytes of records in memory on the way to a base; others are read twice
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
 _MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
@@ -55,28 +53,19 @@ class BesidePlace(Place):
         return super().more() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
 
 
-def directory(path: str | os.PathLike[str]) -> Path:
-    """The absolute directory of a step, with links resolved: run/latest may point elsewhere later.
-
-    Raises SettingsError for a URL, and for anything else that is not a path.
-    """
-    text = path_text(path)
-    if _URL.match(text):
-        raise SettingsError(
-            f"{text}: distributed checkpoints go to directories, and this looks like a URL; give "
-            "the path of a directory that all ranks see (./ before it if it is one)"
-        )
-    return Path(os.path.realpath(text))
-
-
-def mark_of(step: Path, rank: int | None) -> Path:
+def mark_of(rank: int | None) -> str:
     """The file that says a step is whole: DCP's, or that of a rank that saved by itself."""
-    return step / (".metadata" if rank is None else f"__{rank}.metadata")
+    return METADATA if rank is None else f"__{rank}{METADATA}"
 
 
-def marks(step: Path) -> list[Path]:
-    """The files that say that a step is whole, or a rank's part of it."""
-    return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
+def marks(step: Step) -> list[str]:
+    """The files that say that a step is whole, or a rank's part of it. Raises OSError."""
+    return marks_among(step.files())
+
+
+def marks_among(files: Iterable[str]) -> list[str]:
+    """Those of these files that are marks."""
+    return sorted(name for name in files if _MARK.fullmatch(name))
 
 
 def is_of(name: str, rank: int | None) -> bool:
@@ -84,14 +73,14 @@ def is_of(name: str, rank: int | None) -> bool:
     return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
 
 
-def write(step: Path, rank: int, record: Record, data: bytes) -> RecordAt:
+def write(step: Step, rank: int, record: Record, data: bytes) -> RecordAt:
     """Write a record into its step's directory, durably. Raises WriteError."""
     name = f"__{rank}_{record.digest[:DIGITS]}.{record.kind}.safetensors"
-    publish(step / name, lambda file: file.write(data), overwrite=True)
+    step.run.write(step.name, name, data)
     return RecordAt(step.name, name, record.digest)
 
 
-def read(run: Path, at: RecordAt, why: str = "") -> Record:
+def read(run: Run, at: RecordAt, why: str = "") -> Record:
     """Read a record.
 
     Args:
@@ -104,36 +93,31 @@ def read(run: Path, at: RecordAt, why: str = "") -> Record:
         ChainError: The disk cannot read it.
         RecordError: It is damaged, or has another digest.
     """
-    path = run / at.step / at.file
+    where = f"{run}/{at.step}/{at.file}"
     try:
-        data = path.read_bytes()
+        data = run.read(at.step, at.file)
     except FileNotFoundError as exc:
-        raise ParentError(f"{path}: is missing{_describe_missing(run, [at.step])}{why}") from exc
+        raise ParentError(f"{where}: is missing{_describe_missing(run, [at.step])}{why}") from exc
     except OSError as exc:
-        raise ChainError(f"{path}: cannot be read: {exc}") from exc
-    record = records.load(data, str(path))
+        raise ChainError(f"{where}: cannot be read: {exc}") from exc
+    record = records.load(data, where)
     if record.digest != at.digest:
-        raise DigestError(str(path), f"the record of digest {at.digest}{why}", record.digest)
+        raise DigestError(where, f"the record of digest {at.digest}{why}", record.digest)
     return record
 
 
-def check_steps_exist(run: Path, steps: Iterable[str], where: Path) -> None:
+def check_steps_exist(run: Run, steps: Iterable[str], where: Step) -> None:
     """Raise ParentError, with their names, if directories of steps are missing."""
-    if missing := missing_steps(run, steps):
+    if missing := run.missing(steps):
         raise ParentError(f"{where}: cannot be read{_describe_missing(run, missing)}")
 
 
-def missing_steps(run: Path, steps: Iterable[str]) -> list[str]:
-    """The names of steps that have no directory."""
-    return sorted({step for step in steps if not (run / step).is_dir()})
-
-
-def all_exist(run: Path, records: Iterable[RecordAt]) -> bool:
+def all_exist(run: Run, records: Iterable[RecordAt]) -> bool:
     """Whether the files of these records exist; a directory may be a new one with an old name."""
-    return all((run / at.step / at.file).is_file() for at in records)
+    return run.exist((at.step, at.file) for at in records)
 
 
-def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
+def rebuild(run: Run, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     """Rebuild the track at a record; all digests are checked.
 
     Returns:
@@ -161,14 +145,6 @@ def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     return replay, tuple(reversed(needs))
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and its parents; the parents' names are durable. Raises OSError."""
-    new = [parent for parent in path.parents if not parent.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for parent in new:
-        fsync_directory(parent.parent)
-
-
 def is_name(text: Any) -> bool:
     """Whether a directory can have this name: it is not empty and not a path."""
     return (
@@ -187,8 +163,8 @@ def _parent(record: Record) -> RecordAt:
     return RecordAt(pair[0], pair[1], record.parent)
 
 
-def _describe_missing(run: Path, steps: Iterable[str]) -> str:
-    missing = missing_steps(run, steps)
+def _describe_missing(run: Run, steps: Iterable[str]) -> str:
+    missing = run.missing(steps)
     if not missing:
         return ""
     names = ", ".join(missing[:10])

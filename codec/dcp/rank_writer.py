@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torch.distributed.checkpoint.metadata import MetadataIndex
@@ -25,7 +24,8 @@ from codec.state.tensors import Layout
 
 from .bundles import Bundle, WrittenBundle, new_bundle
 from .chunks import Chunk, Rules, fit_records, tree_name, value_of, with_ties
-from .files import RecordAt, all_exist, is_name, is_of, missing_steps, write
+from .files import RecordAt, all_exist, is_name, is_of, write
+from .stores import Step
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class RankWriter:
     """
 
     def __init__(
-        self, step: Path, rank: int, rules: Rules, coding: Coding, before: RankState
+        self, step: Step, rank: int, rules: Rules, coding: Coding, before: RankState
     ) -> None:
         self._step, self._rank, self._rules, self._coding = step, rank, rules, coding
         self._before = before
@@ -197,17 +197,17 @@ class RankWriter:
         return at
 
 
-def check_written(step: Path, results: list[list[WriteResult]]) -> None:
+def check_written(step: Step, results: list[list[WriteResult]]) -> None:
     """Raise WriteError unless the ranks' records exist, and the steps that they build on."""
     items = [read_item(result.storage_data, step)[:2] for part in results for result in part]
     steps = {name for at, names in items for name in (at.step, *names)}
-    if removed := missing_steps(step.parent, steps):
+    if removed := step.run.missing(steps):
         raise WriteError(
             f"{step}: builds on {removed[0]}, which was removed meanwhile; wait for a save before "
             "you remove steps, and keep what codec.dcp.needed names"
         )
     records = {at for at, _ in items}
-    missing = sorted(f"{at.step}/{at.file}" for at in records if not all_exist(step.parent, [at]))
+    missing = sorted(f"{at.step}/{at.file}" for at in records if not all_exist(step.run, [at]))
     if missing:
         raise WriteError(
             f"{step}: {missing[0]} was removed before the step was whole ({len(missing)} of this "
@@ -216,7 +216,7 @@ def check_written(step: Path, results: list[list[WriteResult]]) -> None:
         )
 
 
-def read_item(item: Any, step: Path) -> tuple[RecordAt, tuple[str, ...], str]:
+def read_item(item: Any, step: Step) -> tuple[RecordAt, tuple[str, ...], str]:
     """Where a chunk is, by its item in DCP's metadata.
 
     Returns:

@@ -32,8 +32,9 @@ from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
 from .bundles import bundle_of
-from .files import RecordAt, check_steps_exist, directory, is_of, mark_of, marks, rebuild
+from .files import RecordAt, check_steps_exist, is_of, mark_of, marks, marks_among, rebuild
 from .rank_writer import RankState, read_item
+from .stores import METADATA, Step, files_of, run_at, step_at
 
 
 class ChainReader(FileSystemReader):
@@ -45,19 +46,33 @@ class ChainReader(FileSystemReader):
     directory, RecordError, ChainError.
 
     Args:
-        path: A step's directory, beside the directories that it builds on, see `needed`.
+        path: A step's directory or URL, beside the directories that it builds on, see `needed`.
+        storage_options: For the filesystem of a URL, see `codec.Chain`.
 
     Raises:
-        SettingsError: The path is a URL.
+        SettingsError: This is neither a path nor a URL.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(directory(path))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__("")
+        self._options = storage_options
+        self._go_to(step_at(path, storage_options))
         self._failure: ChainError | None = None  # from reading the metadata of all ranks
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Set the directory of the next load. Raises SettingsError."""
-        super().reset(None if checkpoint_id is None else directory(checkpoint_id))
+        if checkpoint_id is not None:
+            self._go_to(step_at(checkpoint_id, self._options))
+        super().reset()
+
+    def _go_to(self, step: Step) -> None:
+        self._step = step
+        self.fs, self.path = files_of(step)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """Read DCP's metadata. Raises ChainNotFoundError, or ChainError if it is damaged.
@@ -84,16 +99,16 @@ class ChainReader(FileSystemReader):
         try:
             return super().read_metadata(*args, **kwargs)
         except FileNotFoundError as exc:
-            raise ChainNotFoundError(_no_metadata(Path(self.path), rank)) from exc
+            raise ChainNotFoundError(_no_metadata(self._step, rank)) from exc
         except Exception as exc:  # a truncated pickle can raise anything
             raise ChainError(
-                f"{mark_of(Path(self.path), rank)}: DCP's metadata cannot be read: {exc!r}; load "
+                f"{self._step}/{mark_of(rank)}: DCP's metadata cannot be read: {exc!r}; load "
                 "another step, or put this file back from a copy"
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fill the planner's tensors. Raises ChainError if it asks for more than was saved."""
-        step = Path(self.path)
+        step = self._step
         if not self.use_collectives and (names := self._unfilled(plan, planner)):
             raise ChainError(
                 f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
@@ -105,9 +120,9 @@ class ChainReader(FileSystemReader):
             at, steps, tensor = read_item(self.storage_data[item.storage_index], step)
             needs |= {at.step, *steps}
             items_by_record.setdefault(at, {}).setdefault(tensor, []).append(item)
-        check_steps_exist(step.parent, needs, step)
+        check_steps_exist(step.run, needs, step)
         for at, tensors in items_by_record.items():
-            self._read(rebuild(step.parent, at)[0], at, tensors, planner)
+            self._read(rebuild(step.run, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -172,40 +187,63 @@ class _Unreadable(Metadata):
     state_dict_metadata = planner_data = storage_data = storage_meta = version = _field
 
 
-def _no_metadata(step: Path, rank: int | None) -> str:
+def _no_metadata(step: Step, rank: int | None) -> str:
     """Why a directory has no whole checkpoint. rank: of a save without collectives, or None."""
-    if not step.is_dir():
+    try:
+        files, below = step.files(), _marked_below(step)
+    except OSError as exc:
+        return f"{step}: cannot be listed: {exc}"
+    if not files and not below and (not isinstance(p := step.place, Path) or not p.is_dir()):
         return f"{step}: there is no such directory"
-    if names := [mark.name for mark in marks(step)]:
+    if names := marks_among(files):
         return (
             f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(names)} "
             f"others, {short(names)}: these ranks saved without collectives, each for itself; "
             "load on as many ranks, or another step where this rank's save failed"
         )
     text = f"{step}: holds no whole checkpoint: a save that failed leaves no .metadata"
-    inside = sorted({path.parent.name for path in step.glob("*/*.metadata")})
-    return f"{text}; its directories do, {short(inside)}: load one of these" if inside else text
+    return f"{text}; its directories do, {short(below)}: load one of these" if below else text
 
 
-def needed(path: str | os.PathLike[str]) -> list[Path]:
+def _marked_below(step: Step) -> list[str]:
+    """The directories in a directory that hold metadata. Only looks on disks."""
+    place = step.place
+    if not isinstance(place, Path):
+        return []
+    return sorted({path.parent.name for path in place.glob("*/*.metadata")})
+
+
+def needed(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> list[Path | str]:
     """The directories that a step needs to be loaded: its own, and those that it builds on.
+
+    Returns:
+        Their paths, or URLs.
 
     Raises:
         ChainNotFoundError: There is no whole checkpoint.
         ChainError: Its metadata is damaged.
         SourceError: No ChainWriter saved it.
-        SettingsError: The path is a URL.
+        SettingsError: This is neither a path nor a URL.
     """
-    step = directory(path)
+    step = step_at(path, storage_options)
+    return [step.beside(name).place for name in sorted(needed_names(step))]
+
+
+def needed_names(step: Step) -> set[str]:
+    """The names of the steps that a step needs, see `needed`."""
     names = {step.name}
     for metadata in _metadata(step):
         for item in (metadata.storage_data or {}).values():
             at, needs, _ = read_item(item, step)
             names |= {at.step, *needs}
-    return [step.parent / name for name in sorted(names)]
+    return names
 
 
-def newest_step(path: str | os.PathLike[str]) -> Path | None:
+def newest_step(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> Path | str | None:
     """The directory of the newest complete step of a training, to load or to resume from.
 
     A step is complete once it has its `.metadata`, which DCP writes last. The last number in a
@@ -213,31 +251,49 @@ def newest_step(path: str | os.PathLike[str]) -> Path | None:
     without a number do not count, nor do steps saved without collectives. Nothing is unpickled.
 
     Args:
-        path: The directory that holds the steps' directories.
+        path: The directory or URL that holds the steps' directories.
+        storage_options: For the filesystem of a URL, see `codec.Chain`.
 
     Returns:
-        The step's directory; None if there is no complete step.
+        The step's path or URL; None if there is no complete step.
 
     Raises:
-        SettingsError: The path is a URL.
+        ChainError: The directory cannot be listed.
+        SettingsError: This is neither a path nor a URL.
     """
-    run = directory(path)
-    names = [mark.parent.name for mark in run.glob("*/.metadata")]
+    run = run_at(path, storage_options)
+    try:
+        names = run.steps()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise ChainError(f"{run}: cannot be listed: {exc}") from exc
     numbered = [(numbers[-1], name) for name in names if (numbers := whole_numbers(name))]
-    return run / max(numbered)[1] if numbered else None
+    for _, name in sorted(numbered, reverse=True):
+        if run.exist([(name, METADATA)]):
+            return run.place_of(name)
+    return None
 
 
-def _metadata(step: Path) -> Iterator[Metadata]:
+def _metadata(step: Step) -> Iterator[Metadata]:
     """The metadata of all ranks together, or of each rank if they saved without collectives."""
-    names = [mark.name for mark in marks(step)]
-    if ".metadata" in names or not names:
-        yield ChainReader(step).read_metadata()
+    if step.has(METADATA):
+        yield _reader_of(step).read_metadata()
         return
+    names = marks(step)
+    if not names:
+        yield _reader_of(step).read_metadata()
     for name in names:
-        yield ChainReader(step).read_metadata(rank=int(name[2:].partition(".")[0]))
+        yield _reader_of(step).read_metadata(rank=int(name[2:].partition(".")[0]))
 
 
-def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
+def _reader_of(step: Step) -> ChainReader:
+    reader = ChainReader(".")
+    reader._go_to(step)
+    return reader
+
+
+def resume_from(step: Step, rank: int, coding: Coding) -> RankState:
     """A rank's state after a save, rebuilt from its records.
 
     Raises:
@@ -252,9 +308,9 @@ def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
-    by_rank = not (step / ".metadata").exists()  # saved without collectives
-    metadata = ChainReader(step).read_metadata(**({"rank": rank} if by_rank else {}))
+def _state_at(step: Step, rank: int, coding: Coding) -> RankState:
+    by_rank = not step.has(METADATA)  # saved without collectives
+    metadata = _reader_of(step).read_metadata(**({"rank": rank} if by_rank else {}))
     state = RankState(n=0)
     chunks: dict[RecordAt, list[str]] = {}
     for item in (metadata.storage_data or {}).values():
@@ -263,7 +319,7 @@ def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
         if is_of(at.file, rank):
             chunks.setdefault(at, []).append(name)
     for at, names in chunks.items():
-        replay, needs = rebuild(step.parent, at)
+        replay, needs = rebuild(step.run, at)
         if replay.writer != version.WRITER:  # all ranks go on with bases, as with a new writer
             return RankState()
         state.bundles.append(bundle_of(replay, needs, names, coding))

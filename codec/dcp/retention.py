@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from codec.errors import ChainError, SettingsError, SourceError
-from codec.storage.directory import TEMPORARY, fsync_directory, publish
 
-from .files import is_name, is_of, marks
-from .reader import needed
+from .files import is_name, is_of, mark_of, marks
+from .reader import needed_names
+from .stores import METADATA, Step, is_temporary
 
 EARLIER = ".earlier-steps.json"  # names of directories, oldest first
 MAX_EARLIER = 2**20  # bytes
@@ -38,31 +36,31 @@ class Retention:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise SettingsError(f"keep is a number of steps from 1 on, or None; got {keep!r}")
         self._keep = keep
-        self._steps: list[Path] = []  # of this training, oldest first
-        self._needs: dict[Path, tuple[object, frozenset[Path]]] = {}  # by their metadata's files
+        self._steps: list[Step] = []  # of this training, oldest first
+        self._needs: dict[Step, tuple[object, frozenset[Step]]] = {}  # by their metadata's files
 
-    def resume(self, step: Path) -> None:
+    def resume(self, step: Step) -> None:
         """Go on from a step of this training. Raises what `needed` raises."""
         earlier = _earlier(step)
-        earlier += [path for path in needed(step) if path not in earlier]
-        steps = [path for path in earlier if path != step] + [step]
-        self._steps = steps + [path for path in self._steps if path not in steps]
+        needs = map(step.beside, sorted(needed_names(step)))
+        earlier += [other for other in needs if other not in earlier]
+        steps = [other for other in earlier if other != step] + [step]
+        self._steps = steps + [other for other in self._steps if other not in steps]
 
-    def begin(self, step: Path) -> None:
+    def begin(self, step: Step) -> None:
         """Add the newest step."""
         self.forget(step)
         self._steps.append(step)
 
-    def forget(self, step: Path) -> None:
+    def forget(self, step: Step) -> None:
         """Take a step off the list."""
         if step in self._steps:
             self._steps.remove(step)
 
-    def list_earlier(self, step: Path) -> None:
+    def list_earlier(self, step: Step) -> None:
         """Write what `resume` reads into a step's directory, durably. Raises WriteError."""
-        names = [path.name for path in self._steps if path.parent == step.parent and path != step]
-        data = json.dumps(names).encode()
-        publish(step / EARLIER, lambda file: file.write(data), overwrite=True)
+        others = [other for other in self._steps if other.run == step.run and other != step]
+        step.run.write(step.name, EARLIER, json.dumps([other.name for other in others]).encode())
 
     def remove_old(self, ranks: int) -> None:
         """Remove steps that are no longer needed; failures are logged.
@@ -82,14 +80,15 @@ class Retention:
         except (ChainError, OSError) as exc:
             _log.warning("earlier steps stay: %s", exc)
 
-    def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
+    def _superseded(self, ranks: int) -> tuple[list[Step], list[Step]]:
         """The steps to remove, and these with all that cannot be loaded without them; oldest first.
 
         Raises:
             ChainError: The metadata of a step that stays cannot be read.
             OSError: The disk fails.
         """
-        steps = [step for step in self._steps if step.parent == self._steps[-1].parent]
+        run = self._steps[-1].run
+        steps = [step for step in self._steps if step.run == run]
         whole = [step for step in steps if _is_whole(step, ranks)]
         if len(whole) < self._keep:
             return [], []
@@ -98,67 +97,59 @@ class Retention:
         needed_steps = self._needs_of(newest)
         if needed_steps.issuperset(old):
             return [], []
-        needed_steps |= self._needs_of({*_directories(old[0].parent)} - set(steps))
+        needed_steps |= self._needs_of({Step(run, name) for name in run.steps()} - set(steps))
         gone = [step for step in old if step not in needed_steps]
         return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
 
-    def _needs_of(self, steps: Iterable[Path]) -> set[Path]:
+    def _needs_of(self, steps: Iterable[Step]) -> set[Step]:
         """The steps that these build on, and these themselves if they are whole."""
-        return {path for step in steps for path in self._needed(step)}
+        return {other for step in steps for other in self._needed(step)}
 
-    def _needed(self, step: Path) -> frozenset[Path]:
+    def _needed(self, step: Step) -> frozenset[Step]:
         """`needed`, cached; nothing if the step is not whole, or not saved by a ChainWriter."""
-        files = [(mark.name, (s := mark.stat()).st_ino, s.st_mtime_ns) for mark in marks(step)]
+        files = [(mark, step.run.stamp(step.name, mark)) for mark in marks(step)]
         if not files:
             return frozenset()
         cached = self._needs.get(step)
         if cached is None or cached[0] != files:
             try:
-                needs = frozenset(needed(step))
+                needs = frozenset(map(step.beside, needed_names(step)))
             except SourceError:  # plain DCP's
                 needs = frozenset()
             cached = self._needs[step] = files, needs
         return cached[1]
 
 
-def _is_whole(step: Path, ranks: int) -> bool:
-    """Whether all ranks can load a step."""
-    names = {mark.name for mark in marks(step)}
-    return ".metadata" in names or names >= {f"__{rank}.metadata" for rank in range(ranks)}
+def _is_whole(step: Step, ranks: int) -> bool:
+    """Whether all ranks can load a step. Raises OSError."""
+    names = set(marks(step))
+    return METADATA in names or names >= {mark_of(rank) for rank in range(ranks)}
 
 
-def _directories(run: Path) -> list[Path]:
-    return [path for path in run.iterdir() if path.is_dir()]
-
-
-def _earlier(step: Path) -> list[Path]:
+def _earlier(step: Step) -> list[Step]:
     """The steps that a step's directory lists; none if it was saved without `keep`."""
     try:
-        with open(step / EARLIER, "rb") as file:
-            names = json.loads(file.read(MAX_EARLIER))
+        names = json.loads(step.run.read(step.name, EARLIER)[:MAX_EARLIER])
     except (OSError, ValueError, RecursionError):  # without the list old steps stay: no harm
         return []
-    return [step.parent / name for name in names if is_name(name)] if type(names) is list else []
+    return [step.beside(name) for name in names if is_name(name)] if type(names) is list else []
 
 
-def _unmark(step: Path) -> None:
+def _unmark(step: Step) -> None:
     """Remove the files that say a step is whole, durably. Raises OSError."""
     if files := marks(step):
         for mark in files:
-            mark.unlink(missing_ok=True)
-        fsync_directory(step)
+            step.run.remove(step.name, mark)
+        step.run.sync(step.name)
 
 
-def _remove(step: Path) -> None:
+def _remove(step: Step) -> None:
     """Remove a ChainWriter's files from a step's directory, and the directory if it is empty.
 
     Raises OSError.
     """
-    if not step.is_dir():
-        return
-    for path in list(step.iterdir()):
-        is_note = path.name == EARLIER or path.name.endswith(".metadata.tmp")
-        if is_note or is_of(path.name, None) or path.name.startswith(TEMPORARY):
-            path.unlink(missing_ok=True)
-    if not any(step.iterdir()):
-        os.rmdir(step)
+    for name in step.files():
+        is_note = name == EARLIER or name.endswith(f"{METADATA}.tmp")
+        if is_note or is_of(name, None) or is_temporary(name):
+            step.run.remove(step.name, name)
+    step.run.remove_if_empty(step.name)

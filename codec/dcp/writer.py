@@ -16,7 +16,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Concatenate, NoReturn
 
 import torch.distributed as dist
@@ -30,22 +29,14 @@ from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET, Coding
 from codec.scheme.warmup import warm_up_beside
-from codec.storage.directory import TEMPORARY, fsync_directory, why_unusable
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
-from .files import (
-    all_exist,
-    directory,
-    is_name,
-    is_of,
-    make_directory,
-    mark_of,
-    marks,
-)
+from .files import all_exist, is_name, is_of, mark_of, marks_among
 from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
+from .stores import METADATA, LocalRun, Run, Step, files_of, is_temporary, step_at
 
 BASE_EVERY = 50  # deltas of a bundle that a restore reads at most, besides its base
 
@@ -87,6 +78,7 @@ class ChainWriter(FileSystemWriter):
         resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
             this rank still has. Without it, or if another version wrote that step, the first save
             of a process is a base.
+        storage_options: For the filesystem of URLs, see `codec.Chain`.
 
     Raises:
         SettingsError: A setting is out of range.
@@ -107,6 +99,7 @@ class ChainWriter(FileSystemWriter):
         base_every: int | None = BASE_EVERY,
         keep: int | None = None,
         resume: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_history(base_every, None)
         self._retention = None if keep is None else Retention(keep)
@@ -118,20 +111,21 @@ class ChainWriter(FileSystemWriter):
         self._rules = Rules(policy, has_logged_moments=resume is not None)
         self._coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         self._base_every = base_every
-        self._resume = None if resume is None else directory(resume)
+        self._options = storage_options
+        self._resume = None if resume is None else step_at(resume, storage_options)
         self._state = RankState()
         # The mark of the newest save, and this rank's part of it, which is not committed.
-        self._pending: tuple[Path | None, RankSave] = (None, RankSave())
-        self._run: Path | None = None  # the directory of the steps' directories
+        self._pending: tuple[tuple[Step, str] | None, RankSave] = (None, RankSave())
+        self._run: Run | None = None  # the directory of the steps' directories
         self._warned = False
         self._current = CurrentSave()
         self._is_coordinator = False
         self._next = threading.local()  # `step`: where each thread's next save goes
-        self._step: Path | None = None
+        self._step: Step | None = None
         super().__init__("", overwrite=False)
         warm_up_beside()  # while the training computes its first iterations
         if path is not None:
-            self._go_to(path)
+            self._go_to(step_at(path, storage_options))
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
         """Copy the state for `async_save`, after the state before is saved.
@@ -160,7 +154,7 @@ class ChainWriter(FileSystemWriter):
         """
         if checkpoint_id is not None:
             try:
-                self._next.step = directory(checkpoint_id)
+                self._next.step = step_at(checkpoint_id, self._options)
             except SettingsError:
                 self._current.drop()
                 raise
@@ -180,10 +174,7 @@ class ChainWriter(FileSystemWriter):
         """Make the directory. Raises StepOrderError, WriteError."""
         self._commit_if_whole()
         step = self._directory
-        try:
-            make_directory(step)
-        except OSError as exc:
-            raise WriteError(f"{step}: {why_unusable(exc)}: {exc}") from exc
+        step.run.make(step.name)
         self._check_free(step)
         return plan
 
@@ -196,21 +187,22 @@ class ChainWriter(FileSystemWriter):
         has_all_names = self.use_collectives or _ranks() == 1
         if has_all_names and all(plan.usable for plan in plans):  # else DCP has cached the items
             self._rules.check_matches(item.index.fqn for plan in plans for item in plan.items)
-        rank = None if self.use_collectives else self.rank
-        for path in self._directory.iterdir():
-            if is_of(path.name, rank) or (rank is None and path.name.startswith(TEMPORARY)):
-                with contextlib.suppress(OSError):  # leftovers are ignored
-                    path.unlink()
+        rank, step = None if self.use_collectives else self.rank, self._directory
+        if isinstance(step.run, LocalRun):  # elsewhere they stay, as a listing takes too long
+            for file in step.files():
+                if is_of(file, rank) or (rank is None and is_temporary(file)):
+                    with contextlib.suppress(OSError):  # leftovers are ignored
+                        step.run.remove(step.name, file)
         return plans
 
     @_stage_of_save
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write this rank's records: each is checked first, and durable afterwards."""
         step = self._directory
-        if step.parent != self._run:
+        if step.run != self._run:
             self._enter_run(step)
         if self._resume is not None:
-            if self._resume.parent != self._run:
+            if self._resume.run != self._run:
                 raise SettingsError(
                     f"steps must lie beside each other: {step} cannot go on from {self._resume}, "
                     "which lies elsewhere"
@@ -219,7 +211,7 @@ class ChainWriter(FileSystemWriter):
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
-        if not all_exist(step.parent, self._state.needs()):
+        if not all_exist(step.run, self._state.needs()):
             # Records that the next delta would build on were removed, perhaps not those of all
             # ranks. `n` stays, so that all ranks write their next base at the same step.
             self._state = RankState(n=self._state.n)
@@ -234,9 +226,9 @@ class ChainWriter(FileSystemWriter):
         except BaseException:
             for at in saving.part.written:
                 with contextlib.suppress(OSError):  # leftovers are ignored
-                    (step / at.file).unlink()
+                    step.run.remove(step.name, at.file)
             raise
-        self._pending = self._mark(step), part
+        self._pending = (step, self._mark), part
         if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
             self._current.end()
         future: Future[list[WriteResult]] = Future()
@@ -263,12 +255,12 @@ class ChainWriter(FileSystemWriter):
         if retention:
             retention.list_earlier(step)
         try:
-            fsync_directory(step.parent)
+            step.run.sync_steps()
             super().finish(metadata, results)
-            fsync_directory(step)
-        except OSError as exc:
+            step.run.sync(step.name)
+        except (OSError, WriteError) as exc:
             with contextlib.suppress(OSError):  # a step whose save failed is not whole
-                self._mark(step).unlink()
+                step.run.remove(step.name, self._mark)
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
         if retention:
             retention.remove_old(_ranks())
@@ -282,14 +274,16 @@ class ChainWriter(FileSystemWriter):
             "use dcp.async_save with AsyncCheckpointerType.THREAD"
         )
 
-    def _go_to(self, path: str | os.PathLike[str]) -> None:
-        self.path = self._step = directory(path)  # absolute: the training may change directory
+    def _go_to(self, step: Step) -> None:
+        self._step = step
+        self.fs, self.path = files_of(step)
+        self.sync_files = isinstance(step.run, LocalRun)  # else PyTorch syncs all of the machine
         super().reset()
 
-    def _enter_run(self, step: Path) -> None:
+    def _enter_run(self, step: Step) -> None:
         """Go on in another directory of steps; deltas cannot build on records elsewhere."""
         had_bundles = bool(self._state.bundles)
-        self._state, run, self._run = RankState(), self._run, step.parent
+        self._state, run, self._run = RankState(), self._run, step.run
         if had_bundles and not self._warned:
             self._warned = True
             warnings.warn(
@@ -300,7 +294,7 @@ class ChainWriter(FileSystemWriter):
             )
 
     @property
-    def _directory(self) -> Path:
+    def _directory(self) -> Step:
         assert self._step is not None, "set_up_storage_writer has checked it"
         return self._step
 
@@ -308,14 +302,17 @@ class ChainWriter(FileSystemWriter):
     def _rank(self) -> int:
         return self.rank or 0
 
-    def _mark(self, step: Path) -> Path:
-        return mark_of(step, None if self.use_collectives else self._rank)
+    @property
+    def _mark(self) -> str:
+        return mark_of(None if self.use_collectives else self._rank)
 
-    def _check_free(self, step: Path) -> None:
+    def _check_free(self, step: Step) -> None:
         """Raise StepOrderError if a whole checkpoint is in this directory."""
         # Without collectives, marks of faster ranks may be there.
-        blocking = {".metadata", self._mark(step).name}
-        if any(self.use_collectives or mark.name in blocking for mark in marks(step)):
+        blocking = {METADATA, self._mark}
+        looked_for = blocking | ({mark_of(0)} if self.use_collectives else set())
+        there = marks_among(step.run.marks_in_way(step.name, looked_for))
+        if any(self.use_collectives or mark in blocking for mark in there):
             raise StepOrderError(
                 f"{step}: holds a whole checkpoint, which is never overwritten; choose another "
                 "checkpoint_id"
@@ -328,11 +325,13 @@ class ChainWriter(FileSystemWriter):
         them. `.metadata` may also belong to a retry with a new writer, which has removed this
         writer's records.
         """
-        (mark, part), self._pending = self._pending, (None, RankSave())
-        if mark is None or not mark.exists():
+        (pending, part), self._pending = self._pending, (None, RankSave())
+        if pending is None:
             return
-        step = mark.parent
-        if all_exist(step.parent, part.written):  # else another save has made it whole
+        step, mark = pending
+        if step.has(mark) and all_exist(
+            step.run, part.written
+        ):  # else another save has made it whole
             self._state = RankState()  # if the commit is interrupted, the next save is a base
             self._state = part.commit()
 

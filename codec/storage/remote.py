@@ -204,6 +204,17 @@ class Remote:
         except FileNotFoundError:
             return False
 
+    def names(self, name: str = "") -> dict[str, bool]:
+        """The names in a directory, and whether each is a file; none if there is no directory."""
+        try:
+            with self._call(name) as (fs, path):
+                fs.invalidate_cache(path)
+                infos = fs.ls(path, detail=True)
+        except FileNotFoundError:
+            return {}
+        entries = {info["name"].rstrip("/").rpartition("/")[2]: info["type"] for info in infos}
+        return {entry: kind == "file" for entry, kind in entries.items() if entry}
+
     def remove(self, name: str) -> None:
         """Delete a file. Not every store reports one that does not exist."""
         with self._call(name) as (fs, path):
