@@ -1,0 +1,249 @@
+"""Distributed checkpoints behind URLs: the same as on a disk, by requests for single files."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from fsspec.implementations.memory import MemoryFileSystem
+from torch.distributed.checkpoint.api import CheckpointException
+
+import codec
+from codec.dcp import ChainReader, ChainWriter, needed, newest_step
+
+Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
+RUN = "memory://bucket/run"
+
+
+@pytest.fixture
+def store() -> Iterator[dict[str, Any]]:
+    """What is stored: path -> file."""
+    memory: dict[str, Any] = MemoryFileSystem.store
+    memory.clear()
+    yield memory
+    memory.clear()
+
+
+@pytest.fixture
+def requests(monkeypatch: Patch) -> Counter[str]:
+    """How often each method of the file system was called."""
+    counted: Counter[str] = Counter()
+
+    def counting(name: str) -> Callable[..., Any]:
+        real = getattr(MemoryFileSystem, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            counted[name] += 1
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in ("ls", "mv", "cat_file", "pipe_file", "info", "rm_file", "cp_file"):
+        monkeypatch.setattr(MemoryFileSystem, name, counting(name))
+    return counted
+
+
+def state_of(step: int) -> dict[str, Any]:
+    """A model, a tensor that is exact, and a number."""
+    rng = torch.Generator().manual_seed(step)
+    w = torch.linspace(-1, 1, 3000) + 0.01 * torch.randn(3000, generator=rng)
+    return {"model": {"w": w, "b": w[:40] * 2}, "n": torch.arange(50) + step, "epoch": step}
+
+
+def save(writer: ChainWriter, run: Any, *steps: int) -> None:
+    for step in steps:
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=f"{run}/step-{step}")
+
+
+def load(step: Any, **options: Any) -> dict[str, Any]:
+    state = {"model": {"w": torch.zeros(3000), "b": torch.zeros(40)}, "epoch": 0}
+    state["n"] = torch.zeros(50, dtype=torch.int64)
+    dcp.load(state, storage_reader=ChainReader(step, **options))
+    return state
+
+
+def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    tensors = ((a["model"][key], b["model"][key]) for key in ("w", "b"))
+    return a["epoch"] == b["epoch"] and all(x.equal(y) for x, y in (*tensors, (a["n"], b["n"])))
+
+
+def steps_in(store: dict[str, Any]) -> set[str]:
+    return {path.split("/")[-2] for path in store}
+
+
+def test_the_same_as_on_a_disk(store: dict[str, Any], tmp_path: Path) -> None:
+    """Every byte but DCP's metadata, every step, and what is said of them."""
+    for run in (tmp_path / "run", RUN):
+        save(ChainWriter(bits=2), run, 0, 1, 2)
+    stored = {path.removeprefix("/bucket/run/"): file.getvalue() for path, file in store.items()}
+    on_disk = {
+        str(path.relative_to(tmp_path / "run")): path.read_bytes()
+        for path in (tmp_path / "run").glob("*/*")
+    }
+    assert stored.keys() == on_disk.keys()
+    records = [name for name in stored if name.endswith(".safetensors")]
+    assert len(records) >= 6
+    assert all(stored[name] == on_disk[name] for name in records)
+    for step in range(3):
+        assert same(load(f"{RUN}/step-{step}"), load(tmp_path / "run" / f"step-{step}"))
+    assert newest_step(RUN) == f"{RUN}/step-2"
+    assert newest_step(f"{RUN}/none") is None
+    assert needed(f"{RUN}/step-2") == [f"{RUN}/step-{step}" for step in range(3)]
+
+
+def test_few_requests(store: dict[str, Any], requests: Counter[str]) -> None:
+    """Nothing is listed, renamed, copied or removed; each record and the metadata is put once."""
+    writer = ChainWriter(bits=2)
+    save(writer, RUN, 0, 1)
+    requests.clear()
+    save(writer, RUN, 2)
+    n_records = sum("step-2/__" in path for path in store)
+    assert requests["pipe_file"] == n_records + 1
+    assert requests.keys() <= {"pipe_file", "info"}
+    requests.clear()
+    load(f"{RUN}/step-2")
+    assert requests.keys() == {"cat_file"}
+
+
+def test_goes_on_in_a_new_process(store: dict[str, Any]) -> None:
+    save(ChainWriter(bits=2), RUN, 0, 1)
+    newest = newest_step(RUN)
+    assert newest is not None
+    writer = ChainWriter(bits=2, resume=newest)
+    save(writer, RUN, 2)
+    assert [path for path in store if "step-2/" in path and ".delta." in path]
+    assert load(f"{RUN}/step-2")["epoch"] == 2
+    with pytest.raises(CheckpointException, match="StepOrderError"):
+        save(writer, RUN, 1)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_old_steps_are_removed(keep: int, store: dict[str, Any]) -> None:
+    writer = ChainWriter(bits=2, keep=keep, base_every=1)
+    save(writer, RUN, *range(7))
+    left = sorted(steps_in(store))
+    assert (
+        left == [f"step-{step}" for step in range(7 - keep - (keep % 2 == 0), 7)] or len(left) <= 3
+    )
+    for step in left[-keep:]:
+        load(f"{RUN}/{step}")
+
+
+class Line:
+    """A line to the store that is cut at one request. left: requests until then."""
+
+    def __init__(self, left: int, after: bool) -> None:
+        self.left, self.after = left, after
+
+    def around(self, name: str) -> Callable[..., Any]:
+        """A method of the file system, over this line."""
+        real = getattr(MemoryFileSystem, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and not self.after:
+                raise OSError("the line is cut")
+            answer = real(*args, **kwargs)
+            if self.left == 0:
+                raise OSError("the line is cut")
+            return answer
+
+        return call
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_any_request_may_fail(after: bool, store: dict[str, Any], monkeypatch: Patch) -> None:
+    """Or its answer may not arrive: the step is whole or not, and the next one is saved."""
+    n_failed = 0
+    for nth in range(1, 30):
+        store.clear()
+        writer, line = ChainWriter(bits=2), Line(nth, after)
+        save(writer, RUN, 0, 1)
+        with monkeypatch.context() as patch:
+            for name in ("pipe_file", "info"):
+                patch.setattr(MemoryFileSystem, name, line.around(name))
+            with contextlib.suppress(CheckpointException):
+                save(writer, RUN, 2)
+                n_failed -= 1
+            n_failed += 1
+        if line.left > 0:
+            break
+        save(writer, RUN, 3)
+        for step in (0, 1, 3):
+            assert load(f"{RUN}/step-{step}")["epoch"] == step
+        if "/bucket/run/step-2/.metadata" in store:
+            assert load(f"{RUN}/step-2")["epoch"] == 2
+    else:
+        pytest.fail("no save without a failure")
+    assert n_failed >= 3
+
+
+def test_what_is_missing_or_damaged_is_named(store: dict[str, Any]) -> None:
+    save(ChainWriter(bits=2), RUN, 0, 1)
+    deltas = [path for path in store if "step-1/" in path and ".delta." in path]
+    delta = max(deltas, key=lambda path: len(store[path].getvalue()))
+    whole = store[delta].getvalue()
+    fs = fsspec.filesystem("memory")
+    fs.pipe_file(delta, whole[:-1] + b"?")
+    with pytest.raises(CheckpointException, match=r"DigestError.*memory://bucket/run/step-1/__0_"):
+        load(f"{RUN}/step-1")
+    fs.rm_file(delta)
+    with pytest.raises(CheckpointException, match=r"ParentError.*step-1/__0_.* is missing"):
+        load(f"{RUN}/step-1")
+    fs.pipe_file("/bucket/run/step-1/.metadata", b"no pickle")
+    with pytest.raises(CheckpointException, match=r"step-1/\.metadata: DCP's metadata cannot be"):
+        load(f"{RUN}/step-1")
+    with pytest.raises(CheckpointException, match="there is no such directory"):
+        load(f"{RUN}/step-7")
+    assert load(f"{RUN}/step-0")["epoch"] == 0
+
+
+def test_secrets_are_not_kept(store: dict[str, Any]) -> None:
+    """Neither in messages nor in DCP's metadata."""
+    run = "memory://anna:geheim@bucket/run"
+    save(ChainWriter(bits=2), run, 0)
+    assert all(b"geheim" not in file.getvalue() for file in store.values())
+    (metadata,) = (file.getvalue() for path, file in store.items() if path.endswith(".metadata"))
+    assert pickle.loads(metadata).storage_meta.checkpoint_id == "memory://bucket/run/step-0"
+    with pytest.raises(CheckpointException) as failed:
+        load(f"{run}/step-1")
+    assert "geheim" not in str(failed.value)
+    assert needed(f"{run}/step-0") == [f"{run}/step-0"]
+
+
+def test_over_http(tmp_path: Path) -> None:
+    """To be read only."""
+    save(ChainWriter(bits=2), tmp_path / "run", 0, 1)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    handler = functools.partial(Quiet, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        run = f"http://127.0.0.1:{server.server_port}/run"
+        assert same(load(f"{run}/step-1"), load(tmp_path / "run" / "step-1"))
+        assert newest_step(run) == f"{run}/step-1"
+        with pytest.raises(CheckpointException, match="can only be read"):
+            save(ChainWriter(bits=2), run, 2)
+        server.shutdown()
+        thread.join()
+
+
+def test_a_filesystem_that_is_not_installed() -> None:
+    with pytest.raises((codec.SettingsError, codec.ChainError), match=r"pip install|cannot be"):
+        needed("no-such-thing://bucket/run/step-1")
