@@ -6,15 +6,20 @@ equal the joined tracks of its chunks, to the last bit.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import signal
+import socket
+import subprocess
 import sys
+import threading
 import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -30,7 +35,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import codec
-from codec.dcp import ChainReader, ChainWriter, needed
+from codec.dcp import ChainReader, ChainWriter, needed, newest_step
 from codec.dcp.rank_writer import RankWriter
 from codec.errors import StepOrderError
 from codec.storage import directory as storage
@@ -172,7 +177,7 @@ def bits_of(tensor: DTensor) -> torch.Tensor:
     return tensor.to_local().contiguous().view(torch.uint8)
 
 
-def loads_bits(path: Path, key: str, tensors: Tensors, mesh: DeviceMesh, dim: int) -> None:
+def loads_bits(path: Path | str, key: str, tensors: Tensors, mesh: DeviceMesh, dim: int) -> None:
     """These shards come back to the last bit, whatever their dtype."""
     expected, back = (placed(tensors, mesh, dim) for _ in range(2))
     for tensor in back.values():
@@ -182,7 +187,7 @@ def loads_bits(path: Path, key: str, tensors: Tensors, mesh: DeviceMesh, dim: in
         assert torch.equal(bits_of(back[name]), bits_of(tensor)), (mesh.size(), dim, name)
 
 
-def loaded(path: Path, state: Tensors) -> Tensors:
+def loaded(path: Path | str, state: Tensors) -> Tensors:
     """What a step holds of these tensors."""
     back = zeros(state)
     dcp.load(back, storage_reader=ChainReader(path))
@@ -195,7 +200,7 @@ def owners(step: Path) -> dict[str, int]:
     return {index.fqn: int(of["of"]["file"].split("_")[2]) for index, of in data.items()}
 
 
-def resharding(n: int, folder: Path) -> None:
+def resharding(n: int, folder: Path | str) -> None:
     """Saved on n ranks, loaded on 1, 2 and 4, with other shards."""
     rank = dist.get_rank()
     mesh, grid = mesh_of(n), DeviceMesh("cpu", [[0, 1], [2, 3]])
@@ -208,11 +213,11 @@ def resharding(n: int, folder: Path) -> None:
             model = sharded(values(step), mesh, grid if n == 4 else None)
             expected = [whole(reference.step(model))]
             state = {"model": model, "step": step, "typed": placed(typed, mesh, 0)}
-            path = folder / f"{step}"
+            path = f"{folder}/{step}"
             dcp.save(state, storage_writer=writer, checkpoint_id=path, process_group=GROUPS[n])
     dist.broadcast_object_list(expected)
     assert not torch.equal(expected[0]["even"], values(2)["even"])
-    reader = ChainReader(folder / "2")
+    reader = ChainReader(f"{folder}/2")
     if rank == 0:
         back = zeros(values(0))
         dcp.load({"model": back}, storage_reader=reader, no_dist=True)
@@ -229,7 +234,7 @@ def resharding(n: int, folder: Path) -> None:
             same(whole(back), {name: expected[0][name] for name in SHAPES}, (m, dim))
             assert state["step"] == 2
         if rank < m == 2:
-            loads_bits(folder / "2", "typed", typed, mesh, 1)
+            loads_bits(f"{folder}/2", "typed", typed, mesh, 1)
     placements = [Replicate(), Shard(1)]
     back = {"grid": distribute_tensor(torch.zeros(SHAPES["grid"]), grid, placements)}
     dcp.load({"model": back}, storage_reader=reader)
@@ -611,16 +616,24 @@ def begins(run: Path) -> None:
 def begins_again(run: Path) -> None:
     """The newest whole step is the one before: from there, and the step is saved anew."""
     assert list((run / f"{KILLED}").glob("__1_*")), "rank 1 had written its part"
-    trains(run, run / f"{KILLED - 1}")
-    last = run / f"{KILLED + 1}"
-    before = [run / f"{step}" for step in range(KILLED + 1)]
-    assert needed(last) == [*before, last], "no base but the first"
+    goes_on(run)
+
+
+def goes_on(run: Path | str) -> None:
+    """From the step before the one that was not whole."""
+    newest = newest_step(run)
+    assert str(newest) == f"{run}/{KILLED - 1}"
+    dist.barrier()  # before the next step is whole
+    trains(run, newest)
+    last = f"{run}/{KILLED + 1}"
+    before = [f"{step}" for step in range(KILLED + 1)]
+    assert [str(path) for path in needed(last)] == [f"{run}/{b}" for b in before] + [last]
     data = ChainReader(last).read_metadata().storage_data
     (needs,) = (item["of"]["needs"] for index, item in data.items() if index.fqn == "ema.x")
-    assert needs == tuple(path.name for path in before), "residuals go on in a new process"
+    assert needs == tuple(before), "residuals go on in a new process"
 
 
-def trains(run: Path, resume: Path | None) -> None:
+def trains(run: Path | str, resume: Path | str | None) -> None:
     """Of two ranks."""
     run_writer = RankWriter.run
 
@@ -638,11 +651,11 @@ def trains(run: Path, resume: Path | None) -> None:
         if resume is None or step >= KILLED:
             if step == KILLED and resume is None and dist.get_rank() == 1:
                 RankWriter.run = killing  # type: ignore[method-assign]
-            dcp.save(state, storage_writer=writer, checkpoint_id=run / f"{step}")
+            dcp.save(state, storage_writer=writer, checkpoint_id=f"{run}/{step}")
         elif step < KILLED - 1:
             continue
         back = zeros(w) | {"ema": {"x": torch.zeros(2000, dtype=torch.int64)}}
-        dcp.load(back, storage_reader=ChainReader(run / f"{step}"))
+        dcp.load(back, storage_reader=ChainReader(f"{run}/{step}"))
         assert torch.equal(back["w"].to_local(), expected["w"].to_local())
         assert torch.equal(back["ema"]["x"], state["ema"]["x"])
 
@@ -656,3 +669,151 @@ def test_a_rank_is_killed(tmp_path: Path) -> None:
     whole_steps = {int(path.parent.name) for path in run.glob("*/.metadata")}
     assert whole_steps == set(range(KILLED))
     assert ranks(2, begins_again, run) == [0, 0]
+
+
+# The same in an object store.
+
+BUCKET = "s3://bucket"
+IMPATIENT = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+
+
+class Line:
+    """TCP from a port of its own to another one; cut as long as a file exists."""
+
+    def __init__(self, there: int, cut: Path) -> None:
+        self._there, self._cut = there, cut
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._there))
+                for ways in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=ways, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while (data := source.recv(2**16)) and not self._cut.exists():
+                target.sendall(data)
+        for mine in (source, target):
+            with contextlib.suppress(OSError):
+                mine.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An S3 server in a process of its own, with a bucket; the environment leads there.
+
+    While the file exists, nobody answers.
+    """
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        assert server.stderr is not None
+        lines = (re.search(r"on http://127\.0\.0\.1:(\d+)", line) for line in server.stderr)
+        cut = tmp_path_factory.mktemp("s3") / "cut"
+        line = Line(int(next(filter(None, lines))[1]), cut)
+        drain = threading.Thread(target=server.stderr.read, daemon=True)
+        drain.start()
+        url = f"http://127.0.0.1:{line.listener.getsockname()[1]}"
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        patch.setenv("AWS_ACCESS_KEY_ID", "anna")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        make = "import fsspec; fsspec.filesystem('s3').mkdir('bucket')"
+        subprocess.run([sys.executable, "-c", make], check=True)  # not here: forks come
+        yield cut
+        line.listener.close()
+        server.kill()
+        drain.join()
+
+
+def stored(folder: Path) -> None:
+    """See `resharding`."""
+    resharding(4, f"{BUCKET}/{folder.name}/resharding")
+
+
+def kept(folder: Path) -> None:
+    """The coordinator removes old steps, and what stays can be loaded."""
+    run = f"{BUCKET}/{folder.name}/kept"
+    writer = ChainWriter(bits=2, keep=2, base_every=1)
+    for step in range(6):
+        w = {"w": distribute_tensor(walk((10, 13), 0, step), mesh_of(4), [Shard(0)])}
+        dcp.save(w, storage_writer=writer, checkpoint_id=f"{run}/{step}")
+    dist.barrier()
+    with pytest.raises(CheckpointException, match="there is no such directory"):
+        loaded(f"{run}/1", w)
+    assert newest_step(run) == f"{run}/5"
+    for step in (4, 5):
+        loaded(f"{run}/{step}", w)
+
+
+def silent(folder: Path, cut: Path) -> None:
+    """Nobody answers any more while ranks write: the step is not whole, and the same writers go on
+    once the store is back."""
+    run, rank = f"{BUCKET}/{folder.name}/silent", dist.get_rank()
+    writer, reference = ChainWriter(bits=2, storage_options=IMPATIENT), Reference()
+    run_writer = RankWriter.run
+
+    def cutting(self: RankWriter, *given: Any) -> Any:
+        """What writes a rank's part when the line is cut."""
+        cut.touch()
+        return run_writer(self, *given)
+
+    for step in range(5):
+        w = {"w": distribute_tensor(walk((10, 13), 0, step), mesh_of(4), [Shard(0)])}
+        if step == 2:
+            if rank == 1:
+                RankWriter.run = cutting  # type: ignore[method-assign]
+            with pytest.raises(CheckpointException, match="WriteError"):
+                dcp.save(w, storage_writer=writer, checkpoint_id=f"{run}/{step}")
+            RankWriter.run = run_writer  # type: ignore[method-assign]
+            dist.barrier()
+            cut.unlink(missing_ok=True)
+            dist.barrier()
+            with pytest.raises(CheckpointException, match=r"holds no whole checkpoint|no such"):
+                loaded(f"{run}/{step}", w)
+            continue
+        expected = reference.step(w)
+        dcp.save(w, storage_writer=writer, checkpoint_id=f"{run}/{step}")
+        same(loaded(f"{run}/{step}", w), whole(expected), step)
+    assert [str(path) for path in needed(f"{run}/4")] == [f"{run}/{s}" for s in (0, 1, 3, 4)]
+
+
+@pytest.mark.parametrize("scenario", [stored, kept], ids=lambda scenario: scenario.__name__)
+def test_in_an_object_store(scenario: Callable[[Path], None], cut: Path, tmp_path: Path) -> None:
+    """See there what each of them shows."""
+    assert ranks(4, scenario, tmp_path / "run") == [0] * 4
+
+
+def test_a_store_that_falls_silent(cut: Path, tmp_path: Path) -> None:
+    """See `silent`."""
+    scenario = partial(silent, cut=cut)
+    scenario.__name__ = "silent"  # type: ignore[attr-defined]
+    assert ranks(4, scenario, tmp_path / "run") == [0] * 4
+
+
+def begins_in_store(folder: Path) -> None:
+    """Rank 1 is killed once its records of a step are in the store."""
+    trains(f"{BUCKET}/{folder.name}/killed", None)
+
+
+def goes_on_in_store(folder: Path) -> None:
+    """With two new ranks."""
+    goes_on(f"{BUCKET}/{folder.name}/killed")
+
+
+def test_a_rank_is_killed_beside_a_store(cut: Path, tmp_path: Path) -> None:
+    """And the training is started again."""
+    run = tmp_path / "run"
+    first = ranks(2, begins_in_store, run)
+    assert first[1] == -signal.SIGKILL
+    assert first[0] != 0
+    assert ranks(2, goes_on_in_store, run) == [0, 0]
