@@ -113,7 +113,10 @@ def check_steps_exist(run: Run, steps: Iterable[str], where: Step) -> None:
 
 
 def all_exist(run: Run, records: Iterable[RecordAt]) -> bool:
-    """Whether the files of these records exist; a directory may be a new one with an old name."""
+    """Whether the files of these records exist; a directory may be a new one with an old name.
+
+    Raises ChainError if nobody answers.
+    """
     return run.exist((at.step, at.file) for at in records)
 
 

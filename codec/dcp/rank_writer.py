@@ -198,7 +198,10 @@ class RankWriter:
 
 
 def check_written(step: Step, results: list[list[WriteResult]]) -> None:
-    """Raise WriteError unless the ranks' records exist, and the steps that they build on."""
+    """Raise WriteError unless the ranks' records exist, and the steps that they build on.
+
+    Raises ChainError if nobody answers.
+    """
     items = [read_item(result.storage_data, step)[:2] for part in results for result in part]
     steps = {name for at, names in items for name in (at.step, *names)}
     if removed := step.run.missing(steps):
@@ -207,13 +210,14 @@ def check_written(step: Step, results: list[list[WriteResult]]) -> None:
             "you remove steps, and keep what codec.dcp.needed names"
         )
     records = {at for at, _ in items}
+    if all_exist(step.run, records):
+        return
     missing = sorted(f"{at.step}/{at.file}" for at in records if not all_exist(step.run, [at]))
-    if missing:
-        raise WriteError(
-            f"{step}: {missing[0]} was removed before the step was whole ({len(missing)} of this "
-            "save's records are missing); is another job saving to this directory? Give each job "
-            "its own directory"
-        )
+    raise WriteError(
+        f"{step}: {missing[0]} was removed before the step was whole ({len(missing)} of this "
+        "save's records are missing); is another job saving to this directory? Give each job "
+        "its own directory"
+    )
 
 
 def read_item(item: Any, step: Step) -> tuple[RecordAt, tuple[str, ...], str]:

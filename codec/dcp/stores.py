@@ -23,7 +23,7 @@ from typing import Any
 
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemBase
 
-from codec.errors import SettingsError, WriteError
+from codec.errors import ChainError, SettingsError, WriteError
 from codec.storage.directory import TEMPORARY, fsync_directory, publish, why_unusable
 from codec.storage.location import Location, path_text
 from codec.storage.read_ahead import THREADS
@@ -72,7 +72,7 @@ class Run(ABC):
 
     @abstractmethod
     def exist(self, files: Iterable[tuple[str, str]]) -> bool:
-        """Whether all of these exist, by step and file. False also where nobody answers."""
+        """Whether all of these exist, by step and file. Raises ChainError if nobody answers."""
 
     @abstractmethod
     def missing(self, steps: Iterable[str]) -> list[str]:
@@ -123,7 +123,7 @@ class Step:
         return self.run.files(self.name)
 
     def has(self, file: str) -> bool:
-        """Whether there is such a file."""
+        """Whether there is such a file. Raises ChainError."""
         return self.run.exist([(self.name, file)])
 
 
@@ -271,8 +271,10 @@ class RemoteRun(Run):
     def _exists(self, name: str) -> bool:
         try:
             self.remote.nbytes(name)
-        except OSError:
+        except FileNotFoundError:
             return False
+        except OSError as exc:
+            raise ChainError(f"{self}/{name}: cannot be reached: {exc}") from exc
         return True
 
     @contextlib.contextmanager

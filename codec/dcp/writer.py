@@ -56,8 +56,8 @@ class ChainWriter(FileSystemWriter):
 
     Steps are directories beside each other. A save elsewhere writes bases, with one UserWarning. A
     save raises, wrapped by DCP: StepOrderError if the directory holds a whole checkpoint,
-    BudgetError, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError if the
-    step to resume from cannot be read.
+    BudgetError, DTypeError, StateMismatchError, WriteError, ChainError if the store behind a URL
+    does not answer, and RecordError or ChainError if the step to resume from cannot be read.
 
     The settings from bits to distance are those of `Coding`. Without any target the distance is
     0.3. An alphabet belongs to one chunk, or with scope "model" to a rank's record. A budget limits
@@ -171,7 +171,7 @@ class ChainWriter(FileSystemWriter):
 
     @_stage_of_save
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        """Make the directory. Raises StepOrderError, WriteError."""
+        """Make the directory. Raises StepOrderError, WriteError, ChainError."""
         self._commit_if_whole()
         step = self._directory
         step.run.make(step.name)
@@ -323,15 +323,16 @@ class ChainWriter(FileSystemWriter):
 
         If a file system shows `.metadata` late, the tracks stay, and the next delta starts from
         them. `.metadata` may also belong to a retry with a new writer, which has removed this
-        writer's records.
+        writer's records. Raises ChainError if nobody answers.
         """
-        (pending, part), self._pending = self._pending, (None, RankSave())
+        pending, part = self._pending
         if pending is None:
             return
         step, mark = pending
-        if step.has(mark) and all_exist(
-            step.run, part.written
-        ):  # else another save has made it whole
+        # Another save may have made the step whole. Without an answer, the next save asks again.
+        is_own = step.has(mark) and all_exist(step.run, part.written)
+        self._pending = None, RankSave()
+        if is_own:
             self._state = RankState()  # if the commit is interrupted, the next save is a base
             self._state = part.commit()
 

@@ -772,7 +772,7 @@ def silent(folder: Path, cut: Path) -> None:
         if step == 2:
             if rank == 1:
                 RankWriter.run = cutting  # type: ignore[method-assign]
-            with pytest.raises(CheckpointException, match="WriteError"):
+            with pytest.raises(CheckpointException, match=r"cannot be (reached|written)"):
                 dcp.save(w, storage_writer=writer, checkpoint_id=f"{run}/{step}")
             RankWriter.run = run_writer  # type: ignore[method-assign]
             dist.barrier()
