@@ -1,7 +1,8 @@
 """The command line, python -m codec.
 
 Read in this order:
-    main      the parser: commands and their options
-    commands  what each command does
-    resume    compress --resume: the files that a chain has already
+    main         the parser: commands and their options
+    commands     what each command does
+    distributed  what some do with distributed checkpoints
+    resume       compress --resume: the files that a chain has already
 """

@@ -34,6 +34,7 @@ from codec.storage.directory import remove_unused
 from codec.storage.location import Location
 from codec.storage.source import Entry
 
+from . import distributed
 from .resume import Plan, mapping_of, plan
 
 Command = Callable[[argparse.Namespace], int]
@@ -56,8 +57,11 @@ class Progress:
 
 
 def info(options: argparse.Namespace) -> int:
-    """List the records of a chain."""
-    chain = Chain(options.run)
+    """List the records of a chain, or of a step of a distributed checkpoint."""
+    chain = distributed.chain_or_step(options)
+    if not isinstance(chain, Chain):
+        answer, lines = distributed.info(chain)
+        return _answer(options, answer, *lines)
     rows = [
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
         for e in chain.entries
@@ -159,11 +163,19 @@ def _verify_guarded(options: argparse.Namespace, path: Path) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Read and replay every record; or compare files with the digests that guard wrote."""
+    """Read and replay every record; or compare files with the digests that guard wrote.
+
+    Of distributed checkpoints, a step: its metadata is unpickled, so verify only what people you
+    trust have saved.
+    """
     path = Location(options.run).path
     if isinstance(path, Path) and guards.is_guarded(path):
         return _verify_guarded(options, path)
-    chain = Chain(options.run)
+    chain = distributed.chain_or_step(options)
+    if not isinstance(chain, Chain):
+        answer, lines, ok = distributed.verify(chain, Progress("checking"))
+        _answer(options, answer, *lines)
+        return OK if ok else BAD_DATA
     report = chain.verify(Progress("checking"))
     answer = {name: getattr(report, name) for name in ("ok", "steps", "problems")}
     steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
@@ -177,10 +189,20 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
-    """Write the state of one step to a .safetensors file (tensors only) or a .pt file."""
+    """Write the state of one step to a .safetensors file (tensors only) or a .pt file.
+
+    Of distributed checkpoints, RUN is the step: its metadata is unpickled, so restore only what
+    people you trust have saved.
+    """
     path = options.output
     kind = kind_of(path)
-    state = Chain(options.run).restore(options.step, only=options.only)
+    chain = distributed.chain_or_step(options)
+    if isinstance(chain, Chain):
+        state = chain.restore(options.step, only=options.only)
+    elif options.step is not None or options.only:
+        raise SettingsError(f"{chain}: is a step; --step and --only are for chains")
+    else:
+        state = distributed.state_of(chain)
     tensors, left_out = write_state(path, state, kind)
     nbytes = path.stat().st_size
     answer = {"output": str(path), "bytes": nbytes, "tensors": tensors, "left_out": left_out}
@@ -264,7 +286,15 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Remove all records before the newest bases; a new base is written if that saves bytes."""
+    """Remove all records before the newest bases; a new base is written if that saves bytes.
+
+    Of distributed checkpoints, RUN is the directory of the steps: those that the newest steps do
+    not need are removed. Nobody may be saving meanwhile.
+    """
+    chain = distributed.chain_or_step(options)
+    if not isinstance(chain, Chain):
+        answer, line = distributed.compact(chain, options)
+        return _answer(options, answer, line)
     change = upkeep.compact(
         options.run, options.keep, Progress("checking"), base=options.base, coder=options.coder
     )

@@ -71,7 +71,9 @@ def _parser(program: str = PROGRAM) -> Parser:
         "--coder", choices=CODERS, help="of the merged records (default: the deltas' own)"
     )
     compact = _with_run(sub, commands.compact)
-    compact.add_argument("--keep", type=int, default=2, help="bases to keep (default: 2)")
+    compact.add_argument(
+        "--keep", type=int, default=2, help="bases, or steps, to keep (default: 2)"
+    )
     compact.add_argument(
         "--base", action="store_true", help="write a base of the newest step in any case"
     )

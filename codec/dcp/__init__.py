@@ -16,6 +16,7 @@ Read in this order:
     stores        directories of steps, on disks or behind a URL
     reader        the public class for loads
     retention     removes old steps
+    steps         a step as a whole: its records, a check, its state
     current_save  one save at a time
 
 Not done here: requests to object stores (storage.remote).

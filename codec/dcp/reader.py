@@ -34,7 +34,7 @@ from codec.state.tensors import Layout, from_arrays
 from .bundles import bundle_of
 from .files import RecordAt, check_steps_exist, is_of, mark_of, marks, marks_among, rebuild
 from .rank_writer import RankState, read_item
-from .stores import METADATA, Step, files_of, run_at, step_at
+from .stores import METADATA, Run, Step, files_of, run_at, step_at
 
 
 class ChainReader(FileSystemReader):
@@ -61,16 +61,16 @@ class ChainReader(FileSystemReader):
     ) -> None:
         super().__init__("")
         self._options = storage_options
-        self._go_to(step_at(path, storage_options))
+        self.go_to(step_at(path, storage_options))
         self._failure: ChainError | None = None  # from reading the metadata of all ranks
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Set the directory of the next load. Raises SettingsError."""
         if checkpoint_id is not None:
-            self._go_to(step_at(checkpoint_id, self._options))
+            self.go_to(step_at(checkpoint_id, self._options))
         super().reset()
 
-    def _go_to(self, step: Step) -> None:
+    def go_to(self, step: Step) -> None:
         self._step = step
         self.fs, self.path = files_of(step)
 
@@ -234,7 +234,7 @@ def needed(
 def needed_names(step: Step) -> set[str]:
     """The names of the steps that a step needs, see `needed`."""
     names = {step.name}
-    for metadata in _metadata(step):
+    for metadata in metadata_of(step):
         for item in (metadata.storage_data or {}).values():
             at, needs, _ = read_item(item, step)
             names |= {at.step, *needs}
@@ -263,19 +263,21 @@ def newest_step(
     """
     run = run_at(path, storage_options)
     try:
-        names = run.steps()
+        steps = numbered_steps(run)
     except FileNotFoundError:
         return None
     except OSError as exc:
         raise ChainError(f"{run}: cannot be listed: {exc}") from exc
-    numbered = [(numbers[-1], name) for name in names if (numbers := whole_numbers(name))]
-    for _, name in sorted(numbered, reverse=True):
-        if run.exist([(name, METADATA)]):
-            return run.place_of(name)
-    return None
+    return next((step.place for step in reversed(steps) if step.has(METADATA)), None)
 
 
-def _metadata(step: Step) -> Iterator[Metadata]:
+def numbered_steps(run: Run) -> list[Step]:
+    """The directories with a number in their names, by the last one. Raises OSError."""
+    numbered = [(numbers[-1], name) for name in run.steps() if (numbers := whole_numbers(name))]
+    return [Step(run, name) for _, name in sorted(numbered)]
+
+
+def metadata_of(step: Step) -> Iterator[Metadata]:
     """The metadata of all ranks together, or of each rank if they saved without collectives."""
     if step.has(METADATA):
         yield _reader_of(step).read_metadata()
@@ -289,7 +291,7 @@ def _metadata(step: Step) -> Iterator[Metadata]:
 
 def _reader_of(step: Step) -> ChainReader:
     reader = ChainReader(".")
-    reader._go_to(step)
+    reader.go_to(step)
     return reader
 
 

@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from codec.errors import ChainError, SettingsError, SourceError
 
 from .files import is_name, is_of, mark_of, marks
-from .reader import needed_names
-from .stores import METADATA, Step, is_temporary
+from .reader import needed_names, numbered_steps
+from .stores import METADATA, Run, Step, is_temporary
 
 EARLIER = ".earlier-steps.json"  # names of directories, oldest first
 MAX_EARLIER = 2**20  # bytes
@@ -68,17 +68,46 @@ class Retention:
         ranks: How many ranks save, for steps where each rank writes its own metadata.
         """
         try:
-            gone, broken = self._superseded(ranks)
-            # Newest first, and metadata before records: whenever this is interrupted, each step
-            # that has metadata is whole.
-            for step in reversed(broken):
-                _unmark(step)
-            for step in gone:
-                _remove(step)
-                self.forget(step)
-                self._needs.pop(step, None)
+            self._remove_superseded(ranks)
         except (ChainError, OSError) as exc:
             _log.warning("earlier steps stay: %s", exc)
+
+    def _remove_superseded(self, ranks: int) -> list[Step]:
+        """Remove steps that are no longer needed; returns them. Raises ChainError, OSError."""
+        gone, broken = self._superseded(ranks)
+        # Newest first, and metadata before records: whenever this is interrupted, each step that
+        # has metadata is whole.
+        for step in reversed(broken):
+            _unmark(step)
+        for step in gone:
+            _remove(step)
+            self.forget(step)
+            self._needs.pop(step, None)
+        return gone
+
+    @classmethod
+    def compact(cls, run: Run, keep: int) -> list[str]:
+        """Remove the steps of a run that the newest ones do not need, whoever saved them.
+
+        Args:
+            run: The run. Nobody may be saving into it.
+            keep: How many of the newest whole steps stay, by the last number in their names; steps
+                without a number, and those saved without collectives, stay too.
+
+        Returns:
+            The names of the removed steps.
+
+        Raises:
+            SettingsError: ``keep`` is no number from 1 on.
+            ChainError: Nobody answers, or the metadata of a step that stays cannot be read.
+        """
+        retention = cls(keep)
+        try:
+            retention._steps = [step for step in numbered_steps(run) if step.has(METADATA)]
+            gone = retention._remove_superseded(1) if retention._steps else []
+        except OSError as exc:
+            raise ChainError(f"{run}: cannot be read, or steps not removed: {exc}") from exc
+        return [step.name for step in gone]
 
     def _superseded(self, ranks: int) -> tuple[list[Step], list[Step]]:
         """The steps to remove, and these with all that cannot be loaded without them; oldest first.

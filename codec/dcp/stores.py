@@ -83,6 +83,10 @@ class Run(ABC):
         """The files of a step, among others these, that may show that it is whole: a cheap look."""
 
     @abstractmethod
+    def nbytes(self, step: str, file: str) -> int:
+        """A file's size. Raises ChainError."""
+
+    @abstractmethod
     def stamp(self, step: str, file: str) -> object:
         """What changes if somebody replaces the file."""
 
@@ -184,6 +188,13 @@ class LocalRun(Run):
         """All files."""
         return self.files(step)
 
+    def nbytes(self, step: str, file: str) -> int:
+        """See `Run`."""
+        try:
+            return (self.path / step / file).stat().st_size
+        except OSError as exc:
+            raise ChainError(f"{self}/{step}/{file}: cannot be read: {exc}") from exc
+
     def stamp(self, step: str, file: str) -> object:
         """See `Run`."""
         stat = (self.path / step / file).stat()
@@ -263,6 +274,13 @@ class RemoteRun(Run):
     def marks_in_way(self, step: str, names: Iterable[str]) -> list[str]:
         """Those of these files that exist."""
         return [name for name in names if self.exist([(step, name)])]
+
+    def nbytes(self, step: str, file: str) -> int:
+        """See `Run`."""
+        try:
+            return self.remote.nbytes(f"{step}/{file}") or 0
+        except OSError as exc:
+            raise ChainError(f"{self}/{step}/{file}: cannot be read: {exc}") from exc
 
     def stamp(self, step: str, file: str) -> object:
         """The size."""

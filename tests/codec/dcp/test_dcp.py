@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
 import pickle
 import re
@@ -548,16 +549,62 @@ def test_new_directories_are_durable(tmp_path: Path, monkeypatch: Patch) -> None
         assert done == [*above, step.parent, step]
 
 
-def test_what_it_is_the_command_line_tells(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(bits=2), checkpoint_id=tmp_path / "1")
-    for path in (tmp_path / "1", tmp_path):
-        for command in ("info", "verify"):
-            assert main([command, str(path)]) == 1
-            said = capsys.readouterr().err
-            assert f"{path}: " in said
-            assert "codec.dcp.ChainReader" in said
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A step, or the newest in a directory of steps: its records, a check, its state."""
+    run, out = tmp_path / "run", tmp_path / "out.pt"
+    writer = ChainWriter(bits=2)
+    for seed in range(3):
+        save_step(writer, run / f"step-{seed}", seed)
+    assert main(["info", "--json", str(run)]) == main(["info", "--json", str(run / "step-2")]) == 0
+    newest, named = map(json.loads, capsys.readouterr().out.splitlines())
+    assert newest == named
+    assert newest["step"] == str(run / "step-2")
+    assert newest["needs"] == ["step-0", "step-1"]
+    own = (run / "step-2").glob("*.safetensors")
+    files = {row["file"]: row["bytes"] for row in newest["records"] if row["step"] == "step-2"}
+    assert files == {path.name: path.stat().st_size for path in own}
+    assert main(["info", str(run)]) == main(["verify", str(run)]) == 0
+    assert re.search(r"ok: .*step-2, records checked", capsys.readouterr().out)
+    assert main(["restore", str(run / "step-1"), "-o", str(out)]) == 0
+    seen, expected = torch.load(out, weights_only=False), load(run / "step-1")
+    assert tensors_of(seen).keys() == tensors_of(expected).keys()
+    for name, tensor in tensors_of(seen).items():
+        assert tensor.equal(tensors_of(expected)[name]), name
+    for words in (["restore", "--step", "1"], ["restore", "--only", "x"], ["compact", "--base"]):
+        where = ["-o", str(out)] if words[0] == "restore" else []
+        assert main([*words, str(run), *where]) == 2
+    assert main(["compact", str(run / "step-2")]) == 2
+    (path,) = (p for p in (run / "step-1").glob("*.delta.*") if p.stat().st_size > 300)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["verify", str(run)]) == 1
+    said = capsys.readouterr().out
+    assert "DAMAGED" in said
+    assert path.name in said
+    path.unlink()
+    assert main(["verify", "--json", str(run / "step-2")]) == 1
+    assert main(["verify", str(run / "step-0")]) == 0
+    assert main(["restore", str(run), "-o", str(out)]) == 1
+    assert f"{path.name}: is missing" in capsys.readouterr().err
+    assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_compact_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the newest steps do not need goes; what has no number stays."""
+    run = tmp_path / "run"
+    writer = ChainWriter(bits=2, base_every=1)
+    for seed, name in enumerate(("mine", "step-9", "step-10", "step-11", "step-12", "step-13")):
+        save_step(writer, run / name, seed)
+    assert main(["compact", str(run), "--keep", "1", "--json"]) == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    left = {path.name for path in run.iterdir()}
+    assert {"mine", "step-13"} <= left
+    assert set(removed) == {f"step-{n}" for n in range(9, 14)} - left
+    assert len(removed) >= 2
+    for name in left:
+        load(run / name)
+    assert main(["compact", str(run), "--keep", "0"]) == 2
+    assert main(["compact", str(run)]) == 0
+    assert "steps removed: none" in capsys.readouterr().out
 
 
 def test_refuses(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""`info`, `verify`, `restore` and `compact` of distributed checkpoints, see `codec.dcp`.
+
+`codec.dcp` needs torch, so it is imported only where there is no chain.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codec.chain.chain import Chain
+from codec.errors import ChainNotFoundError, SettingsError
+from codec.storage.location import Location
+
+if TYPE_CHECKING:
+    from codec.dcp.stores import Step
+
+
+def chain_or_step(options: argparse.Namespace) -> Chain | Step:
+    """What is at RUN: a chain, a step, or the newest of the steps there.
+
+    Raises what `Chain` raises if there is nothing.
+    """
+    try:
+        return Chain(options.run)
+    except ChainNotFoundError:
+        step = _step_at(options.run)
+        if step is None:
+            raise
+        return step
+
+
+def _step_at(place: str) -> Step | None:
+    path = Location(place).path
+    if isinstance(path, Path):
+        marks = (*path.glob("*.metadata"), *path.glob("*/*.metadata"))
+        if not marks:
+            return None
+    try:
+        from codec.dcp.files import marks_among
+        from codec.dcp.reader import newest_step
+        from codec.dcp.stores import METADATA, step_at
+    except ImportError:  # without torch, what is there stays unknown
+        return None
+    step = step_at(place)
+    if step.has(METADATA) or (isinstance(path, Path) and marks_among(step.files())):
+        return step
+    newest = newest_step(place)
+    return None if newest is None else step_at(newest)
+
+
+def info(step: Step) -> tuple[dict[str, Any], list[str]]:
+    """JSON and lines about a step."""
+    from codec.dcp.steps import records_of
+
+    rows: list[dict[str, Any]] = []
+    needs = {step.name}
+    for record in records_of(step):
+        at = record.at
+        nbytes = step.run.nbytes(at.step, at.file)
+        needs |= {at.step, *record.needs}
+        row = {"rank": record.rank, "kind": record.kind, "step": at.step, "bytes": nbytes}
+        rows.append(row | {"chunks": len(record.chunks), "file": at.file})
+    lines = [f"{'rank':>6}  {'kind':<5}  {'bytes':>12}  {'chunks':>6}  file"]
+    lines += [
+        f"{row['rank']:>6}  {row['kind']:<5}  {row['bytes']:>12,}  {row['chunks']:>6}  "
+        f"{row['step']}/{row['file']}"
+        for row in rows
+    ]
+    total = sum(int(row["bytes"]) for row in rows)
+    others = sorted(needs - {step.name})
+    lines.append(
+        f"{step}: records: {len(rows):,}, ranks: {len({row['rank'] for row in rows}):,}, "
+        f"bytes: {total:,}; other steps that it needs: {', '.join(others) or 'none'}"
+    )
+    return {"step": str(step), "bytes": total, "records": rows, "needs": others}, lines
+
+
+def verify(
+    step: Step, progress: Callable[[int, int], None]
+) -> tuple[dict[str, Any], list[str], bool]:
+    """JSON, lines, and whether a step is intact."""
+    from codec.dcp.steps import records_of, verify_step
+
+    n = len(records_of(step))
+    problems = verify_step(step, progress)
+    ok = not problems
+    lines = [f"problem: {problem}" for problem in problems]
+    checked = f"{step}, records checked back to their bases: {n:,}"
+    lines.append(f"{'ok' if ok else 'DAMAGED'}: {checked}")
+    return {"ok": ok, "step": str(step), "records": n, "problems": problems}, lines, ok
+
+
+def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Remove the steps that the newest ones do not need. Raises SettingsError, ChainError.
+
+    step: from `chain_or_step`.
+    """
+    from codec.dcp.retention import Retention
+
+    if options.base or options.coder:
+        raise SettingsError(f"{step.run}: holds steps; --base and --coder are for chains")
+    if str(step) == str(Location(options.run)).rstrip("/") or step.place == Path(options.run):
+        raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
+    gone = Retention.compact(step.run, options.keep)
+    line = f"{step.run}: steps removed: {', '.join(gone) or 'none'}"
+    return {"run": str(step.run), "removed": gone}, line
+
+
+def state_of(step: Step) -> dict[Any, Any]:
+    """The whole state of a step."""
+    from codec.dcp import steps
+
+    return steps.state_of(step)
