@@ -71,6 +71,7 @@ class ChainReader(FileSystemReader):
         super().reset()
 
     def go_to(self, step: Step) -> None:
+        """Load from this step."""
         self._step = step
         self.fs, self.path = files_of(step)
 

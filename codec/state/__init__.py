@@ -8,6 +8,7 @@ Read in this order:
     edits         changes of these other values from one step to the next
     policy        which tensors are lossy, exact or skipped, by name
     moments       a bound between Adam's two moments, applied to restored states
+    selection     which tensors and values to read, by patterns of their names
     modules       loads tensors into torch modules, all or nothing
     tensor_files  .safetensors and .pt files
     file_steps    the step of a file, from its name
