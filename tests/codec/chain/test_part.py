@@ -369,9 +369,11 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as mine:
         thread = threading.Thread(target=mine.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield f"http://127.0.0.1:{mine.server_port}", sent
-        mine.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{mine.server_port}", sent
+        finally:
+            mine.shutdown()
+            thread.join()
 
 
 def test_over_http(server: tuple[str, list[int]], tmp_path: Path) -> None:

@@ -236,12 +236,14 @@ def test_over_http(tmp_path: Path) -> None:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         run = f"http://127.0.0.1:{server.server_port}/run"
-        assert same(load(f"{run}/step-1"), load(tmp_path / "run" / "step-1"))
-        assert newest_step(run) == f"{run}/step-1"
-        with pytest.raises(CheckpointException, match="can only be read"):
-            save(ChainWriter(bits=2), run, 2)
-        server.shutdown()
-        thread.join()
+        try:
+            assert same(load(f"{run}/step-1"), load(tmp_path / "run" / "step-1"))
+            assert newest_step(run) == f"{run}/step-1"
+            with pytest.raises(CheckpointException, match="can only be read"):
+                save(ChainWriter(bits=2), run, 2)
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_filesystem_that_is_not_installed() -> None:
