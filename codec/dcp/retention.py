@@ -87,12 +87,13 @@ class Retention:
 
     @classmethod
     def compact(cls, run: Run, keep: int) -> list[str]:
-        """Remove the steps of a run that the newest ones do not need, whoever saved them.
+        """Remove the steps of a run that the newest ones do not need.
 
         Args:
             run: The run. Nobody may be saving into it.
-            keep: How many of the newest whole steps stay, by the last number in their names; steps
-                without a number, and those saved without collectives, stay too.
+            keep: How many of the newest whole steps stay, by the last number in their names. Steps
+                without a number, those saved without collectives, and those of other writers than
+                ChainWriter stay too.
 
         Returns:
             The names of the removed steps.
@@ -103,7 +104,8 @@ class Retention:
         """
         retention = cls(keep)
         try:
-            retention._steps = [step for step in numbered_steps(run) if step.has(METADATA)]
+            numbered = [step for step in numbered_steps(run) if step.has(METADATA)]
+            retention._steps = [step for step in numbered if retention._needed(step)]
             gone = retention._remove_superseded(1) if retention._steps else []
         except OSError as exc:
             raise ChainError(f"{run}: cannot be read, or steps not removed: {exc}") from exc

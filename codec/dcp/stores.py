@@ -253,7 +253,7 @@ class RemoteRun(Run):
 
     def files(self, step: str) -> list[str]:
         """See `Run`."""
-        return [name for name, is_file in self.remote.names(step).items() if is_file]
+        return list(self.remote.names(step))
 
     def steps(self) -> list[str]:
         """See `Run`."""

@@ -396,9 +396,9 @@ def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: Patch) -> N
     assert torch.equal(seen["w"], states[2]["w"]), "a base"
 
 
-@pytest.mark.parametrize("url", [Path("gs://bucket/run/1"), "s3://bucket", "no_such://run/1"])
+@pytest.mark.parametrize("url", [Path("gs://bucket/run/1"), "s3://bucket"])
 def test_what_is_no_step(url: str | Path, tmp_path: Path, monkeypatch: Patch) -> None:
-    """URLs are texts, name a step in a run, and need a filesystem that opens them."""
+    """URLs are texts, and name a step in a run."""
     monkeypatch.chdir(tmp_path)
     state = {"w": torch.ones(9)}
     for use in (
@@ -409,11 +409,8 @@ def test_what_is_no_step(url: str | Path, tmp_path: Path, monkeypatch: Patch) ->
         lambda: dcp.save(state, storage_writer=ChainWriter(), checkpoint_id=url),
         lambda: dcp.load(state, storage_reader=ChainReader("."), checkpoint_id=url),
     ):
-        if str(url).startswith("no_such"):
-            use = lambda: needed(url)  # noqa: E731
-        with pytest.raises((codec.SettingsError, codec.ChainError)) as refused:
+        with pytest.raises(codec.SettingsError, match=r"is no directory of a step|as text"):
             use()
-        assert "URL" in str(refused.value) or "step" in str(refused.value)
     assert not list(tmp_path.iterdir())
     dcp.save(state, storage_writer=ChainWriter(f"./{url}"))
     assert needed(f"./{url}") == [Path(f"./{url}").resolve()]
@@ -583,6 +580,12 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     path.unlink()
     assert main(["verify", "--json", str(run / "step-2")]) == 1
     assert main(["verify", str(run / "step-0")]) == 0
+    mark = run / "step-0" / ".metadata"
+    metadata = pickle.loads(mark.read_bytes())
+    next(iter(metadata.storage_data.values()))["tensor"] = "another"
+    mark.write_bytes(pickle.dumps(metadata))
+    assert main(["verify", str(run / "step-0")]) == 1
+    assert "has no chunk 'another'" in capsys.readouterr().out
     assert main(["restore", str(run), "-o", str(out)]) == 1
     assert f"{path.name}: is missing" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 1
@@ -594,14 +597,22 @@ def test_compact_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     writer = ChainWriter(bits=2, base_every=1)
     for seed, name in enumerate(("mine", "step-9", "step-10", "step-11", "step-12", "step-13")):
         save_step(writer, run / name, seed)
+    dcp.save({"w": torch.ones(9)}, checkpoint_id=run / "step-8")  # by PyTorch's own writer
+    dcp.save({"w": torch.ones(9)}, checkpoint_id=run / "step-14")
+    shutil.copytree(run / "step-13", run / "step-15")
+    (run / "step-15" / ".metadata").unlink()  # as a save that was killed
     assert main(["compact", str(run), "--keep", "1", "--json"]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     left = {path.name for path in run.iterdir()}
-    assert {"mine", "step-13"} <= left
+    others = {"step-8", "step-14", "step-15"}
+    assert {"mine", "step-13", *others} <= left
     assert set(removed) == {f"step-{n}" for n in range(9, 14)} - left
     assert len(removed) >= 2
-    for name in left:
+    for name in left - others:
         load(run / name)
+    for name in ("step-8", "step-14"):
+        dcp.load(seen := {"w": torch.zeros(9)}, checkpoint_id=run / name)
+        assert seen["w"].all()
     assert main(["compact", str(run), "--keep", "0"]) == 2
     assert main(["compact", str(run)]) == 0
     assert "steps removed: none" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import os
 import pickle
 import threading
 from collections import Counter
@@ -20,7 +21,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
+from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, needed, newest_step
+from codec.dcp.stores import step_at
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
@@ -103,8 +106,9 @@ def test_the_same_as_on_a_disk(store: dict[str, Any], tmp_path: Path) -> None:
     assert needed(f"{RUN}/step-2") == [f"{RUN}/step-{step}" for step in range(3)]
 
 
-def test_few_requests(store: dict[str, Any], requests: Counter[str]) -> None:
+def test_few_requests(store: dict[str, Any], requests: Counter[str], monkeypatch: Patch) -> None:
     """Nothing is listed, renamed, copied or removed; each record and the metadata is put once."""
+    monkeypatch.delattr(os, "sync")
     writer = ChainWriter(bits=2)
     save(writer, RUN, 0, 1)
     requests.clear()
@@ -115,6 +119,30 @@ def test_few_requests(store: dict[str, Any], requests: Counter[str]) -> None:
     requests.clear()
     load(f"{RUN}/step-2")
     assert requests.keys() == {"cat_file"}
+
+
+def test_on_the_command_line(
+    store: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(ChainWriter(bits=2, base_every=1), RUN, *range(5))
+    out = tmp_path / "out.pt"
+    assert main(["info", RUN]) == main(["verify", RUN]) == 0
+    assert f"{RUN}/step-4" in capsys.readouterr().out
+    assert main(["restore", f"{RUN}/step-3", "-o", str(out)]) == 0
+    assert same(torch.load(out, weights_only=False), load(f"{RUN}/step-3"))
+    assert main(["compact", f"{RUN}/step-3"]) == 2
+    assert main(["compact", RUN, "--keep", "1"]) == 0
+    assert "step-4" in steps_in(store)
+    assert len(steps_in(store)) <= 2
+    assert main(["verify", "memory://bucket/none"]) == 1
+
+
+def test_a_file_that_is_gone_already(store: dict[str, Any]) -> None:
+    save(ChainWriter(bits=2), RUN, 0)
+    run = step_at(f"{RUN}/step-0").run
+    for _ in range(2):
+        run.remove("step-0", ".metadata")
+    assert newest_step(RUN) is None
 
 
 def test_goes_on_in_a_new_process(store: dict[str, Any]) -> None:
