@@ -6,7 +6,6 @@ import functools
 import http.server
 import itertools
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,13 +13,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
 from codec.cli.main import main
-from codec.errors import DigestError, StateMismatchError, TruncatedRecordError
+from codec.errors import (
+    DigestError,
+    StateMismatchError,
+    TrackDigestError,
+    TruncatedRecordError,
+)
 from codec.record import chunks, container
 from codec.state.selection import Selection
 
@@ -230,9 +236,20 @@ def test_few_bytes(tmp_path: Path) -> None:
     chain = codec.Chain(path)
     n_records = len(chain.entries)
     for only, share in (("a*", 1 / 2), ("b0", 1 / 4), (["a1", "b1"], 1 / 2)):
-        part = chain.part(only)
+        part, n_requests = chain.part(only), 0
+        real = part._source.read_spans
+
+        def counting(name: str, spans: Any, real: Any = real) -> list[bytes]:
+            nonlocal n_requests
+            n_requests += 1
+            return real(name, spans)
+
+        part._source = replace(part._source, read_spans=counting)
+        chain.restore()
         part.restore()
+        assert n_requests <= 2 * n_records
         assert part.n_read == n_records
+        assert chain.part(only).nbytes_read == 0
         assert part.nbytes_read < share * chain.nbytes + n_records * 6 * chunks.SMALLEST
         assert part.nbytes_read < 1.6 * share * chain.nbytes
 
@@ -293,6 +310,32 @@ def test_a_file_that_ends_while_it_is_read(tiny_chunks: None, tmp_path: Path) ->
     chain._source = replace(chain._source, read_spans=short)
     with pytest.raises(TruncatedRecordError):
         chain.restore()
+
+
+def test_a_chunk_that_ends_early() -> None:
+    parts = [memoryview(bytes(range(250)) * 400)]
+    fields = chunks.fields_of(parts, 100_000)
+    cut = chunks.Chunks(fields, 0, 100_000, lambda spans: [bytes(e - b - 1) for b, e in spans], "x")
+    with pytest.raises(TruncatedRecordError, match="expected 16384 bytes, found 16383"):
+        cut.read(5, 9)
+
+
+def test_a_store_that_sends_too_little(tmp_path: Path, monkeypatch: Patch) -> None:
+    """No damage, but a download that was cut short."""
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    fs = fsspec.filesystem("memory")
+    fs.put(str(path), "/parts/run.lcc", recursive=True)
+    expected = by_hand(codec.restore(path), "model")
+    assert same(codec.restore("memory://parts/run.lcc", only="model"), expected)
+    real = MemoryFileSystem.cat_file
+
+    def short(self: Any, name: str, start: Any = None, end: Any = None, **kwargs: Any) -> bytes:
+        return real(self, name, start, end, **kwargs)[: -1 if start else None]
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", short)
+    with pytest.raises(codec.ChainError, match=r"only \d+ of \d+ bytes arrived"):
+        codec.restore("memory://parts/run.lcc", 4, only="model")
+    fs.rm("/parts", recursive=True)
 
 
 def test_digests_of_other_chunks(tmp_path: Path, resign: Callable[[bytes], bytes]) -> None:
@@ -509,4 +552,17 @@ def test_the_whole_as_a_part_is_checked_as_the_whole(tmp_path: Path) -> None:
     assert not whole.track.is_part
     assert whole.track.digest == codec.Chain(path).at().track.digest
     assert codec.Chain(path).part("model").at().track.is_part
-    shutil.rmtree(path)
+
+
+def test_another_digest_of_the_track(tmp_path: Path, refield: Callable[..., None]) -> None:
+    """Only a reader of all tensors can notice it."""
+    path, w = tmp_path / "run.lcc", np.ones(90, np.float32)
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(2):
+            checkpoints.save(step, {"w": w * step, "v": w})
+    (file,) = path.glob("00000001.*")
+    refield(file, track="A" * 22)
+    for whole in ("*", ["w", "v"]):
+        with pytest.raises(TrackDigestError):
+            codec.restore(path, 1, only=whole)
+    assert same(codec.restore(path, 1, only="v"), {"v": w})
