@@ -141,6 +141,7 @@ class Chain:
             (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
         )
         self.entries = tuple(order)
+        self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
             raise ChainNotFoundError(without_records(self.where))
@@ -197,14 +198,14 @@ class Chain:
 
     def _opened(self, name: str) -> Record:
         """A record of which only parts will be read. Raises what `read` raises."""
-        entry = next(e for e in self.entries if e.name == name)
+        nbytes = self._nbytes_of[name]
 
         def read(spans: Sequence[Span]) -> list[bytes]:
             parts = self._reading(name, lambda: self._source.read_spans(name, spans))
             self._count(0, sum(map(len, parts)))
             return parts
 
-        record = records.load_parts(read, entry.nbytes, name)
+        record = records.load_parts(read, nbytes, name)
         self._count(1, 0)
         return record
 
