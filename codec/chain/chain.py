@@ -96,10 +96,10 @@ class Chain:
         self.refresh()
 
     def part(self, only: Only | Selection) -> Chain:
-        """The same chain, of which only some tensors and values are read and restored.
+        """A copy of this chain that reads and restores only some tensors and values.
 
-        Every byte that is read is checked. Records of more than 32 KiB are read in parts, smaller
-        ones as a whole. Records that lcviz 0.2.0 wrote are always read as a whole.
+        It counts what it reads by itself. Every byte that is read is checked. Records of more than
+        32 KiB are read in parts, smaller ones as a whole, as are those without digests of chunks.
 
         Args:
             only: A pattern of names, or several: "model/encoder.*". * matches / too. The name of a
@@ -279,13 +279,13 @@ class Chain:
                         yield position
 
     def history(self, name: str, steps: Iterable[int] | None = None) -> Iterator[tuple[int, Any]]:
-        """A tensor's values at many steps; nothing else is read or decoded.
+        """A tensor's values at many steps, without the rest of the state.
 
             for step, weight in codec.Chain("run.lcc").history("model/conv1.weight"):
                 print(step, weight[0, 0])
 
         Args:
-            name: Of the tensor, as `lcviz codec info` or Inspect show it.
+            name: Of the tensor, "model/conv1.weight", as Inspect shows it.
             steps: Of the values; None for all.
 
         Yields:

@@ -99,10 +99,11 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
     step: from `chain_or_step`.
     """
     from codec.dcp.retention import Retention
+    from codec.dcp.stores import run_at
 
     if options.base or options.coder:
         raise SettingsError(f"{step.run}: holds steps; --base and --coder are for chains")
-    if str(step) == str(Location(options.run)).rstrip("/") or step.place == Path(options.run):
+    if step.run != run_at(options.run):
         raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
     gone = Retention.compact(step.run, options.keep)
     line = f"{step.run}: steps removed: {', '.join(gone) or 'none'}"

@@ -1,6 +1,6 @@
 """A saved step as a whole, without a state to fill: its records, a check of them, its state.
 
-Reading a step unpickles its `.metadata`, which DCP wrote: only of people you trust.
+Read only steps of people you trust: reading unpickles `.metadata`, which DCP wrote.
 """
 
 from __future__ import annotations

@@ -334,7 +334,8 @@ def run_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | No
     location = Location(path, storage_options)
     if location.remote is None:
         return run_at(location.path)
-    return RemoteRun(text, location.remote)
+    place, mark, query = text.partition("?")
+    return RemoteRun(f"{place.rstrip('/')}{mark}{query}", location.remote)
 
 
 def files_of(step: Step) -> tuple[Any, Path | str]:

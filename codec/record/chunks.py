@@ -26,7 +26,7 @@ from .header import HEX, digest_word
 
 DIGEST = HEX // 2  # bytes of a digest
 SMALLEST = 2**14  # bytes of a chunk
-MOST = 2**10  # chunks: of larger ones, threads share the work
+MOST = 2**10  # chunks: in larger records they grow instead, and threads share the larger ones
 LEAST = 2 * SMALLEST  # bytes of arrays: smaller records are read as a whole
 LEAST_SHARED = 2**16  # bytes of a chunk: smaller ones take no longer than handing them to a thread
 FEW = 2**12  # bytes: smaller arrays come first, so that most records need one chunk for all of them

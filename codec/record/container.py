@@ -129,7 +129,7 @@ class FileArrays(dict[str, NDArray[Any]]):
         return self[name]
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Announce the arrays that will be read next."""
+        """Nothing to do: the arrays are in memory."""
 
 
 class PartArrays(Mapping[str, NDArray[Any]]):

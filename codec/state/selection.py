@@ -96,7 +96,8 @@ class Selection:
             if not any(_matches(name, pattern) for name in names):
                 nearest = get_close_matches(pattern, names, 3, 0.0)
                 raise SettingsError(
-                    f"nothing in the state has a name like {pattern!r}; it has {names_of(nearest)}"
+                    f"nothing in the state has a name like {pattern!r}; the nearest names are "
+                    f"{names_of(nearest)}"
                 )
 
 

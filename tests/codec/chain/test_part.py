@@ -448,7 +448,9 @@ def test_names(tmp_path: Path) -> None:
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, state)
         checkpoints.save(1, {"model": state["model"]})
-    with pytest.raises(codec.SettingsError, match=r"a name like 'modle/\*'; it has 'model/a"):
+    with pytest.raises(
+        codec.SettingsError, match=r"a name like 'modle/\*'; the nearest names are 'model/a"
+    ):
         codec.restore(path, only="modle/*")
     with pytest.raises(codec.SettingsError, match="a name like 'x'"):
         codec.restore(path, only=["model", "x"])
@@ -517,7 +519,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     epochs = [torch.load(file, weights_only=False) for file in sorted(folder.iterdir())]
     assert epochs == [{"epoch": step} for step in range(5)]
     assert main(["restore", str(path), "--only", "nothing", "-o", str(out)]) == 2
-    assert "nothing in the state has a name like 'nothing'; it has" in capsys.readouterr().err
+    assert "nothing in the state has a name like 'nothing'; the nearest" in capsys.readouterr().err
 
 
 def test_a_follower_reads_the_model_alone(tmp_path: Path) -> None:

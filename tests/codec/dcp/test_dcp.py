@@ -591,8 +591,10 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(tmp_path)]) == 1
 
 
-def test_compact_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the newest steps do not need goes; what has no number stays."""
+def test_compact_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Patch
+) -> None:
+    """What the newest steps do not need goes; what has no number stays. One step is refused."""
     run = tmp_path / "run"
     writer = ChainWriter(bits=2, base_every=1)
     for seed, name in enumerate(("mine", "step-9", "step-10", "step-11", "step-12", "step-13")):
@@ -614,6 +616,17 @@ def test_compact_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         dcp.load(seen := {"w": torch.zeros(9)}, checkpoint_id=run / name)
         assert seen["w"].all()
     assert main(["compact", str(run), "--keep", "0"]) == 2
+    (tmp_path / "latest").symlink_to(run / "step-13")
+    one_step = ["step-13", "./step-13/", "../run/step-13", "../latest", str(run / "step-13")]
+    monkeypatch.chdir(run)
+    for name in one_step:
+        assert main(["compact", name, "--keep", "1"]) == 2, name
+    monkeypatch.chdir(run / "step-13")
+    assert main(["compact", "."]) == 2
+    assert {path.name for path in run.iterdir()} == left
+    capsys.readouterr()
+    monkeypatch.chdir(tmp_path)
+    assert main(["compact", "run/"]) == 0
     assert main(["compact", str(run)]) == 0
     assert "steps removed: none" in capsys.readouterr().out
 

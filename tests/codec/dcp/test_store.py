@@ -130,8 +130,8 @@ def test_on_the_command_line(
     assert f"{RUN}/step-4" in capsys.readouterr().out
     assert main(["restore", f"{RUN}/step-3", "-o", str(out)]) == 0
     assert same(torch.load(out, weights_only=False), load(f"{RUN}/step-3"))
-    assert main(["compact", f"{RUN}/step-3"]) == 2
-    assert main(["compact", RUN, "--keep", "1"]) == 0
+    assert main(["compact", f"{RUN}/step-3"]) == main(["compact", f"{RUN}/step-3/"]) == 2
+    assert main(["compact", f"{RUN}/", "--keep", "1"]) == 0
     assert "step-4" in steps_in(store)
     assert len(steps_in(store)) <= 2
     assert main(["verify", "memory://bucket/none"]) == 1
