@@ -295,6 +295,7 @@ class Chain:
             SettingsError: The state has no tensor of this name.
             StepNotFoundError: No record holds one of the steps.
             ParentError: A record is missing, or records overlap.
+            RerunNeededError: The chain holds gradients in place of states.
             RecordError, ChainError: As `replay`.
         """
         wanted = None if steps is None else sorted(set(steps))
@@ -305,6 +306,7 @@ class Chain:
         begin, end = (wanted[0], wanted[-1]) if wanted else (None, None)
         for position in self.part(Selection.literal(name)).every_step(begin, end):
             if wanted is None or position.step in wanted:
+                position.check_state()
                 yield position.step, position.track.tensor(name)
 
     def at(self, step: int | None = None) -> Position:

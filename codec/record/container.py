@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from blake3 import blake3
@@ -121,11 +121,27 @@ class _Entry:
         return cls(order, name, shape, views, sum(map(len, views)))
 
 
+class Described(Protocol):
+    """An array, or what a file's header says of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype."""
+
+
 class FileArrays(dict[str, NDArray[Any]]):
     """The arrays of a file that is in memory: name -> array, read-only."""
 
     def vector(self, name: str) -> Vector:
         """A vector of bytes that is read piece by piece."""
+        return self[name]
+
+    def described(self, name: str) -> Described:
+        """Shape and dtype of an array."""
         return self[name]
 
     def fetch(self, names: Iterable[str]) -> None:
@@ -160,6 +176,10 @@ class PartArrays(Mapping[str, NDArray[Any]]):
         if stored.dtype != np.uint8 or len(stored.shape) != 1:
             raise PayloadError(f"{name} are {stored.dtype} of {len(stored.shape)} dimensions")
         return _PartVector(self._content, *stored.span)
+
+    def described(self, name: str) -> Described:
+        """Shape and dtype of an array, which is not read."""
+        return self._stored[name]
 
     def fetch(self, names: Iterable[str]) -> None:
         """Read the chunks of these arrays, with as few requests as possible."""
@@ -244,8 +264,9 @@ def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
         data = read_on(data, start + first)
     start, entries = _entries_of(data, nbytes, where)
     stored = _stored_arrays(nbytes - start, entries, where)
-    more_end = start + stored[MORE].span[1] if MORE in stored else start
-    if more_end - start <= MAX_JSON and MORE in stored and stored[MORE].span[0] == 0:
+    more_end = start
+    if MORE in stored and stored[MORE].begins_a_text:
+        more_end += stored[MORE].span[1]
         data = read_on(data, more_end)
     if not data[start:more_end].startswith(chunks.OPENING):
         return unseal(read_on(data, nbytes), where)
@@ -354,6 +375,12 @@ class _Stored:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     span: tuple[int, int]
+
+    @property
+    def begins_a_text(self) -> bool:
+        """Whether it is the file's first array, and can be a text of JSON."""
+        begin, end = self.span
+        return begin == 0 and end <= MAX_JSON and self.dtype == np.uint8 and len(self.shape) == 1
 
     def array(self, data: Bytes) -> NDArray[Any]:
         """The array in these bytes, aligned and read-only."""

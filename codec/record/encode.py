@@ -94,7 +94,8 @@ class Draft:
     def of_delta(cls, name: str, place: Place, track: Track, delta: Delta) -> Draft:
         """A delta from `DeltaEncoder`. track: the one before it."""
         digest = track.digest_after(delta)
-        return cls(name, record.dump_delta(place, digest, delta, track.layout), delta)
+        layout = delta.transition.layout if delta.transition else track.layout
+        return cls(name, record.dump_delta(place, digest, delta, layout), delta)
 
     def check(self, track: Track) -> Record:
         """Read the record from its bytes and decode it.

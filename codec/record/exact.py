@@ -15,9 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from codec.caps import short
 from codec.errors import MalformedRecordError, PayloadError
@@ -25,7 +22,7 @@ from codec.scheme.delta import Delta
 from codec.scheme.residual import Residual
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
-from .container import Content, FileArrays, PartArrays
+from .container import Content, Described, FileArrays, PartArrays
 from .residuals import RESIDUALS, read_residual, residual_parts
 from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
@@ -88,23 +85,29 @@ def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
 
 
 def arrays_of(
-    arrays: FileArrays | PartArrays, names: Iterable[str], selected: Collection[str] | None
+    arrays: FileArrays | PartArrays,
+    names: Iterable[str],
+    selected: Collection[str] | None,
+    *,
+    merged: bool = False,
 ) -> Arrays:
     """Read the arrays of these names, without those of tensors that are not selected.
 
-    names: of arrays, as in a delta or merged record. selected: of tensors; None for all.
+    names: of arrays. selected: of tensors; None for all. merged: whether the names have the index
+    of a step, as in a merged record.
     """
     if selected is not None:
-        tensors = ((name, _tensor_of(name)) for name in names)
+        tensors = ((name, _tensor_of(name, merged)) for name in names)
         names = [name for name, tensor in tensors if tensor is None or tensor in selected]
         arrays.fetch(names)
     return {name: arrays[name] for name in names}
 
 
-def _tensor_of(name: str) -> str | None:
+def _tensor_of(name: str, merged: bool) -> str | None:
     """The tensor of an array; None if it has several tensors, or values."""
-    if match := _INDEXED.fullmatch(name):
-        return match[4]
+    if merged:
+        match = _INDEXED.fullmatch(name)
+        return match[4] if match else None
     kind, slash, tensor = name.partition("/")
     return tensor if kind + slash in (PREFIX, RESIDUALS) else None
 
@@ -167,7 +170,7 @@ def _spec_of(name: str, layout: Layout) -> TensorSpec | None:
     return None if number is None else layout.tensors[number]
 
 
-def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
+def check_exact(array: Described, spec: TensorSpec, where: str) -> None:
     """Raise MalformedRecordError unless an array has the shape and dtype of this tensor."""
     if array.shape != spec.track_shape or array.dtype != spec.track_dtype:
         raise MalformedRecordError(

@@ -22,6 +22,7 @@ from codec.state.family import Family
 from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
+from .container import Described, FileArrays, PartArrays
 from .values import text_array, text_of
 
 LAYOUT = "layout"
@@ -86,7 +87,7 @@ def transition_arrays(transition: Transition | None) -> Arrays:
 
 
 def read_transition(
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: FileArrays | PartArrays,
     before: Layout,
     where: str,
     selection: Selection | None = None,
@@ -102,10 +103,10 @@ def read_transition(
     Raises:
         MalformedRecordError: The arrays are no transition from this layout.
     """
-    new_names = [name.removeprefix(NEW) for name in arrays if name.startswith(NEW)]
+    new = {n.removeprefix(NEW): arrays.described(n) for n in arrays if n.startswith(NEW)}
     if not has_transition(arrays):
-        if new_names:
-            actual = f"an array of {short(min(new_names))}"
+        if new:
+            actual = f"an array of {short(min(new))}"
             raise MalformedRecordError(where, "new tensors of a new layout only", actual)
         return None
     try:
@@ -120,12 +121,9 @@ def read_transition(
     if layout == before:
         raise MalformedRecordError(where, _FITS, "the same layout")
     check_storable(layout.tensors, where)
-    selected = selection.names(layout) if selection else None
-    if selected is not None:
-        new_names = [name for name in new_names if name in selected]
-    new_arrays = {name: arrays[NEW + name] for name in new_names}
-    _check_new_arrays(new_arrays, before, layout, where, selected)
-    return Transition(before, layout, new_arrays)
+    _check_new_arrays(new, before, layout, where)
+    selected = selection.names(layout) if selection else new.keys()
+    return Transition(before, layout, {n: arrays[NEW + n] for n in new if n in selected})
 
 
 def check_new_values(transition: Transition, numbers: Collection[int], where: str) -> None:
@@ -139,23 +137,14 @@ def check_new_values(transition: Transition, numbers: Collection[int], where: st
 
 
 def _check_new_arrays(
-    new_arrays: Arrays,
-    before: Layout,
-    layout: Layout,
-    where: str,
-    selected: Collection[str] | None,
+    new_arrays: Mapping[str, Described], before: Layout, layout: Layout, where: str
 ) -> None:
-    """Raise MalformedRecordError unless these are the arrays that a transition needs.
-
-    selected: the tensors that are read; None for all.
-    """
+    """Raise MalformedRecordError unless these are the arrays that a transition needs."""
     old_specs = {t.name: t for t in before.tensors}
     if len({t.name for t in layout.tensors}) != len(layout.tensors):
         raise MalformedRecordError(where, _FITS, "two tensors of one name")
     unused = dict(new_arrays)
     for t in layout.tensors:
-        if selected is not None and t.name not in selected:
-            continue
         array, old = unused.pop(t.name, None), old_specs.get(t.name)
         keeps_array = old is not None and has_same_array(old, t)
         if array is None and keeps_array:

@@ -251,7 +251,7 @@ def _read_steps(
     """The steps of all layers. Raises PayloadError, MalformedRecordError."""
     steps = [(*step, entry.non_finite) for entry in entries for step in entry.steps]
     names = [name for name in record.arrays if name not in (ARRAY, TABLES)]
-    stored = arrays_of(record.arrays, names, selected)
+    stored = arrays_of(record.arrays, names, selected, merged=True)
     return [
         MergedStep(
             number, track, read_exact_part(arrays, layout, non_finite, record.where, selected)

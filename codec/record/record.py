@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -339,12 +339,17 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
             some_names(record.arrays),
         )
     check_storable(tensors, where)
-    selected = selection.names(layout) if selection else layout.numbers
+    for t in tensors:
+        check_exact(record.arrays.described(PREFIX + t.name), t, where)
+    selected: Collection[str] = layout.numbers
+    if selection is not None:
+        try:
+            tree.check_structure(layout.structure, len(tensors))
+        except tree.StructureError as exc:
+            raise MalformedRecordError(where, "a structure", short(exc)) from exc
+        selected = selection.names(layout)
     record.arrays.fetch([PREFIX + t.name for t in tensors if t.name in selected])
     state = {t.name: record.arrays[PREFIX + t.name] for t in tensors if t.name in selected}
-    for t in tensors:
-        if t.name in state:
-            check_exact(state[t.name], t, where)
     state = copy_arrays(state) if fresh else state
     try:
         by_number = read_values(record.arrays.get(VALUES))

@@ -129,17 +129,19 @@ class Track:
         """
         if transition is None:
             return self
-        arrays = transition.arrays_after(self.arrays)
+        names = self.selection.names(transition.layout) if self.selection else None
+        if self.selection and names and (lacking := transition.lacking(self.arrays, names)):
+            raise StateMismatchError(
+                f"the state's structure has changed: {names_of(lacking)} is now a part of "
+                f"{names_of(self.selection.patterns)}, but was not read before; restore the whole "
+                "state"
+            )
+        arrays = transition.arrays_after(self.arrays, names)
         sums = transition.sums_after(self.sums, arrays)
         values = transition.values_after(self.values)
         origin = self.origin
         if self.selection is None:
             origin = origin.moved(self.layout, transition.layout, arrays)
-        elif lacking := self.selection.names(transition.layout) - arrays.keys():
-            raise StateMismatchError(
-                f"{names_of(sorted(lacking))} was no part of {names_of(self.selection.patterns)} "
-                "before the state's structure changed; restore the whole state"
-            )
         tables = dict(self.tables)
         return Track(transition.layout, arrays, sums, values, tables, origin, self.selection)
 

@@ -13,7 +13,7 @@ Not done here: when a base is better (saving.recorder), a transition's bytes (re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,24 +80,37 @@ class Transition:
         """
         return tree.value_origins(self.before.structure, self.layout.structure)
 
-    def arrays_after(self, track: Arrays) -> Arrays:
+    def arrays_after(self, track: Arrays, names: Collection[str] | None = None) -> Arrays:
         """Name -> array of the new layout. Arrays that stay are shared, all others are new.
 
-        track: name -> array of the old layout. Tensors that neither it nor the transition has,
-        because only some are read, are left out.
+        Args:
+            track: Name -> array of the old layout.
+            names: The tensors of the new layout to return; None for all.
         """
         after: Arrays = {}
         for t in self.layout.tensors:
-            missing = self.arrays.get(t.name)
-            if missing is None and t.name not in track:
+            if names is not None and t.name not in names:
                 continue
+            missing = self.arrays.get(t.name)
             if missing is None:
                 after[t.name] = track[t.name]
-            elif missing.shape == t.track_shape:
+            elif self._is_whole(t):
                 after[t.name] = missing.copy()
             else:
                 after[t.name] = np.concatenate((track[t.name], missing))
         return after
+
+    def lacking(self, track: Arrays, names: Collection[str]) -> list[str]:
+        """Those of these tensors of the new layout that `arrays_after` cannot make.
+
+        track: name -> array of the old layout; a part of it may lack some.
+        """
+        tensors = (t for t in self.layout.tensors if t.name in names)
+        return [t.name for t in tensors if not self._is_whole(t) and t.name not in track]
+
+    def _is_whole(self, t: TensorSpec) -> bool:
+        """Whether the transition has all of a tensor of the new layout."""
+        return t.name in self.arrays and self.arrays[t.name].shape == t.track_shape
 
     def sums_after(self, sums: Mapping[str, int], after: Arrays) -> dict[str, int]:
         """The digests of the lossy tensors of the new layout.
@@ -113,7 +126,7 @@ class Transition:
             if not t.lossy or t.name not in after:
                 continue
             missing, old_sum = self.arrays.get(t.name), sums.get(t.name)
-            if old_sum is None or (missing is not None and missing.shape == t.track_shape):
+            if old_sum is None or self._is_whole(t):
                 new_sums[t.name] = digest(after[t.name])
             elif missing is None:
                 new_sums[t.name] = old_sum

@@ -61,7 +61,11 @@ class Selection:
                 for name, number in _tensor_names(layout)
                 if self.selects(name)
             }
-            firsts = {t.name for t in layout.tensors if any(map(self.selects, seconds_of(t.name)))}
+            firsts = {
+                t.name
+                for t in layout.tensors
+                if any(name in selected or self.selects(name) for name in seconds_of(t.name))
+            }
             self._newest = layout, frozenset(selected | firsts)
         return self._newest[1]
 

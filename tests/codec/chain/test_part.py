@@ -20,14 +20,18 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
+import codec.rerun
 from codec.cli.main import main
 from codec.errors import (
     DigestError,
+    MalformedRecordError,
+    RerunNeededError,
     StateMismatchError,
     TrackDigestError,
     TruncatedRecordError,
 )
 from codec.record import chunks, container
+from codec.record import record as records
 from codec.state.selection import Selection
 
 Capture = pytest.CaptureFixture[str]
@@ -219,9 +223,91 @@ def test_a_tie_that_changes(tiny_chunks: None, tmp_path: Path) -> None:
         checkpoints.save(0, {"a": a, "b": b, "tied": {"a": a}})
         checkpoints.save(1, {"a": a, "b": b, "tied": {"a": b}})
     assert codec.restore(path, 0, only="tied")["tied"]["a"][0] == 1
-    with pytest.raises(StateMismatchError, match="'b' was no part of 'tied' before"):
+    with pytest.raises(StateMismatchError, match="'b' is now a part of 'tied', but was not read"):
         codec.restore(path, 1, only="tied")
     assert codec.restore(path, 1, only=["tied", "b"])["tied"]["a"][0] == 2
+
+
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"scope": "tensor"}, {"policy": {"*": "exact"}}])
+def test_a_tie_that_comes_back(settings: dict[str, Any], tmp_path: Path) -> None:
+    """A tensor that was no part for a while is not taken up again with its old values."""
+    a, b, c = (np.arange(300, dtype=np.float32) + i for i in range(3))
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, **settings) as checkpoints:
+        for step in range(4):
+            a, b, c = a + 1, b + 1, c + 1
+            tied = b if step in (1, 2) else a
+            checkpoints.save(step, {"a": a, "b": b, "c": c, "tied": {"x": tied}})
+    only = ["tied", "b"]
+    for step in range(3):
+        expected = by_hand(codec.restore(path, step), only)
+        assert same(codec.restore(path, step, only=only), expected)
+    with pytest.raises(StateMismatchError, match="'a' is now a part of 'tied', 'b'"):
+        codec.restore(path, 3, only=only)
+
+
+def test_a_tie_to_a_tensor_that_grows(tmp_path: Path) -> None:
+    """The record has its new rows only."""
+    a, rows = np.ones(100, np.float32), np.ones((12, 10), np.float32)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, {"a": a, "rows": rows[:10], "tied": {"x": a}})
+        checkpoints.save(1, {"a": a, "rows": rows, "tied": {"x": rows}})
+    with pytest.raises(StateMismatchError, match="'rows' is now a part of 'tied'"):
+        codec.restore(path, 1, only="tied")
+
+
+def test_names_that_begin_with_a_number(tmp_path: Path) -> None:
+    """In a merged record the names of arrays begin with the number of a step."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(4):
+            numbered = {"n": np.arange(40) + 3 * step, "many": np.arange(9_000) + step}
+            checkpoints.save(step, {"0": numbered, 1: dict(numbered), "w": np.full(50, 1.0 * step)})
+    for _ in range(2):
+        for step in range(4):
+            for only in ("0", "0/n", "1/many"):
+                expected = by_hand(codec.restore(path, step), only)
+                assert same(codec.restore(path, step, only=only), expected), (step, only)
+        codec.merge(path, 3)
+
+
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"distance": 0.5}])
+def test_a_second_moment_by_another_name(settings: dict[str, Any], tmp_path: Path) -> None:
+    """It is raised to what the first moment implies, as in the whole state."""
+    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
+    first, second = (np.zeros((60, 60), np.float32) for _ in range(2))
+    bounded = False
+    with codec.Checkpointer(path, **settings) as checkpoints:
+        for step in range(4):
+            moments = {"exp_avg": first, "exp_avg_sq": second}
+            groups = [{"betas": (0.9, 0.999), "params": [0]}]
+            state = {"opt": {"state": {0: moments}, "param_groups": groups}, "v": {"x": second}}
+            checkpoints.save(step, state)
+            scales = 10 ** rng.uniform(-3, 1, size=first.shape)
+            gradient = (rng.normal(size=first.shape) * scales).astype(np.float32)
+            first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+            whole = codec.restore(path, step)
+            assert same(codec.restore(path, step, only="v"), by_hand(whole, "v"))
+            stored = codec.Chain(path).at(step).track.arrays["opt/state/0/exp_avg_sq"]
+            bounded |= not same(stored, whole["v"]["x"])
+    assert bounded
+
+
+def test_history_of_gradients_is_refused(tmp_path: Path) -> None:
+    """Their track has the weights of the base."""
+    model = torch.nn.Linear(30, 20)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with codec.rerun.GradientCheckpointer(tmp_path / "run.lcc", optimizer) as checkpoints:
+        for step in range(2):
+            model(torch.ones(5, 30)).sum().backward()
+            optimizer.step()
+            state = {"model": model.state_dict(), "opt": optimizer.state_dict()}
+            checkpoints.save(step, state)
+    history = codec.Chain(tmp_path / "run.lcc").history("model/weight")
+    assert next(history)[0] == 0
+    with pytest.raises(RerunNeededError):
+        next(history)
 
 
 def test_few_bytes(tmp_path: Path) -> None:
@@ -568,3 +654,45 @@ def test_another_digest_of_the_track(tmp_path: Path, refield: Callable[..., None
         with pytest.raises(TrackDigestError):
             codec.restore(path, 1, only=whole)
     assert same(codec.restore(path, 1, only="v"), {"v": w})
+
+
+@pytest.mark.parametrize("shape", [[2**28], [2**40], [2**33, 2**33], [-50]])
+def test_a_layout_that_its_arrays_do_not_have(shape: list[int], tmp_path: Path) -> None:
+    """Also of tensors that are not read: no memory is taken for what the file does not have."""
+    path, w = tmp_path / "run.lcc", np.zeros(9_000, np.float32)
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, {"w": w, "v": w + 1})
+    (file,) = path.glob("*.safetensors")
+    record = records.load(file.read_bytes(), file.name)
+    more = {name: field for name, field in record.more.items() if name not in ("head", "chunks")}
+    more["layout"][1][2] = shape
+    file.write_bytes(container.seal(record.header, more, dict(record.arrays)))
+    for only in (None, "w"):
+        with pytest.raises(MalformedRecordError, match="expected tensor 'v' as float32"):
+            codec.restore(path, only=only)
+
+
+def test_a_structure_that_is_none(tmp_path: Path) -> None:
+    path, w = tmp_path / "run.lcc", np.zeros(9_000, np.float32)
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, {"model": {"w": w}, "v": w + 1})
+    (file,) = path.glob("*.safetensors")
+    record = records.load(file.read_bytes(), file.name)
+    more = {name: field for name, field in record.more.items() if name not in ("head", "chunks")}
+    for structure in (b"\n", b'{"d":5}', b"[]", b'{"d":[["m",{"t":99}]]}', b"null", b'{"x":1}'):
+        arrays = {**record.arrays, "structure": np.frombuffer(structure, np.uint8)}
+        file.write_bytes(container.seal(record.header, more, arrays))
+        for step, only in itertools.product((None, 0), (None, "model")):
+            with pytest.raises(MalformedRecordError, match="expected a structure"):
+                codec.restore(path, step, only=only)
+
+
+def test_a_tensor_that_begins_as_chunks_do(tmp_path: Path, monkeypatch: Patch) -> None:
+    """In a record without chunks a tensor comes first, and may have any bytes."""
+    monkeypatch.setattr(chunks, "LEAST", 2**40)
+    text = np.frombuffer(chunks.OPENING + b"x" * 99_991, np.uint8)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, {"a": text})
+    monkeypatch.undo()
+    assert same(codec.restore(path, only="a"), {"a": text})

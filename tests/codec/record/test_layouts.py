@@ -15,6 +15,7 @@ import codec
 from codec.caps import MAX_JSON, MAX_MARKS
 from codec.errors import MalformedRecordError
 from codec.record import record as records
+from codec.record.container import FileArrays
 from codec.record.layouts import entries_of, read_transition, transition_arrays
 from codec.record.record import Record
 from codec.scheme.track import Track
@@ -255,7 +256,7 @@ def test_long_keys_take_no_memory_for_each_value() -> None:
     old, new = Layout((), before), Layout((TensorSpec("t", "I64", (), False),), now)
     arrays = transition_arrays(Transition(old, new, {"t": np.array(1)}))
     tracemalloc.start()
-    transition = read_transition(arrays, old, "r")
+    transition = read_transition(FileArrays(arrays), old, "r")
     assert transition is not None
     assert transition.origins == tuple(range(2000))
     assert tracemalloc.get_traced_memory()[1] < 40 * len(key)

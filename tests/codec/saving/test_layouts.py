@@ -325,3 +325,23 @@ def test_reading_parses_no_structure_of_other_records(
     monkeypatch.setattr(layouts, "_text_of", None)
     monkeypatch.setattr(tracks.Transition, "arrays_after", None)
     assert codec.restore(path)["w"].tolist() == 9 * [2]
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_small_tensors_behind_one_that_comes_or_goes(grows: bool, tmp_path: Path) -> None:
+    """They share an array, in which each has its number in the new layout."""
+    path = tmp_path / "run.lcc"
+
+    def state(step: int) -> dict[str, Any]:
+        model = {"w": np.full(500, 1.0 * step, np.float32)}
+        if (step >= 2) == grows:
+            model["extra"] = np.full(300, 3.0, np.float32)
+        return {"model": model, "opt": {"s1": np.full(1, step), "s2": np.full(1, -step)}}
+
+    with codec.Checkpointer(path) as checkpoints:
+        assert [checkpoints.save(step, state(step)).kind for step in range(4)].count("delta") == 3
+    for step in range(4):
+        restored = codec.restore(path, step)
+        assert restored["opt"]["s1"] == step
+        assert restored["opt"]["s2"] == -step
+        assert restored["model"].keys() == state(step)["model"].keys()
