@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import itertools
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -687,12 +688,30 @@ def test_a_structure_that_is_none(tmp_path: Path) -> None:
                 codec.restore(path, step, only=only)
 
 
-def test_a_tensor_that_begins_as_chunks_do(tmp_path: Path, monkeypatch: Patch) -> None:
-    """In a record without chunks a tensor comes first, and may have any bytes."""
+def test_a_tensor_that_begins_as_chunks_do(
+    tmp_path: Path, monkeypatch: Patch, resign: Callable[[bytes], bytes]
+) -> None:
+    """In a record without chunks `more` may come later, and a tensor before it has any bytes."""
     monkeypatch.setattr(chunks, "LEAST", 2**40)
     text = np.frombuffer(chunks.OPENING + b"x" * 99_991, np.uint8)
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, {"a": text})
     monkeypatch.undo()
+    (file,) = path.glob("*.safetensors")
+    data = file.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header, arrays = json.loads(data[8:start]), data[start:]
+    begin, end = header["t/a"]["data_offsets"]
+    n = end - begin
+    arrays = arrays[begin:end] + arrays[:begin] + arrays[end:]
+    for name, entry in header.items():
+        if name == "t/a":
+            entry["data_offsets"] = [0, n]
+        elif name != "__metadata__" and entry["data_offsets"][0] < begin:
+            entry["data_offsets"] = [offset + n for offset in entry["data_offsets"]]
+    assert header["more"]["data_offsets"][0] == n
+    line = json.dumps(header, separators=(",", ":")).encode().ljust(start - 8)
+    file.write_bytes(resign(len(line).to_bytes(8, "little") + line + arrays))
+    assert same(codec.restore(path), {"a": text})
     assert same(codec.restore(path, only="a"), {"a": text})
