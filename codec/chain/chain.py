@@ -46,7 +46,7 @@ from codec.storage.read_ahead import ReadAhead
 from codec.storage.source import RETRIES, Entry, Span, entry_of, without_records
 
 from .replay import Position, Replay
-from .route import following, next_entry, record_to_leave_out
+from .route import following, record_to_leave_out
 from .verify import Report, verify_chain
 
 WAYS = 16  # to a step, tried one after another where records are damaged
@@ -61,7 +61,8 @@ class Chain:
 
     Attributes:
         where: Its name in messages.
-        entries: The files of its records, in the order of their steps.
+        entries: The files of its records, in the order of their steps, without jumps.
+        jumps: The files of its jumps, see `codec.record.jump`.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
         nbytes_read: The bytes that were read of them.
@@ -140,7 +141,8 @@ class Chain:
         order = sorted(
             (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
         )
-        self.entries = tuple(order)
+        self.entries = tuple(e for e in order if e.kind != "jump")
+        self.jumps = tuple(e for e in order if e.kind == "jump")
         self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
@@ -165,7 +167,7 @@ class Chain:
     @property
     def nbytes(self) -> int:
         """Bytes of all records on disk."""
-        return sum(e.nbytes for e in self.entries)
+        return sum(e.nbytes for e in (*self.entries, *self.jumps))
 
     def expect(self, entries: Iterable[Entry]) -> None:
         """Announce the records that will be read next, in this order."""
@@ -195,6 +197,26 @@ class Chain:
 
         open_part = self._opened if self._parts is None else self._parts.read
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
+
+    def read_jump(self, entry: Entry) -> Record:
+        """Read a jump, and compare its identity with that of the record at its last step.
+
+        A chain may have gone back and taken another way to that step.
+
+        Raises:
+            MalformedRecordError: No record of that step has this identity. Also what `read` raises.
+        """
+        record = self.read(entry)
+        for other in self.entries:
+            if other.step == entry.step and self._begun(other.name).identity == record.identity:
+                return record
+        raise MalformedRecordError(
+            entry.name, f"the identity of a record of step {entry.step}", f"{record.identity}"
+        )
+
+    def _begun(self, name: str) -> Record:
+        """A record of which only the beginning is read, and checked."""
+        return self._reading(name, lambda: self._opened(name))
 
     def _opened(self, name: str) -> Record:
         """A record of which only parts will be read. Raises what `read` raises."""
@@ -249,11 +271,11 @@ class Chain:
             RecordError: A record is damaged. Also what `read` raises.
         """
         replay = Replay(self.selection)
-        entry: Entry | None = self._bases(step)[-1]
-        self.expect(following(self.entries, entry, step))
-        while entry is not None:
+        base = self._bases(step)[-1]
+        way = [base, *following(self.entries, (), base.step, step)]
+        self.expect(way)
+        for entry in way:
             yield from replay.advance(entry, self.read(entry), step, all_steps=True)
-            entry = next_entry(self.entries, entry.step, step)
 
     def every_step(self, begin: int | None = None, end: int | None = None) -> Iterator[Position]:
         """All steps from the first base on, each once.
@@ -434,10 +456,14 @@ class Chain:
 
 def _checked(entry: Entry, record: Record) -> Record:
     """A record. Raises MalformedRecordError unless it is the one that its name says."""
-    first = steps_of(record)[0] if record.kind == "merged" else record.step
-    if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
+    kind, first = record.kind, record.step
+    if record.jumps_from is not None:
+        kind, first = "jump", record.jumps_from
+    elif kind == "merged":
+        first = steps_of(record)[0]
+    if (record.step, kind, first) != (entry.step, entry.kind, entry.first):
         expected = f"{entry.kind} of step {entry.step}"
-        raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
+        raise MalformedRecordError(entry.name, expected, f"{kind} of step {record.step}")
     return record
 
 
@@ -451,6 +477,7 @@ class _Search:
     def __init__(self, chain: Chain, step: int | None) -> None:
         self._chain, self._step = chain, step
         self._bad: set[Entry] = set()
+        self._n_bad = 0  # at the last call of _has_another_way
         self._reason: Exception | None = None
         self._furthest: Position | None = None
 
@@ -473,7 +500,10 @@ class _Search:
                 return reached, None
             self._reason = self._reason or _bare(error)
             if reached is None and len(bases) > 1:  # a base failed, which costs little time
-                bases.pop()
+                self._bad.add(bases.pop())
+                continue
+            if self._has_another_way(bases[-1]):
+                ways -= 1
                 continue
             stuck = reached.entry if reached and isinstance(error, ParentError) else None
             left_out = record_to_leave_out(chain.entries, entry, stuck, self._bad)
@@ -483,6 +513,16 @@ class _Search:
             self._bad.add(left_out)
             bases = [e for e in bases if e != left_out]
         return self._furthest, self._reason
+
+    def _has_another_way(self, base: Entry) -> bool:
+        """Whether a jump leads around the records that have turned out to be damaged since the
+        last call."""
+        if len(self._bad) == self._n_bad:
+            return False
+        self._n_bad = len(self._bad)
+        chain, end = self._chain, self._chain._last if self._step is None else self._step
+        way = following(chain.entries, chain.jumps, base.step, self._step, self._bad)
+        return any(e.kind == "jump" for e in way) and way[-1].first <= end <= way[-1].step
 
     def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
         """Go from a base towards the step.
@@ -495,10 +535,12 @@ class _Search:
         replay, passed, reached = Replay(chain.selection), set(self._bad), None
         entry: Entry | None = base
         try:
-            chain.expect(following(chain.entries, base, step, passed))
+            way = following(chain.entries, chain.jumps, base.step, step, passed)
+            chain.expect([base, *way])
             while entry is not None:
                 try:
-                    for reached in replay.advance(entry, chain.read(entry), step):
+                    read = chain.read_jump if entry.kind == "jump" else chain.read
+                    for reached in replay.advance(entry, read(entry), step):
                         if self._furthest is None or reached.step > self._furthest.step:
                             self._furthest = reached
                 except (RecordError, ParentError) as exc:
@@ -508,8 +550,9 @@ class _Search:
                     passed.add(entry)
                     if not isinstance(exc, ParentError):
                         self._bad.add(entry)
-                assert replay.step is not None, "a base leads to its step"
-                entry = next_entry(chain.entries, replay.step, step, passed)
+                    assert replay.step is not None, "a base leads to its step"
+                    way = following(chain.entries, chain.jumps, replay.step, step, passed)
+                entry = way.pop(0) if way else None
             assert reached is not None, "there was a base"
             end = chain._last if step is None else step
             if reached.step != end:

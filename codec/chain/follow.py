@@ -33,7 +33,7 @@ from codec.storage.location import Location
 
 from .chain import Chain
 from .replay import Position, Replay
-from .route import following, next_entry
+from .route import cost, following
 
 EVERY = 1.0  # seconds between two looks at the chain
 RESTING = 10  # a search that failed is followed by a pause so many times as long
@@ -187,17 +187,20 @@ class Follower:
         replay, entries = self._replay, chain.entries
         if replay.track is None or replay.step is None:
             return None
-        if any(e.kind == "base" and e.step > replay.step for e in entries):
-            return None  # what comes after a base builds on it
+        way = following(entries, chain.jumps, replay.step, None)
+        bases = [e for e in entries if e.kind == "base" and e.step > replay.step]
+        if bases:  # what comes after a base builds on it, unless a jump leads past it
+            from_base = [bases[-1], *following(entries, chain.jumps, bases[-1].step, None)]
+            leads_past = bool(way) and way[-1].step == from_base[-1].step
+            if not leads_past or cost(way) > cost(from_base):
+                return None
         reached = None
         try:
-            entry = next_entry(entries, replay.step, None)
-            chain.expect(following(entries, entry, None))
-            while entry is not None:
-                record = chain.read(entry)
+            chain.expect(way)
+            for entry in way:
+                record = chain.read_jump(entry) if entry.kind == "jump" else chain.read(entry)
                 self._moves[0] += 1
                 *_, reached = replay.advance(entry, record)
-                entry = next_entry(entries, replay.step, None)
         except (RecordError, ChainError) as exc:
             _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
             if self._replay.track is None:  # the record failed half-way

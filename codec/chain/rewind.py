@@ -66,7 +66,8 @@ def rewind(
         # Shared oldest first, removed newest first: stopped anywhere, both chains restore.
         by_step = sorted(entries, key=lambda e: e.step)
         old_chain = store.share((e.name for e in by_step), f"until-{newest}")
-        store.remove(e.name for e in sorted(after, key=lambda e: -e.step))
+        # A jump first: it must not lead to a step that is saved anew.
+        store.remove(e.name for e in sorted(after, key=lambda e: (e.kind != "jump", -e.step)))
     then = "begins again" if step is None else f"goes on from step {step}"
     warn(f"{place}: {then} and was at {newest}; the old chain is {old_chain}", RewoundWarning)
     return old_chain
@@ -75,7 +76,8 @@ def rewind(
 def _after(place: Location, step: int | None) -> tuple[tuple[Entry, ...], list[Entry]]:
     """All records, and those after a step; none if there is no chain."""
     try:
-        entries = Chain(place).entries
+        chain = Chain(place)
     except ChainNotFoundError:
         return (), []
+    entries = (*chain.entries, *chain.jumps)
     return entries, [e for e in entries if step is None or e.step > step]

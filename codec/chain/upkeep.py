@@ -209,7 +209,8 @@ def compact(
         chain = Chain(location)
         intact = without_damaged_bases(chain, keep)
         needless = superseded(intact, keep)
-        _check(chain, [e for e in intact if e not in needless], progress)
+        remaining = [e for e in intact if e not in needless and e.kind != "jump"]
+        _check(chain, remaining, progress)
         directory.remove(e.name for e in needless)
         if coder is not None:
             _merged(location, directory, RECODED, progress, coder, every=True)
@@ -281,6 +282,8 @@ def unpack(
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """The records that the ``keep`` newest bases make needless, in the order to remove them.
 
+    A jump from before these bases leads from a step that nobody restores any more.
+
     In this order, the remaining records restore at any time. A base within the steps of a merged
     record does not count: the merged record may be needed, and builds on records before it.
     """
@@ -291,12 +294,21 @@ def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     if len(bases) < keep:
         return []
     oldest = bases[-keep]
-    needless = [e for e in order if e.step < oldest or (e.step == oldest and e.kind != "base")]
+    needless = [
+        e
+        for e in order
+        if e.step < oldest
+        or (e.step == oldest and e.kind != "base")
+        or (e.kind == "jump" and e.first < oldest)
+    ]
     return needless[::-1]
 
 
 def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
-    """The chain's records without damaged bases. Reads the newest bases until ``n`` are intact."""
+    """The chain's records and jumps without damaged bases.
+
+    Reads the newest bases until ``n`` are intact.
+    """
     damaged: set[Entry] = set()
     for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
         if n == 0:
@@ -306,7 +318,7 @@ def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
             n -= 1
         except RecordError:
             damaged.add(entry)
-    return [e for e in chain.entries if e not in damaged]
+    return [e for e in (*chain.entries, *chain.jumps) if e not in damaged]
 
 
 def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:

@@ -6,7 +6,7 @@ Not done here: reading and replaying (chain, replay).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codec.errors import ChainError, RecordError, VanishedError
@@ -15,7 +15,7 @@ from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.storage.source import Entry
 
-from .replay import Replay
+from .replay import Position, Replay
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -51,7 +51,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     overlapping: set[int] = set()  # steps of records whose steps the replay has passed
     identities: set[str | None] = set()
     problems = []
-    replay, failed = Replay(), False
+    replay, failed, jumps = Replay(), False, _Jumps(chain)
     chain.expect(chain.entries)
     for done, entry in enumerate(chain.entries, 1):
         try:
@@ -63,6 +63,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
                 for position in replay.advance(entry, record, all_steps=True):
                     replay.check_values(entry.name)
                     steps.add(position.step)
+                    problems += jumps.problems_at(position)
                 if not failed and _lacks_steps(chain, entry, record, identities):
                     problems.append(
                         f"{entry.name}: the record before it, digest {record.parent}, is "
@@ -91,6 +92,35 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
         except (RecordError, ChainError) as exc:
             problems.append(str(exc))
     return Report(tuple(sorted(steps)), tuple(problems), chain.nbytes)
+
+
+class _Jumps:
+    """Checks the jumps of a chain beside its replay."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._jumping: dict[Entry, Replay] = {}  # at the step at which the jump begins
+
+    def problems_at(self, position: Position) -> list[str]:
+        """What is wrong with the jumps that end here. Raises VanishedError."""
+        problems = []
+        for entry, replay in list(self._jumping.items()):
+            if entry.step <= position.step:
+                del self._jumping[entry]
+                try:
+                    for _ in replay.advance(entry, self._chain.read_jump(entry)):
+                        replay.check_values(entry.name)
+                except VanishedError:
+                    raise
+                except (RecordError, ChainError) as exc:
+                    problems.append(str(exc))
+        # Nobody can begin a jump in the middle of a merged record.
+        if position.step == position.record.step:
+            for entry in self._chain.jumps:
+                if entry.first == position.step:
+                    copied = replace(position, track=position.track.copy())
+                    self._jumping[entry] = Replay.at(copied)
+        return problems
 
 
 def _lacks_steps(chain: Chain, entry: Entry, record: Record, identities: set[str | None]) -> bool:

@@ -63,6 +63,7 @@ from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
+JUMP = "jump"  # the step at which a jump begins
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
@@ -158,6 +159,12 @@ class Record:
         return total
 
     @property
+    def jumps_from(self) -> int | None:
+        """The step at which it begins if it is a jump, see the module `jump`; else None."""
+        begin = self.more.get(JUMP)
+        return begin if self.kind == "merged" and type(begin) is int else None
+
+    @property
     def has_transition(self) -> bool:
         """Whether it is a delta that changes the layout."""
         return self.kind == "delta" and has_transition(self.arrays)
@@ -176,17 +183,19 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record.
+    run: None for the first record. jumps_from: of a jump.
     """
 
     step: int
     run: str | None = None
     parent: str | None = None
     replaces: str | None = None
+    jumps_from: int | None = None
 
     def more(self) -> dict[str, Any]:
         """The fields of the array MORE that describe the place."""
-        return {"replaces": digest_word(self.replaces)} if self.replaces else {}
+        replaces = {"replaces": digest_word(self.replaces)} if self.replaces else {}
+        return replaces if self.jumps_from is None else {**replaces, JUMP: self.jumps_from}
 
 
 def dump_base(place: Place, track: Track) -> bytes:
@@ -421,7 +430,7 @@ def delta_of(record: Record, track: Track) -> Delta:
     except TypeError as exc:
         raise MalformedRecordError(where, "names of tensors in non_finite", short(exc)) from exc
     names = [n for n in arrays if n != ARRAY and not is_of_transition(n)]
-    with _decoding(where):
+    with decoding(where):
         part = read_exact_part(
             arrays_of(arrays, names, selected), layout, non_finite, where, selected
         )
@@ -481,20 +490,20 @@ def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None
         MalformedRecordError: A stream does not decode, or an edit does not fit.
         TrackDigestError: The delta leads to another track.
     """
-    with _decoding(record.where):
+    with decoding(record.where):
         track.apply(delta)
     check_track(record.where, record.track if digest is None else digest, track)
 
 
 def preview_checked(record: Record, delta: Delta, track: Track, sums: Mapping[str, int]) -> None:
     """The checks of `apply_checked`, but the track does not change. sums: see `check_track`."""
-    with _decoding(record.where):
+    with decoding(record.where):
         after = track.preview(delta)
     check_track(record.where, record.track, after, sums)
 
 
 @contextmanager
-def _decoding(where: str) -> Iterator[None]:
+def decoding(where: str) -> Iterator[None]:
     """Turn a PayloadError into a MalformedRecordError."""
     try:
         yield

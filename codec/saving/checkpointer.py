@@ -79,6 +79,10 @@ class Checkpointer:
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. Damaged records at the end are set aside, with
             SkippedRecordWarning. A chain of another version goes on with a base.
+        jumps: Also write jumps, records that lead over LENGTHS saves at once where that takes less
+            than half of their bytes. Restores and followers that are far behind read them in place
+            of the deltas. Each save of the shorter length then takes about twice as long, and
+            memory holds the state up to twice more. See `codec.record.jump`.
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the previous one is being written: "wait"
@@ -110,6 +114,7 @@ class Checkpointer:
         ema: str | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
+        jumps: bool = False,
         resume: bool = False,
         asynchronous: bool = False,
         when_busy: str | None = None,
@@ -133,7 +138,7 @@ class Checkpointer:
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
-        settings = Settings(location, self.coding, resume, base_every, keep_bases)
+        settings = Settings(location, self.coding, resume, base_every, keep_bases, jumps)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")

@@ -55,6 +55,7 @@ from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.location import Location
 from codec.storage.source import record_name
 
+from .jumps import Jumps
 from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base; deltas of more bytes are followed by a new base
@@ -80,6 +81,7 @@ class Settings:
     resume: bool
     base_every: int | None
     keep_bases: int | None
+    jumps: bool
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class Recorder:
         self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
         self._directory = settings.path.store(takes_over=settings.resume)
+        self._jumps = Jumps(self._directory) if settings.jumps else None
         try:
             self._continue_chain(settings.resume)
         except BaseException:
@@ -210,6 +213,8 @@ class Recorder:
         self._written = self._written.and_then(record.kind, record.nbytes)
         if delta is None:
             self._remove_history()
+        if self._jumps and self.tracker:
+            self._jumps.add(record, self.tracker)
         ends = started, encoded, checked, written, time.perf_counter()
         saved = _summary(record, layout, ends, delta, written - synced)
         self._log_behind(saved)
@@ -337,7 +342,7 @@ class Recorder:
         if position.step != position.record.step:  # a merged record that fails in the middle
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
-        after = [e for e in chain.entries if e.step > position.step]
+        after = [e for e in (*chain.jumps, *chain.entries) if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)
         if after:

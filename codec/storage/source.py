@@ -19,7 +19,8 @@ from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
-_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
+_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged|jump)\.safetensors")
+_SPANNING = ("merged", "jump")  # kinds whose names have two steps
 Span = tuple[int, int]  # of bytes: the first one, and the one after the last
 RETRIES = 100  # of a reader, while another process merges or compacts
 
@@ -32,7 +33,8 @@ _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueE
 class Entry:
     """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
 
-    Only in a merged record the first step differs from the last.
+    Only in a merged record the first step differs from the last. In a jump, ``first`` is the step
+    at which it begins, which another record holds.
     """
 
     step: int
@@ -117,14 +119,14 @@ def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
 
 
 def record_name(step: int, kind: str, first: int | None = None) -> str:
-    """File name of a record. first: the first step of a merged one."""
+    """File name of a record. first: see `Entry`; None for a base or delta."""
     return ("" if first is None else f"{first:08d}-") + f"{step:08d}.{kind}.safetensors"
 
 
 def entry_of(name: str, nbytes: int) -> Entry | None:
     """The record that a file name stands for; None for other names."""
     match = _NAME.fullmatch(name)
-    if not match or (match[1] is None) == (match[3] == "merged"):
+    if not match or (match[1] is None) == (match[3] in _SPANNING):
         return None
     step = int(match[2])
     first = step if match[1] is None else int(match[1])
