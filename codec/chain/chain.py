@@ -63,6 +63,7 @@ class Chain:
         where: Its name in messages.
         entries: The files of its records, in the order of their steps, without jumps.
         jumps: The files of its jumps, see `codec.record.jump`.
+        usable_jumps: Those to the last step of a record, which confirms them, see `read_jump`.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
         nbytes_read: The bytes that were read of them.
@@ -143,6 +144,8 @@ class Chain:
         )
         self.entries = tuple(e for e in order if e.kind != "jump")
         self.jumps = tuple(e for e in order if e.kind == "jump")
+        ends = {e.step for e in self.entries}
+        self.usable_jumps = tuple(e for e in self.jumps if e.step in ends)
         self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
@@ -477,7 +480,6 @@ class _Search:
     def __init__(self, chain: Chain, step: int | None) -> None:
         self._chain, self._step = chain, step
         self._bad: set[Entry] = set()
-        self._n_bad = 0  # at the last call of _has_another_way
         self._reason: Exception | None = None
         self._furthest: Position | None = None
 
@@ -502,9 +504,6 @@ class _Search:
             if reached is None and len(bases) > 1:  # a base failed, which costs little time
                 self._bad.add(bases.pop())
                 continue
-            if self._has_another_way(bases[-1]):
-                ways -= 1
-                continue
             stuck = reached.entry if reached and isinstance(error, ParentError) else None
             left_out = record_to_leave_out(chain.entries, entry, stuck, self._bad)
             ways -= 1
@@ -513,16 +512,6 @@ class _Search:
             self._bad.add(left_out)
             bases = [e for e in bases if e != left_out]
         return self._furthest, self._reason
-
-    def _has_another_way(self, base: Entry) -> bool:
-        """Whether a jump leads around the records that have turned out to be damaged since the
-        last call."""
-        if len(self._bad) == self._n_bad:
-            return False
-        self._n_bad = len(self._bad)
-        chain, end = self._chain, self._chain._last if self._step is None else self._step
-        way = following(chain.entries, chain.jumps, base.step, self._step, self._bad)
-        return any(e.kind == "jump" for e in way) and way[-1].first <= end <= way[-1].step
 
     def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
         """Go from a base towards the step.
@@ -535,7 +524,7 @@ class _Search:
         replay, passed, reached = Replay(chain.selection), set(self._bad), None
         entry: Entry | None = base
         try:
-            way = following(chain.entries, chain.jumps, base.step, step, passed)
+            way = following(chain.entries, chain.usable_jumps, base.step, step, passed)
             chain.expect([base, *way])
             while entry is not None:
                 try:
@@ -551,7 +540,7 @@ class _Search:
                     if not isinstance(exc, ParentError):
                         self._bad.add(entry)
                     assert replay.step is not None, "a base leads to its step"
-                    way = following(chain.entries, chain.jumps, replay.step, step, passed)
+                    way = following(chain.entries, chain.usable_jumps, replay.step, step, passed)
                 entry = way.pop(0) if way else None
             assert reached is not None, "there was a base"
             end = chain._last if step is None else step

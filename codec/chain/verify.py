@@ -116,7 +116,7 @@ class _Jumps:
                     problems.append(str(exc))
         # Nobody can begin a jump in the middle of a merged record.
         if position.step == position.record.step:
-            for entry in self._chain.jumps:
+            for entry in self._chain.usable_jumps:
                 if entry.first == position.step:
                     copied = replace(position, track=position.track.copy())
                     self._jumping[entry] = Replay.at(copied)

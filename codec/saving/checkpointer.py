@@ -79,10 +79,10 @@ class Checkpointer:
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. Damaged records at the end are set aside, with
             SkippedRecordWarning. A chain of another version goes on with a base.
-        jumps: Also write jumps, records that lead over LENGTHS saves at once where that takes less
-            than half of their bytes. Restores and followers that are far behind read them in place
-            of the deltas. Each save of the shorter length then takes about twice as long, and
-            memory holds the state up to twice more. See `codec.record.jump`.
+        jumps: Also write jumps: a record that leads over 8 saves, or 64, at once, if it takes at
+            most half of their bytes. Restores, and followers that are far behind, read it in place
+            of theirs. Every eighth save then takes longer, and memory holds the state up to three
+            times more.
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the previous one is being written: "wait"

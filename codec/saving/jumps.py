@@ -1,8 +1,9 @@
 """Writes jumps beside the records of a chain: see `codec.record.jump`.
 
-    saves     0  1  2  …  8  …  16  …  64
-    jumps     0 ───────▶  8 ──▶ 16
-              0 ─────────────────────▶ 64
+    saves     0  1  2  …  8  …  16  …  32  …  64  …  96
+    jumps     0 ───────▶  8 ──▶ 16 ──▶ …
+              0 ────────────────────────────▶ 64
+                                       32 ──────────▶ 96
 
 A jump is read again and compared before it is written. The chain is whole without it, so a jump
 that cannot be written is left out.
@@ -22,7 +23,9 @@ from codec.scheme.tracker import Tracker
 from codec.storage.directory import Store
 from codec.storage.source import record_name
 
-LENGTHS = (8, 64)  # saves that a jump leads over
+# Length -> how many saves lie between the beginnings of two jumps. Long jumps overlap, so that
+# there is one between any two steps that are 95 saves apart.
+EVERY = {8: 8, 64: 32}
 WORTH = 0.5  # of the bytes of the records that it leads over; a larger jump is not written
 
 _log = logging.getLogger(__name__)
@@ -30,8 +33,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Begin:
-    """Where a jump may begin. n and nbytes: of the records since."""
+    """Where jumps of a length begin. n and nbytes: of the records since."""
 
+    length: int
     step: int
     identity: str
     track: Track
@@ -47,22 +51,25 @@ class Jumps:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._begins: dict[int, _Begin] = {}  # by length
+        self._begins: list[_Begin] = []
+        self._n = 0  # records since the layout has changed last
 
     def add(self, record: Record, tracker: Tracker) -> None:
-        """Take the newest record, and the track after it. May write a jump."""
+        """Take the newest record, and the track after it. May write jumps."""
         track = tracker.track
-        copied: Track | None = None
-        for length in LENGTHS:
-            begin = self._begins.get(length)
-            if begin is not None and begin.track.layout == track.layout:
-                begin.n += 1
-                begin.nbytes += record.nbytes
-                if begin.n < length:
-                    continue
+        if self._begins and self._begins[0].track.layout != track.layout:
+            self._begins, self._n = [], 0
+        for begin in self._begins:
+            begin.n += 1
+            begin.nbytes += record.nbytes
+            if begin.n == begin.length:
                 self._write(begin, record, track, tracker.coding)
-            copied = copied or track.copy()
-            self._begins[length] = _Begin(record.step, record.identity, copied)
+        self._begins = [begin for begin in self._begins if begin.n < begin.length]
+        lengths = [length for length, every in EVERY.items() if self._n % every == 0]
+        if lengths:
+            copied = track.copy()
+            self._begins += (_Begin(n, record.step, record.identity, copied) for n in lengths)
+        self._n += 1
 
     def _write(self, begin: _Begin, record: Record, track: Track, coding: Coding) -> None:
         """Write a jump if it is worth its bytes."""
