@@ -13,6 +13,7 @@ Read in this order:
     record     base and delta records
     merged     several deltas in one record
     layers     joins deltas for a merged record
+    jump       one record from a step to a much later one
     encode     encodes a record, and checks it from its bytes before it is written
     diagnosis  finds out why a delta failed its check
 """
