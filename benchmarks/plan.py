@@ -1,10 +1,11 @@
 """Bytes and seconds of distributed checkpoints at a large size: 1,000 ranks, 70 B parameters.
 
-    PYTHONPATH=. python benchmarks/plan.py
+    PYTHONPATH=. python benchmarks/plan.py [--weights]
 
 First, rates are measured on this machine with one thread and a chunk of parameters: bytes of a base
 and of a delta, seconds that a save computes (without fsync), and seconds to load a base and to
-apply a delta. The weights are those of benchmarks/distributed.py.
+apply a delta. AdamW moves the weights, with gradients drawn at random; its two moments are saved
+too, lossy as is the default. --weights saves the weights alone.
 
 Then a step is simulated. Each rank encodes its share in a time drawn from the measured saves. Then
 it writes to a storage whose bandwidth all writing ranks share evenly; no rank is faster than its
@@ -27,6 +28,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,13 +42,15 @@ from codec.storage.source import Entry
 from lcviz.lab.markdown import table
 
 FLOAT = 4  # bytes
+RATE, BETAS, GRADIENT = 1e-4, (0.9, 0.999), 1e-3  # of AdamW; the size of gradients
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Measured costs of one parameter. base, delta: bytes. saves (of each measured delta), load (of
-    a base), apply (of a delta): seconds."""
+    """Measured costs of one parameter. plain: bytes in float32. base, delta: bytes. saves (of each
+    measured delta), load (of a base), apply (of a delta): seconds."""
 
+    plain: float
     base: float
     delta: float
     saves: tuple[float, ...]
@@ -61,13 +65,14 @@ def main() -> int:
     )
     parser.add_argument("--chunk", type=int, default=70_000_000, help="parameters to measure with")
     parser.add_argument("--steps", type=int, default=8, help="to measure with")
+    parser.add_argument("--weights", action="store_true", help="leave the moments out")
     parser.add_argument("--ranks", type=int, default=1000)
     parser.add_argument("--parameters", type=float, default=70e9)
     parser.add_argument("--base-every", type=int, default=50)
     parser.add_argument("--bandwidths", default="10,50,200", help="of all the storage, GB/s")
     parser.add_argument("--link", type=float, default=1.0, help="of a rank, GB/s")
     options = parser.parse_args()
-    rates = measure(options.chunk, options.steps)
+    rates = measure(options.chunk, options.steps, not options.weights)
     share = options.parameters / options.ranks
     bandwidths = [float(text) * 1e9 for text in options.bandwidths.split(",")]
     print(measured(rates))
@@ -77,15 +82,24 @@ def main() -> int:
     return 0
 
 
-def measure(n: int, steps: int) -> Rates:
+def measure(n: int, steps: int, moments: bool) -> Rates:
     """Measure with one process and one thread, files in the page cache."""
     warnings.simplefilter("ignore")  # of torch: there are no ranks
     codec.set_threads(1)
     torch.set_num_threads(1)
     codec.warm_up()
     rng = torch.Generator().manual_seed(0)
-    state = {"w": torch.randn((n // 512, 512), generator=rng) * 0.02}
-    n = state["w"].numel()
+
+    def drawn() -> torch.Tensor:
+        return torch.randn((n // 512, 512), generator=rng)
+
+    weight, (b1, b2) = drawn() * 0.02, BETAS
+    first = drawn() * GRADIENT * ((1 - b1) / (1 + b1)) ** 0.5
+    second = torch.full_like(weight, GRADIENT**2)
+    state: dict[str, Any] = {"model": {"w": weight}}
+    if moments:
+        state["optim"] = {"state": {"w": {"exp_avg": first, "exp_avg_sq": second}}}
+    n = weight.numel()
     nbytes, saves, applied = [], [], []
     fsync, os.fsync = os.fsync, lambda descriptor: None
     try:
@@ -103,13 +117,17 @@ def measure(n: int, steps: int) -> Rates:
                 for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
                     pass
                 applied.append(time.perf_counter() - began)
-                state["w"] += torch.randn(state["w"].shape, generator=rng) * 0.0002
+                gradient = GRADIENT * drawn()
+                first.mul_(b1).add_(gradient, alpha=1 - b1)
+                second.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+                weight.addcdiv_(first, second.sqrt(), value=-RATE)
     finally:
         os.fsync = fsync
     # The first delta's track is committed by the second, so the first is left out.
     delta, apply = statistics.median(nbytes[1:]), statistics.median(applied[1:])
+    plain = FLOAT * (3 if moments else 1)
     return Rates(
-        nbytes[0] / n, delta / n, tuple(s / n for s in saves[2:]), applied[0] / n, apply / n
+        plain, nbytes[0] / n, delta / n, tuple(s / n for s in saves[2:]), applied[0] / n, apply / n
     )
 
 
@@ -160,9 +178,9 @@ def measured(rates: Rates) -> str:
 
 def sizes(rates: Rates, parameters: float, ranks: int, base_every: int) -> str:
     """Bytes of all ranks, and memory of one."""
-    full, base, delta = (x * parameters for x in (FLOAT, rates.base, rates.delta))
+    full, base, delta = (x * parameters for x in (rates.plain, rates.base, rates.delta))
     mean = (base + base_every * delta) / (base_every + 1)
-    track = FLOAT * parameters / ranks
+    track = rates.plain * parameters / ranks
     rows = [
         ("plain DCP, float32", f"{full / 1e9:.1f} GB"),
         ("a base", f"{base / 1e9:.1f} GB"),
@@ -185,7 +203,7 @@ def writing(
     computed = share * rng.choice(rates.saves, ranks)
     rows = []
     for bandwidth in bandwidths:
-        plain = last_end([0.0] * ranks, share * FLOAT, bandwidth, link)
+        plain = last_end([0.0] * ranks, share * rates.plain, bandwidth, link)
         base = last_end([0.0] * ranks, share * rates.base, bandwidth, link)
         delta = last_end(computed.tolist(), share * rates.delta, bandwidth, link)
         rows.append((f"{bandwidth / 1e9:g} GB/s", *(f"{t:.2f}" for t in (plain, base, delta))))
@@ -199,7 +217,7 @@ def restoring(
     lengths = (0, 10, 50, 200)
     rows = []
     for bandwidth in bandwidths:
-        times = [last_end([0.0] * ranks, share * FLOAT, bandwidth, link)]
+        times = [last_end([0.0] * ranks, share * rates.plain, bandwidth, link)]
         for n in lengths:
             nbytes = share * (rates.base + n * rates.delta)
             read = last_end([0.0] * ranks, nbytes, bandwidth, link)
