@@ -104,18 +104,21 @@ def measure(n: int, steps: int, moments: bool) -> Rates:
     fsync, os.fsync = os.fsync, lambda descriptor: None
     try:
         with tempfile.TemporaryDirectory() as folder:
-            writer, walk = ChainWriter(), Replay()
+            writer, walks = ChainWriter(), dict[str | None, Replay]()
             for step in range(steps + 1):
                 path = Path(folder) / f"{step}"
                 began = time.perf_counter()
                 dcp.save(state, storage_writer=writer, checkpoint_id=path)
                 saves.append(time.perf_counter() - began)
-                (file,) = path.glob("*.safetensors")
-                nbytes.append(file.stat().st_size)
+                files = sorted(path.glob("*.safetensors"))  # each has a chain of its own
+                nbytes.append(sum(file.stat().st_size for file in files))
                 began = time.perf_counter()  # what a reader does with each record of the chain
-                record = records.load(file.read_bytes(), file.name)
-                for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
-                    pass
+                for file in files:
+                    record = records.load(file.read_bytes(), file.name)
+                    walk = walks.pop(record.parent, None) or Replay()
+                    for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
+                        pass
+                    walks[walk.identity] = walk
                 applied.append(time.perf_counter() - began)
                 gradient = GRADIENT * drawn()
                 first.mul_(b1).add_(gradient, alpha=1 - b1)
