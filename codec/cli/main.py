@@ -25,6 +25,7 @@ from . import commands
 from .commands import Command
 
 PROGRAM = "python -m codec"
+OR_STEP = "; or a step of a distributed checkpoint, or the directory of its steps"
 EXIT_CODES: dict[type[Exception], int] = {
     SettingsError: WRONG_USE,
     StepNotFoundError: WRONG_USE,
@@ -57,8 +58,8 @@ def _parser(program: str = PROGRAM) -> Parser:
     )
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (commands.info, commands.verify):
-        _with_run(sub, command)
-    restore = _with_run(sub, commands.restore)
+        _with_run(sub, command, OR_STEP)
+    restore = _with_run(sub, commands.restore, OR_STEP)
     _step_and_output(restore, "the .safetensors or .pt file to write")
     export = _with_run(sub, commands.export)
     _step_and_output(export, "the .safetensors or .pt file to write; with --all a folder")
@@ -70,7 +71,7 @@ def _parser(program: str = PROGRAM) -> Parser:
     merge.add_argument(
         "--coder", choices=CODERS, help="of the merged records (default: the deltas' own)"
     )
-    compact = _with_run(sub, commands.compact)
+    compact = _with_run(sub, commands.compact, OR_STEP)
     compact.add_argument(
         "--keep", type=int, default=2, help="bases, or steps, to keep (default: 2)"
     )
@@ -171,21 +172,23 @@ def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parse
     return parser
 
 
-def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
+def _with_run(sub: argparse._SubParsersAction[Parser], command: Command, more: str = "") -> Parser:
     parser = _command(sub, command)
-    parser.add_argument("run", metavar="RUN", help="a run.lcc directory, a .lcc.zip, or its URL")
+    parser.add_argument(
+        "run", metavar="RUN", help=f"a run.lcc directory, a .lcc.zip, or its URL{more}"
+    )
     parser.add_argument("--json", action="store_true", help="answer as one JSON object")
     return parser
 
 
 def _step_and_output(parser: Parser, file: str) -> None:
-    parser.add_argument("--step", type=int, help="the step (default: the newest)")
+    parser.add_argument("--step", type=int, help="the step of a chain (default: the newest)")
     parser.add_argument(
         "--only",
         action="append",
         metavar="PATTERN",
-        help="read and write only the tensors and values with matching names, as 'model/*'; may be "
-        "repeated",
+        help="of a chain, read and write only the tensors and values with matching names, as "
+        "'model/*'; may be repeated",
     )
     _output(parser, file)
 

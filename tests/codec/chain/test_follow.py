@@ -25,6 +25,7 @@ from codec.errors import (
     TrackDigestError,
 )
 from codec.rerun import GradientCheckpointer
+from codec.storage import source
 
 pytestmark = pytest.mark.quick
 
@@ -651,3 +652,25 @@ def test_settings_out_of_range(settings: dict[str, Any], tmp_path: Path) -> None
 def test_what_is_no_module(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="got a list"):
         codec.Follower(tmp_path, [1])  # type: ignore[arg-type]
+
+
+def test_a_damaged_record_that_vanishes_while_it_is_read(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step before it is not reached a second time."""
+    path, module, follower = at_step_1(tmp_path, trainer)
+    trainer.save(path, 2, resume=True)
+    file = path / "00000002.delta.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    read = source._read_file
+
+    def vanishes(at: Path) -> bytes:
+        if at.name == file.name:
+            at.unlink(missing_ok=True)
+        return read(at)
+
+    monkeypatch.setattr(source, "_read_file", vanishes)
+    assert follower.update() is None
+    assert follower.step == 1
+    assert not file.exists()
+    assert weights(module) == saved(path, 1)
