@@ -202,16 +202,18 @@ class Chain:
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
 
     def read_jump(self, entry: Entry) -> Record:
-        """Read a jump, and compare its identity with that of the record at its last step.
+        """Read a jump, and compare it with the beginning of the record at its last step.
 
         A chain may have gone back and taken another way to that step.
 
         Raises:
-            MalformedRecordError: No record of that step has this identity. Also what `read` raises.
+            MalformedRecordError: No record of that step has its identity and its track. Also what
+                `read` raises.
         """
         record = self.read(entry)
-        for other in self.entries:
-            if other.step == entry.step and self._begun(other.name).identity == record.identity:
+        for other in (e for e in self.entries if e.step == entry.step):
+            begun = self._begun(other.name)
+            if (begun.identity, begun.track) == (record.identity, record.track):
                 return record
         raise MalformedRecordError(
             entry.name, f"the identity of a record of step {entry.step}", f"{record.identity}"

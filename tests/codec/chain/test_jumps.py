@@ -15,6 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 import codec
 from codec.chain.route import following
 from codec.errors import MalformedRecordError, RewoundWarning, SkippedRecordWarning
+from codec.scheme.track import Track
 from codec.storage.directory import Directory
 from codec.storage.source import Entry, entry_of
 
@@ -265,7 +266,7 @@ def test_jumps_go_with_what_they_lead_to(own: Path) -> None:
     assert [(j.first, j.step) for j in codec.Chain(own).jumps] == [(0, 8), (8, 16)]
     assert len(codec.Chain(str(old)).jumps) > 4
     (own / "00000015.delta.safetensors").write_bytes(b"damaged")
-    jump_of(own, 8, 16).unlink()
+    jump_of(own, 8, 16).write_bytes(b"damaged")
     with pytest.warns(SkippedRecordWarning):
         codec.Checkpointer(own, resume=True).close()
     assert [(j.first, j.step) for j in codec.Chain(own).jumps] == [(0, 8)]
@@ -282,6 +283,17 @@ def test_compaction_removes_jumps_from_before(own: Path) -> None:
     assert codec.verify(own).ok
 
 
+def test_compaction_removes_jumps_over_the_oldest_base(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    chain = saved(path, n=52, **{**EXACT, "base_every": 11})
+    assert {(24, 32), (32, 40), (40, 48)} <= {(j.first, j.step) for j in chain.jumps}
+    codec.compact(path, keep=3)
+    chain = codec.Chain(path)
+    assert [e.step for e in chain.entries if e.kind == "base"] == [36, 48, 51]
+    assert [(j.first, j.step) for j in chain.jumps] == [(40, 48)]
+    assert codec.verify(path).ok
+
+
 def test_resumed_jumps_begin_after(own: Path) -> None:
     before = codec.Chain(own).jumps
     with codec.Checkpointer(own, resume=True, jumps=True, **EXACT) as checkpoints:
@@ -292,10 +304,11 @@ def test_resumed_jumps_begin_after(own: Path) -> None:
     assert codec.verify(own).ok
 
 
-def test_after_merging(own: Path) -> None:
+@pytest.mark.parametrize("steps", [8, 5])
+def test_after_merging(steps: int, own: Path) -> None:
     """A jump whose steps are ends of merged records is still used; the others are left alone."""
     expected = every_content(own)
-    codec.merge(own, 8)
+    codec.merge(own, steps)
     chain = codec.Chain(own)
     assert chain.jumps
     for step in (8, 64, 70, 100, 129):
@@ -352,6 +365,32 @@ def test_a_jump_is_compared_before_it_is_written(
     chain = saved(tmp_path / "run.lcc", n=12, **EXACT)
     assert chain.jumps == ()
     assert "is left out" in caplog.text
+
+
+@pytest.mark.parametrize("digest", ["own", "other"])
+def test_a_jump_to_another_state(digest: str, tmp_path: Path, monkeypatch: Patch) -> None:
+    """One that says so is not confirmed; one that does not say so fails when it is applied."""
+    from codec.saving import jumps
+
+    dump = jumps.dump_jump
+
+    def wrong(place: Any, before: Any, after: Any, *rest: Any) -> bytes:
+        other, expected = after.copy(), after.digest
+        other.arrays["model/counts"][0] += 1
+        with pytest.MonkeyPatch.context() as patch:
+            if digest == "own":
+                patch.setattr(Track, "digest", property(lambda _: expected))
+            return dump(place, before, other, *rest)
+
+    monkeypatch.setattr(jumps, "dump_jump", wrong)
+    monkeypatch.setattr(jumps, "check_jump", lambda *_: None)
+    chain = saved(tmp_path / "run.lcc", n=12, **EXACT)
+    monkeypatch.undo()
+    message = "a track of digest" if digest == "own" else "the identity of a record of step 8"
+    assert message in codec.verify(chain.where).problems[0]
+    with pytest.warns(SkippedRecordWarning, match=message):
+        position = chain.at(10)
+    assert content(position.track) == every_content(tmp_path / "run.lcc")[10]
 
 
 def test_a_jump_under_another_name(own: Path) -> None:
