@@ -46,7 +46,7 @@ from codec.storage.read_ahead import ReadAhead
 from codec.storage.source import RETRIES, Entry, Span, entry_of, without_records
 
 from .replay import Position, Replay
-from .route import following, record_to_leave_out
+from .route import following, next_entry, record_to_leave_out
 from .verify import Report, verify_chain
 
 WAYS = 16  # to a step, tried one after another where records are damaged
@@ -91,11 +91,22 @@ class Chain:
         self._source = source_of(source, storage_options)
         self.where = self._source.where
         self.selection: Selection | None = None
+        self._leaves_jumps = False
         self._parts: ReadAhead[Record] | None = None  # behind URLs: opens records
         self._counting = threading.Lock()
         self.failure: ChainError | None = None
         self.n_read = self.nbytes_read = 0
         self.refresh()
+
+    def plain(self) -> Chain:
+        """A copy of this chain that is read without its jumps.
+
+        For whoever changes the chain: what only a jump leads to is not to be relied on.
+        """
+        chain = copy.copy(self)
+        chain._leaves_jumps = True
+        chain.usable_jumps = ()
+        return chain
 
     def part(self, only: Only | Selection) -> Chain:
         """A copy of this chain that reads and restores only some tensors and values.
@@ -145,7 +156,8 @@ class Chain:
         self.entries = tuple(e for e in order if e.kind != "jump")
         self.jumps = tuple(e for e in order if e.kind == "jump")
         ends = {e.step for e in self.entries}
-        self.usable_jumps = tuple(e for e in self.jumps if e.step in ends)
+        jumps = () if self._leaves_jumps else self.jumps
+        self.usable_jumps = tuple(e for e in jumps if e.step in ends)
         self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
@@ -201,6 +213,10 @@ class Chain:
         open_part = self._opened if self._parts is None else self._parts.read
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
 
+    def read_any(self, entry: Entry) -> Record:
+        """Read a record or a jump. Raises what `read` and `read_jump` raise."""
+        return self.read_jump(entry) if entry.kind == "jump" else self.read(entry)
+
     def read_jump(self, entry: Entry) -> Record:
         """Read a jump, and compare it with the beginning of the record at its last step.
 
@@ -212,9 +228,10 @@ class Chain:
         """
         record = self.read(entry)
         for other in (e for e in self.entries if e.step == entry.step):
-            begun = self._begun(other.name)
-            if (begun.identity, begun.track) == (record.identity, record.track):
-                return record
+            with suppress(RecordError):  # another record of that step may confirm it
+                begun = self._begun(other.name)
+                if (begun.identity, begun.track) == (record.identity, record.track):
+                    return record
         raise MalformedRecordError(
             entry.name, f"the identity of a record of step {entry.step}", f"{record.identity}"
         )
@@ -494,6 +511,8 @@ class _Search:
             raise
         except (RecordError, ChainError) as exc:
             return None, _bare(exc)
+        if (jumped := self._by_jumps(bases[-1])) is not None:
+            return jumped, None
         ways = WAYS
         while bases and ways:
             reached, entry, error = self._follow(bases[-1])
@@ -504,7 +523,7 @@ class _Search:
                 return reached, None
             self._reason = self._reason or _bare(error)
             if reached is None and len(bases) > 1:  # a base failed, which costs little time
-                self._bad.add(bases.pop())
+                bases.pop()
                 continue
             stuck = reached.entry if reached and isinstance(error, ParentError) else None
             left_out = record_to_leave_out(chain.entries, entry, stuck, self._bad)
@@ -514,6 +533,37 @@ class _Search:
             self._bad.add(left_out)
             bases = [e for e in bases if e != left_out]
         return self._furthest, self._reason
+
+    def _by_jumps(self, base: Entry) -> Position | None:
+        """Go from a base to the step by jumps; None if none lead there, or if a record fails.
+
+        Jumps only save time: records that fail are looked into without them.
+        """
+        chain, step = self._chain, self._step
+        way = following(chain.entries, chain.usable_jumps, base.step, step)
+        if not any(entry.kind == "jump" for entry in way):
+            return None
+        replay, reached = Replay(chain.selection), None
+        chain.expect([base, *way])
+        try:
+            for entry in (base, *way):
+                for reached in replay.advance(entry, chain.read_any(entry), step):
+                    self._note(reached)
+            assert reached is not None, "there was a base"
+            if reached.step != (chain._last if step is None else step):
+                return None
+            records.check_whole(reached.entry.name, reached.track)
+        except VanishedError:
+            raise
+        except (RecordError, ChainError) as exc:
+            self._reason = _bare(exc)
+            return None
+        return reached
+
+    def _note(self, reached: Position) -> None:
+        """Note the furthest position."""
+        if self._furthest is None or reached.step > self._furthest.step:
+            self._furthest = reached
 
     def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
         """Go from a base towards the step.
@@ -526,14 +576,11 @@ class _Search:
         replay, passed, reached = Replay(chain.selection), set(self._bad), None
         entry: Entry | None = base
         try:
-            way = following(chain.entries, chain.usable_jumps, base.step, step, passed)
-            chain.expect([base, *way])
+            chain.expect([base, *following(chain.entries, (), base.step, step, passed)])
             while entry is not None:
                 try:
-                    read = chain.read_jump if entry.kind == "jump" else chain.read
-                    for reached in replay.advance(entry, read(entry), step):
-                        if self._furthest is None or reached.step > self._furthest.step:
-                            self._furthest = reached
+                    for reached in replay.advance(entry, chain.read(entry), step):
+                        self._note(reached)
                 except (RecordError, ParentError) as exc:
                     if replay.track is None:
                         raise
@@ -541,9 +588,8 @@ class _Search:
                     passed.add(entry)
                     if not isinstance(exc, ParentError):
                         self._bad.add(entry)
-                    assert replay.step is not None, "a base leads to its step"
-                    way = following(chain.entries, chain.usable_jumps, replay.step, step, passed)
-                entry = way.pop(0) if way else None
+                assert replay.step is not None, "a base leads to its step"
+                entry = next_entry(chain.entries, replay.step, step, passed)
             assert reached is not None, "there was a base"
             end = chain._last if step is None else step
             if reached.step != end:

@@ -195,16 +195,20 @@ class Follower:
             if not leads_past or cost(way) > cost(from_base):
                 return None
         reached = None
-        try:
+        while way:
             chain.expect(way)
-            for entry in way:
-                record = chain.read_jump(entry) if entry.kind == "jump" else chain.read(entry)
-                self._moves[0] += 1
-                *_, reached = replay.advance(entry, record)
-        except (RecordError, ChainError) as exc:
-            _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
-            if self._replay.track is None:  # the record failed half-way
-                return None
+            try:
+                for entry in way:
+                    record = chain.read_any(entry)
+                    self._moves[0] += 1
+                    *_, reached = replay.advance(entry, record)
+                return reached
+            except (RecordError, ChainError) as exc:
+                _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
+                if self._replay.track is None:  # the record failed half-way
+                    return None
+            has_jumped = any(entry.kind == "jump" for entry in way)
+            way = following(entries, (), replay.step, None) if has_jumped else []
         return reached
 
     def _restarted(self, chain: Chain) -> Position | None:

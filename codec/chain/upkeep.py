@@ -113,9 +113,11 @@ def merge(
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        before = _measured(Chain(location), quick)[0]
+        before = _measured(Chain(location).plain(), quick)[0]
         changed = _merged(location, directory, steps, progress, coder)
-        return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
+        return Change.of(
+            before, _measured(Chain(location).plain(), quick)[0] if changed else before
+        )
 
 
 def _merged(
@@ -130,7 +132,7 @@ def _merged(
 
     Returns whether anything has changed.
     """
-    chain = Chain(location)
+    chain = Chain(location).plain()
     merger = DeltaMerger(directory, chain, steps, coder, 1 if every else 2)
     damaged: list[RecordError | ParentError] = []
     replay = Replay()
@@ -198,7 +200,7 @@ def compact(
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        chain = Chain(location)
+        chain = Chain(location).plain()
         before, position = _measured(chain)
         if position.entry.kind != "base" and not position.has_gradients:
             same_step = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
@@ -214,7 +216,7 @@ def compact(
         directory.remove(e.name for e in needless)
         if coder is not None:
             _merged(location, directory, RECODED, progress, coder, every=True)
-        return Change.of(before, _measured(Chain(location))[0])
+        return Change.of(before, _measured(Chain(location).plain())[0])
 
 
 def pack(

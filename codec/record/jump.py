@@ -12,12 +12,14 @@ Not done here: when a jump is written (saving.jumps), which way leads over it (c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from codec.errors import MalformedRecordError, TrackDigestError
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import Rest
+from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track, after_changes, digest_sums
 from codec.scheme.tracker import Tracker
 from codec.state import edits
@@ -55,7 +57,7 @@ def check_jump(data: bytes, where: str, before: Track, after: Track) -> None:
         RecordError: The record cannot be read, or does not lead to the track after it.
     """
     record = load(data, where)
-    delta, _ = _content_of(record, before)
+    delta, content = _content_of(record, before)
     with decoding(where):
         decoded = delta.exact_after(before.arrays)
         for name, expected in after.arrays.items():
@@ -64,6 +66,17 @@ def check_jump(data: bytes, where: str, before: Track, after: Track) -> None:
                 raise TrackDigestError(where, "the tensors that were encoded", f"another {name!r}")
         if after_changes(before.values, delta.values) != after.values:
             raise TrackDigestError(where, "the values that were encoded", "others")
+    if not has_tables(content.tables, after.tables):
+        raise TrackDigestError(where, "the code tables that were encoded", "others")
+
+
+def has_tables(tables: Mapping[str, CodeTable], needed: Mapping[str, CodeTable]) -> bool:
+    """Whether there are all code tables that are needed, and the same."""
+
+    def content(table: CodeTable) -> tuple[int, int, bytes]:
+        return table.n_symbols, table.classes, table.packed.tobytes()
+
+    return all(name in tables and content(tables[name]) == content(t) for name, t in needed.items())
 
 
 def apply_jump(record: Record, track: Track) -> None:

@@ -66,7 +66,7 @@ def restore(
         RerunError: The steps lead to other bits here, for example with another version of torch.
         RecordError, ChainError: As for `codec.restore`.
     """
-    chain = Chain(source, storage_options=storage_options)
+    chain = Chain(source, storage_options=storage_options).plain()
     try:
         return rerun(chain, optimizer, step).state
     except (RecordError, ParentError):

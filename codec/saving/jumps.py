@@ -66,10 +66,14 @@ class Jumps:
                 self._write(begin, record, track, tracker.coding)
         self._begins = [begin for begin in self._begins if begin.n < begin.length]
         lengths = [length for length, every in EVERY.items() if self._n % every == 0]
-        if lengths:
-            copied = track.copy()
-            self._begins += (_Begin(n, record.step, record.identity, copied) for n in lengths)
         self._n += 1
+        if lengths:
+            try:
+                copied = track.copy()
+            except MemoryError:
+                _log.warning("step %d: no memory for the beginning of a jump", record.step)
+                return
+            self._begins += (_Begin(n, record.step, record.identity, copied) for n in lengths)
 
     def _write(self, begin: _Begin, record: Record, track: Track, coding: Coding) -> None:
         """Write a jump if it is worth its bytes."""
@@ -80,5 +84,5 @@ class Jumps:
             if len(data) <= WORTH * begin.nbytes:
                 check_jump(data, name, begin.track, track)
                 self._store.publish(name, data)
-        except LccError as exc:
-            _log.warning("%s is left out: %s", name, exc)
+        except (LccError, MemoryError) as exc:
+            _log.warning("%s is left out: %s", name, str(exc) or "out of memory")

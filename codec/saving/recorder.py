@@ -325,7 +325,7 @@ class Recorder:
 
     def _continue_chain(self, resume: bool) -> None:
         try:
-            chain = Chain(self.path)
+            chain = Chain(self.path).plain()
         except ChainNotFoundError:
             return
         if not resume:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -449,3 +450,148 @@ def test_only_a_jump_passes_a_base() -> None:
     assert names(following(entries, [], 0, None, {base})) == names(deltas)
     beside = sorted([*entries, entry("00000004.delta")], key=lambda e: (e.first, e.kind == "base"))
     assert len(following(beside, [], 0, None)) == 6
+
+
+def test_what_only_a_jump_leads_to_is_not_relied_on(own: Path) -> None:
+    """A restore gets there. Merging and compacting change nothing; a resumed chain goes back."""
+    expected = every_content(own)
+    damaged = own / "00000030.delta.safetensors"
+    damaged.write_bytes(b"damaged")
+    before = sorted(path.name for path in own.iterdir())
+    for change in (lambda: codec.merge(own, 5), lambda: codec.compact(own, base=True)):
+        with pytest.raises(codec.RecordError, match="00000030"):
+            change()
+    assert sorted(path.name for path in own.iterdir()) == before
+    report = codec.verify(own)
+    assert report.steps == tuple(step for step in range(N) if step not in (30, 31))
+    assert not report.ok
+    with pytest.warns(SkippedRecordWarning, match="goes on from step 29"):
+        checkpoints = codec.Checkpointer(own, resume=True, jumps=True, **EXACT)
+    with checkpoints:
+        for step, state in enumerate(states(12), 30):
+            checkpoints.save(step, state)
+    for step in range(30):
+        assert content(codec.Chain(own).at(step).track) == expected[step]
+    assert codec.verify(own).ok
+
+
+def test_a_resumed_chain_without_its_base(tmp_path: Path) -> None:
+    """Not even where a jump leads past it: deltas beside the gap look like a way, too."""
+    path = tmp_path / "run.lcc"
+    saved(path, n=17, **{**EXACT, "base_every": 8})
+    (path / "00000009.base.safetensors").unlink()
+    assert codec.restore(path)["epoch"] == 16
+    with pytest.warns(SkippedRecordWarning, match="goes on from step 8"):
+        checkpoints = codec.Checkpointer(path, resume=True, **EXACT)
+    with checkpoints:
+        for step, state in enumerate(states(6), 17):
+            checkpoints.save(step, state)
+    for step, state in enumerate(states(6), 17):
+        assert np.array_equal(
+            codec.restore(path, step)["model"]["counts"], state["model"]["counts"]
+        )
+
+
+def test_a_jump_without_tables(
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not written; one that is there is passed over, and a problem."""
+    from codec.saving import jumps
+
+    dump, settings = jumps.dump_jump, {"bits": 3, "coder": "huffman", "base_every": None}
+
+    def wrong(place: Any, before: Any, after: Any, *rest: Any) -> bytes:
+        other = after.copy()
+        other.tables = {}
+        return dump(place, before, other, *rest)
+
+    monkeypatch.setattr(jumps, "dump_jump", wrong)
+    monkeypatch.setattr(jumps, "WORTH", 10)
+    assert saved(tmp_path / "none.lcc", n=12, **settings).jumps == ()
+    assert "expected the code tables that were encoded" in caplog.text
+    monkeypatch.setattr(jumps, "check_jump", lambda *_: None)
+    chain = saved(tmp_path / "run.lcc", n=12, **settings)
+    assert "expected the code tables of step 8" in codec.verify(chain.where).problems[0]
+    with warnings.catch_warnings(action="ignore"):  # some deltas send their tables anew
+        position = chain.at(11)
+    assert content(position.track) == every_content(tmp_path / "run.lcc")[11]
+
+
+def test_damaged_jumps_cost_no_ways(tmp_path: Path, monkeypatch: Patch) -> None:
+    """However many there are, also for a part, which notices the damage later."""
+    from codec.saving import jumps
+
+    monkeypatch.setattr(jumps, "EVERY", {2: 1})
+    monkeypatch.setattr(jumps, "WORTH", 100)
+    chain = saved(tmp_path / "run.lcc", n=60, bits=2, base_every=None)
+    assert len(chain.jumps) > 50
+    expected = every_content(tmp_path / "run.lcc")[59]
+    for jump in chain.jumps:
+        data = bytearray((tmp_path / "run.lcc" / jump.name).read_bytes())
+        data[-9] ^= 1
+        (tmp_path / "run.lcc" / jump.name).write_bytes(data)
+    for reader in (chain, chain.part("model")):
+        with pytest.warns(SkippedRecordWarning):
+            position = reader.at(59)
+        for name, array in position.track.arrays.items():
+            assert array.tobytes() == expected[0][name]
+
+
+def test_a_jump_that_another_record_confirms(own: Path) -> None:
+    """A merged record beside its deltas is damaged; the delta of that step is not."""
+    deltas = {path.name: path.read_bytes() for path in own.glob("*.delta.*")}
+    codec.merge(own, 8)
+    for name, data in deltas.items():
+        (own / name).write_bytes(data)
+    (own / "00000009-00000016.merged.safetensors").write_bytes(b"damaged")
+    (own / "00000012.delta.safetensors").write_bytes(b"damaged")
+    chain = codec.Chain(own)
+    (jump,) = (j for j in chain.jumps if (j.first, j.step) == (8, 16))
+    assert chain.read_jump(jump).step == 16
+
+
+def test_a_follower_with_a_damaged_jump(own: Path, tmp_path: Path) -> None:
+    """It goes on by the deltas from where it is, not from the base."""
+    place = tmp_path / "place.lcc"
+    place.mkdir()
+    for step in range(6):
+        for file in own.glob(f"0000000{step}.*"):
+            shutil.copy(file, place)
+    follower = codec.Follower(place)
+    follower.update()
+    assert follower.step == 5
+    jump_of(own, 8, 16).write_bytes(b"damaged")
+    for file in own.iterdir():
+        if (e := entry_of(file.name, 0)) and e.step < 30:
+            shutil.copy(file, place)
+    update = follower.update()
+    assert update is not None
+    assert update.step == 29
+    assert update.nbytes < (own / "00000000.base.safetensors").stat().st_size * 3
+    assert content(update.position.track) == every_content(own)[29]
+
+
+def test_no_memory_for_a_jump(
+    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The save stands."""
+    from codec.saving import jumps
+
+    def fails(*_: Any) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(jumps, "dump_jump", fails)
+    assert saved(tmp_path / "a.lcc", n=12, **EXACT).steps == tuple(range(12))
+    assert "00000000-00000008.jump.safetensors is left out: out of memory" in caplog.text
+    monkeypatch.setattr(Track, "copy", fails)
+    chain = saved(tmp_path / "b.lcc", n=12, **EXACT)
+    assert chain.steps == tuple(range(12))
+    assert chain.jumps == ()
+
+
+def test_rewinding_to_the_end_removes_stale_jumps_only(own: Path) -> None:
+    jump_of(own, 120, 128).rename(jump_of(own, 124, 200))
+    before = len(codec.Chain(own).entries)
+    assert codec.rewind(own, N - 1) is None
+    assert not jump_of(own, 124, 200).exists()
+    assert len(codec.Chain(own).entries) == before
