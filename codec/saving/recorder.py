@@ -325,7 +325,7 @@ class Recorder:
 
     def _continue_chain(self, resume: bool) -> None:
         try:
-            chain = Chain(self.path).plain()
+            chain = Chain(self.path)
         except ChainNotFoundError:
             return
         if not resume:
@@ -334,11 +334,16 @@ class Recorder:
                 "directory, or pass resume=True to continue it"
             )
         with with_advice(NONE_RESTORES):
-            position, reason = chain.newest()
+            plain = chain.plain()
+            position, reason = plain.newest()
         if isinstance(reason, VersionError):
             raise reason  # not damaged: a newer version of this package can continue
-        if reason and chain.failure:
-            raise chain.failure  # the disk's error: the records may be intact
+        if reason and plain.failure:
+            raise plain.failure  # the disk's error: the records may be intact
+        if reason and chain.usable_jumps:  # one may lead around what is damaged
+            further, why = chain.newest()
+            if further.step > position.step:
+                position, reason, self._is_base_due = further, why, True
         if position.step != position.record.step:  # a merged record that fails in the middle
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
@@ -358,7 +363,7 @@ class Recorder:
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
         self.tracker = Tracker.resume(position.track, self.coding)
         # A delta has the writer of the base before it.
-        self._is_base_due = position.writer != version.WRITER
+        self._is_base_due |= position.writer != version.WRITER
 
     def _remove_history(self) -> None:
         """Remove the records before the bases to keep, as far as the store permits."""
