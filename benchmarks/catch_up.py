@@ -26,7 +26,7 @@ import torch
 
 import codec
 from benchmarks.codec_speed import samples
-from benchmarks.follow import LAYERS, network
+from benchmarks.follow import LAYERS, network, trained
 from codec.storage.source import Entry
 from lcviz.lab.markdown import table
 
@@ -95,8 +95,8 @@ def main() -> None:
     codec.warm_up()
     torch.manual_seed(0)
     width = int((n / LAYERS) ** 0.5)
-    model, teacher = network(width), torch.randn(width, width) / width**0.5
-    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.rate)
+    model = network(width)
+    training = trained(model, width, arguments.rate)
     settings: dict[str, Any] = {} if arguments.lossy else {"policy": {"*": "exact"}}
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "run.lcc"
@@ -104,11 +104,7 @@ def main() -> None:
         with codec.Checkpointer(path, jumps=True, **settings) as checkpoints:
             for step in range(arguments.steps):
                 if step:
-                    x = torch.randn(64, width)
-                    optimizer.zero_grad()
-                    loss = torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher))
-                    loss.backward()
-                    optimizer.step()
+                    next(training)
                 state = model.state_dict()
                 if not arguments.lossy:
                     state = {name: tensor.bfloat16() for name, tensor in state.items()}

@@ -22,7 +22,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,18 @@ def network(width: int) -> torch.nn.Sequential:
     """Linear layers."""
     layers = (m for _ in range(LAYERS) for m in (torch.nn.Linear(width, width), torch.nn.Tanh()))
     return torch.nn.Sequential(*layers)
+
+
+def trained(model: torch.nn.Module, width: int, rate: float) -> Iterator[None]:
+    """Train the network with AdamW, a step at a time, without end."""
+    teacher = torch.randn(width, width) / width**0.5
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    while True:
+        x = torch.randn(64, width)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher)).backward()
+        optimizer.step()
+        yield
 
 
 def bits_of(tensor: torch.Tensor) -> Bits:
@@ -180,8 +192,8 @@ def main() -> None:
     codec.warm_up()
     torch.manual_seed(0)
     width = int((n / LAYERS) ** 0.5)
-    model, teacher = network(width), torch.randn(width, width) / width**0.5
-    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.rate)
+    model = network(width)
+    training = trained(model, width, arguments.rate)
 
     def state() -> State:
         return {name: tensor.bfloat16() for name, tensor in model.state_dict().items()}
@@ -195,10 +207,7 @@ def main() -> None:
         ways = {name: way(Path(folder), modules[name], state()) for name, way in WAYS.items()}
         before = state()
         for step in range(1, arguments.steps + 1):
-            x = torch.randn(64, width)
-            optimizer.zero_grad()
-            torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher)).backward()
-            optimizer.step()
+            next(training)
             now = state()
             changed = sum(int((bits_of(before[k]) != bits_of(now[k])).sum()) for k in now)
             before = now
