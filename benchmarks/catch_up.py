@@ -17,7 +17,6 @@ import os
 import statistics
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ import torch
 
 import codec
 from benchmarks.codec_speed import samples
-from benchmarks.follow import LAYERS, network, trained
+from benchmarks.follow import LAYERS, Training
 from codec.storage.source import Entry
 from lcviz.lab.markdown import table
 
 BEHIND = (1, 10, 30, 100)
-ENDS = (0, 1, 5, 13, 22, 29)  # saves between the end of a chain and the newest step
+ENDS = (0, 1, 5, 13, 22, 29)  # saves that a follower's last step lies before the chain's end
 TIMES = 3  # the fastest of so many loads of a base counts
 
 
@@ -95,8 +94,7 @@ def main() -> None:
     codec.warm_up()
     torch.manual_seed(0)
     width = int((n / LAYERS) ** 0.5)
-    model = network(width)
-    training = trained(model, width, arguments.rate)
+    training = Training(width, arguments.rate)
     settings: dict[str, Any] = {} if arguments.lossy else {"policy": {"*": "exact"}}
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "run.lcc"
@@ -104,8 +102,8 @@ def main() -> None:
         with codec.Checkpointer(path, jumps=True, **settings) as checkpoints:
             for step in range(arguments.steps):
                 if step:
-                    next(training)
-                state = model.state_dict()
+                    training.step()
+                state = training.model.state_dict()
                 if not arguments.lossy:
                     state = {name: tensor.bfloat16() for name, tensor in state.items()}
                 begin = time.perf_counter()
@@ -142,5 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with warnings.catch_warnings():
-        main()
+    main()

@@ -35,7 +35,7 @@ import torch.distributed.checkpoint as dcp
 
 import codec
 from benchmarks.codec_speed import samples
-from benchmarks.follow import LAYERS, network
+from benchmarks.follow import LAYERS, Training
 from codec.dcp import ChainWriter
 from lcviz.lab.markdown import table
 
@@ -100,8 +100,8 @@ def train(
 ) -> tuple[list[float], list[float]]:
     """Seconds of each save but the first, and of the steps after each of them."""
     torch.manual_seed(0)
-    model, teacher = network(width), torch.randn(width, width) / width**0.5
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    training = Training(width, 3e-4, BATCH)
+    model, optimizer = training.model, training.optimizer
     save, close = open_way() if open_way else (None, None)
     stalls, steps = [], []
     try:
@@ -112,10 +112,7 @@ def train(
             stalls.append(time.perf_counter() - begin)
             begin = time.perf_counter()
             for _ in range(every):
-                x = torch.randn(BATCH, width)
-                optimizer.zero_grad()
-                torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher)).backward()
-                optimizer.step()
+                training.step()
             steps.append(time.perf_counter() - begin)
     finally:
         if close:

@@ -22,7 +22,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +47,20 @@ def network(width: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(*layers)
 
 
-def trained(model: torch.nn.Module, width: int, rate: float) -> Iterator[None]:
-    """Train the network with AdamW, a step at a time, without end."""
-    teacher = torch.randn(width, width) / width**0.5
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-    while True:
-        x = torch.randn(64, width)
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher)).backward()
-        optimizer.step()
-        yield
+class Training:
+    """A network that AdamW trains to do what another one does."""
+
+    def __init__(self, width: int, rate: float, batch: int = 64) -> None:
+        self.model = network(width)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate)
+        self._teacher, self._shape = torch.randn(width, width) / width**0.5, (batch, width)
+
+    def step(self) -> None:
+        """One step of the optimizer."""
+        x = torch.randn(self._shape)
+        self.optimizer.zero_grad()
+        torch.nn.functional.mse_loss(self.model(x), torch.tanh(x @ self._teacher)).backward()
+        self.optimizer.step()
 
 
 def bits_of(tensor: torch.Tensor) -> Bits:
@@ -192,11 +196,10 @@ def main() -> None:
     codec.warm_up()
     torch.manual_seed(0)
     width = int((n / LAYERS) ** 0.5)
-    model = network(width)
-    training = trained(model, width, arguments.rate)
+    training = Training(width, arguments.rate)
 
     def state() -> State:
-        return {name: tensor.bfloat16() for name, tensor in model.state_dict().items()}
+        return {name: tensor.bfloat16() for name, tensor in training.model.state_dict().items()}
 
     measured: dict[str, list[tuple[int, float, float]]] = {name: [] for name in WAYS}
     shares = []
@@ -207,7 +210,7 @@ def main() -> None:
         ways = {name: way(Path(folder), modules[name], state()) for name, way in WAYS.items()}
         before = state()
         for step in range(1, arguments.steps + 1):
-            next(training)
+            training.step()
             now = state()
             changed = sum(int((bits_of(before[k]) != bits_of(now[k])).sum()) for k in now)
             before = now
