@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from codec.storage.source import Entry
 
 NONE: Set[Entry] = frozenset()
-A_RECORD = 2**15  # bytes that take as long to read as to ask for a record
+A_RECORD = 2**15  # the cost of asking for a record, in bytes that are read in that time
 
 
 def next_entry(
@@ -47,8 +47,8 @@ def following(
 ) -> list[Entry]:
     """The records to apply one after another, of the fewest bytes.
 
-    If none lead to the step, those that lead furthest. A base between them is passed by a jump
-    only, since the records after it build on it.
+    If none lead to the step, those that lead furthest. Only a jump may lead past a base, since the
+    records after a base build on it.
 
     Args:
         entries: Sorted by their first step, without jumps.
