@@ -3,9 +3,9 @@
     00000100-00000164.jump.safetensors      from step 100, which it does not hold, to step 164
 
 It holds, bit for bit, the change of every array that differs between the two steps. Lossy tensors
-are coded like exact ones, as residuals. A value that many deltas change is in it once. In the file it is a merged record of one
-step whose layout is `Layout.exact`. A jump holds no step that other records lack: chains restore
-without it, only from more bytes.
+are coded like exact ones, as residuals. A value that many deltas change is in it once. In the
+file it is a merged record of one step whose layout is `Layout.exact`. A jump holds no step that
+other records lack: chains restore without it, only from more bytes.
 
 Not done here: when a jump is written (saving.jumps), which way leads over it (chain.route).
 """
