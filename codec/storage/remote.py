@@ -1,17 +1,20 @@
 """Records behind a URL: listed, read, put and deleted through fsspec.
 
 fsspec is imported when a URL is first used. Its errors, and those of the libraries below it, become
-OSErrors without secrets in their texts; retries are left to these libraries. Their cached listings
-are dropped before each use, since others write there too.
+OSErrors without secrets in their texts; retries are left to these libraries. A request that nobody
+answers fails after some time, where the file system is asynchronous (s3, gs, az, http are). Cached
+listings are dropped before each use, since others write there too.
 """
 
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -31,6 +34,8 @@ _USER = re.compile("[^/]*//([^/]*)@")
 _QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
 MAX_PLAIN = 3  # characters; such a short value is no secret and would be part of other words
 MAX_TEXT = 300  # characters of a library's error
+PATIENCE = 120.0  # seconds until a request without an answer fails; s3fs tries again after 60
+SLOWEST = 100_000  # bytes a second: the slowest line on which long requests succeed
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
     *("oss", "oci", "tos", "memory"),
@@ -137,7 +142,7 @@ class Remote:
         with self._call(name) as (fs, path):
             # Without a start, s3fs first asks for the size.
             limits = {"start": 0} if 0 < nbytes <= SMALL else {}
-            return bytes(fs.cat_file(path, **limits))
+            return bytes(_ask(fs.cat_file, path, nbytes=nbytes or None, **limits))
 
     def read_spans(self, name: str, spans: Sequence[Span]) -> list[bytes]:
         """Parts of a file, requested at the same time where the filesystem can.
@@ -149,7 +154,9 @@ class Remote:
             return [whole[begin:end] for begin, end in spans]
         begins, ends = map(list, zip(*spans))
         with self._call(name) as (fs, path):
-            parts = [bytes(part) for part in fs.cat_ranges([path] * len(spans), begins, ends)]
+            nbytes = sum(ends) - sum(begins)
+            parts = _ask(fs.cat_ranges, [path] * len(spans), begins, ends, nbytes=nbytes)
+            parts = list(map(bytes, parts))
         for (begin, end), part in zip(spans, parts):
             if len(part) < end - begin:
                 raise OSError(f"only {len(part)} of {end - begin} bytes arrived")
@@ -163,7 +170,7 @@ class Remote:
     def put(self, name: str, data: bytes) -> None:
         """Write a file, or overwrite it."""
         with self._call(name) as (fs, path):
-            fs.pipe_file(path, data)
+            _ask(fs.pipe_file, path, data, nbytes=len(data))
 
     def create(self, name: str, data: bytes, *, conditional: bool) -> None:
         """Write a new file. Raises FileExistsError if it exists.
@@ -172,26 +179,26 @@ class Remote:
         """
         with self._call(name) as (fs, path):
             if conditional:
-                fs.pipe_file(path, data, mode="create")
+                _ask(fs.pipe_file, path, data, mode="create", nbytes=len(data))
                 return
             fs.invalidate_cache(path)
             with suppress(FileNotFoundError):  # fs.exists would answer False after any error
-                fs.info(path)
+                _ask(fs.info, path)
                 raise FileExistsError("it exists already")
-            fs.pipe_file(path, data)
+            _ask(fs.pipe_file, path, data, nbytes=len(data))
 
     def nbytes(self, name: str) -> int | None:
         """A file's size; None if the filesystem does not know."""
         with self._call(name) as (fs, path):
             fs.invalidate_cache(path)
-            size = fs.info(path).get("size")
+            size = _ask(fs.info, path).get("size")
             return None if size is None else int(size)
 
     def copy(self, name: str, other: str) -> None:
         """Copy a file; the store does it where it can."""
         try:
             with self._call(name) as (fs, path):
-                fs.cp_file(path, path.removesuffix(name) + other)
+                _ask(fs.cp_file, path, path.removesuffix(name) + other, nbytes=None)
         except UnsupportedError:
             self.put(other, self.read_whole(name))
 
@@ -200,7 +207,7 @@ class Remote:
         try:
             with self._call(name) as (fs, path):
                 fs.invalidate_cache(path)
-                return bool(fs.ls(path, detail=False))
+                return bool(_ask(fs.ls, path, detail=False))
         except FileNotFoundError:
             return False
 
@@ -209,7 +216,7 @@ class Remote:
         try:
             with self._call(name) as (fs, path):
                 fs.invalidate_cache(path)
-                infos = fs.ls(path, detail=True)
+                infos = _ask(fs.ls, path, detail=True)
         except FileNotFoundError:
             return {}
         entries = {info["name"].rstrip("/").rpartition("/")[2]: info["type"] for info in infos}
@@ -218,19 +225,19 @@ class Remote:
     def remove(self, name: str) -> None:
         """Delete a file. Not every store reports one that does not exist."""
         with self._call(name) as (fs, path):
-            fs.rm_file(path)
+            _ask(fs.rm_file, path)
 
     def make(self, name: str = "") -> None:
         """Make the directory, or one in it, in a filesystem that has directories."""
         with self._call(name) as (fs, path):
             if self.protocol not in WITHOUT_DIRECTORIES:
-                fs.makedirs(path, exist_ok=True)
+                _ask(fs.makedirs, path, exist_ok=True)
 
     def _list(self) -> dict[str, int]:
         with self._call() as (fs, path):
             fs.invalidate_cache(path)
             sizes: dict[str, int | None] = {}
-            for info in fs.ls(path + self._query, detail=True):
+            for info in _ask(fs.ls, path + self._query, detail=True):
                 name = info["name"].rpartition("/")[2].partition("?")[0]
                 if info["type"] == "file" and entry_of(name, 0):
                     sizes[name] = info.get("size")
@@ -285,6 +292,21 @@ class Remote:
         if not isinstance(exc, OSError) or not text:
             text = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
         return (text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"), clean
+
+
+def _ask(call: Callable[..., Any], *args: Any, nbytes: int | None = 0, **more: Any) -> Any:
+    """What a method of a file system returns. Raises TimeoutError if nobody answers in time.
+
+    nbytes: that the request carries. If they are unknown, only the library's own limits hold, as in
+    a file system that is not asynchronous.
+    """
+    if nbytes is None or not inspect.iscoroutinefunction(inspect.unwrap(call)):
+        return call(*args, **more)
+    begin = time.monotonic()
+    try:
+        return call(*args, timeout=PATIENCE + nbytes / SLOWEST, **more)
+    except TimeoutError as exc:  # the library's own limit may be less
+        raise TimeoutError(f"no answer for {time.monotonic() - begin:.0f} s") from exc
 
 
 class UnsupportedError(OSError):

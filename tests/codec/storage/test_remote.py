@@ -1084,6 +1084,32 @@ def way(moto_port: int) -> Iterator[Way]:
 S3 = "s3://bucket/runs/run.lcc"
 
 
+@pytest.mark.parametrize(
+    "asking",
+    [
+        lambda there: there.put("a", bytes(2**25)),
+        lambda there: there.create("a", b"a", conditional=True),
+        lambda there: there.read("a", 1),
+        lambda there: there.read_spans("a", [(0, 1), (2, 3)]),
+        lambda there: there.nbytes("a"),
+        lambda there: there.remove("a"),
+        lambda there: there.names(),
+        lambda there: there.sizes(),
+    ],
+    ids=["put", "create", "read", "read_spans", "nbytes", "remove", "names", "sizes"],
+)
+def test_s3_that_falls_silent(asking: Callable[[remote.Remote], Any], monkeypatch: Patch) -> None:
+    """A request that nobody answers fails, also a long one that nobody takes."""
+    monkeypatch.setattr(remote, "PATIENCE", 0.5)
+    monkeypatch.setattr(remote, "SLOWEST", 1e9)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:  # the kernel accepts connections
+        patient = {"config_kwargs": {"read_timeout": 3600}}
+        there = Location(S3, reached(nobody.getsockname()[1]) | patient).remote
+        assert there is not None
+        with pytest.raises((OSError, codec.ChainError), match=r"no answer for \d+ s"):
+            asking(there)
+
+
 def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     """Requests are few; a way that is cut is a named error soon, and what was reported as saved
     restores once it is mended, to the last bit."""
