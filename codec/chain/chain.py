@@ -63,7 +63,6 @@ class Chain:
         where: Its name in messages.
         entries: The files of its records, in the order of their steps, without jumps.
         jumps: The files of its jumps, see `codec.record.jump`.
-        usable_jumps: Those to the last step of a record, which confirms them, see `read_jump`.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
         nbytes_read: The bytes that were read of them.
@@ -105,7 +104,6 @@ class Chain:
         """
         chain = copy.copy(self)
         chain._leaves_jumps = True
-        chain.usable_jumps = ()
         return chain
 
     def part(self, only: Only | Selection) -> Chain:
@@ -155,9 +153,6 @@ class Chain:
         )
         self.entries = tuple(e for e in order if e.kind != "jump")
         self.jumps = tuple(e for e in order if e.kind == "jump")
-        ends = {e.step for e in self.entries}
-        jumps = () if self._leaves_jumps else self.jumps
-        self.usable_jumps = tuple(e for e in jumps if e.step in ends)
         self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
@@ -166,6 +161,12 @@ class Chain:
     @property
     def _last(self) -> int:
         return max(e.step for e in self.entries)
+
+    @property
+    def usable_jumps(self) -> tuple[Entry, ...]:
+        """The jumps to the last step of a record, which confirms them, see `read_jump`."""
+        ends = set() if self._leaves_jumps else {e.step for e in self.entries}
+        return tuple(e for e in self.jumps if e.step in ends)
 
     @property
     def steps(self) -> tuple[int, ...]:

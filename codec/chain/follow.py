@@ -184,13 +184,13 @@ class Follower:
 
     def _advanced(self, chain: Chain) -> Position | None:
         """The last position that records lead to from the track; None if there is none."""
-        replay, entries = self._replay, chain.entries
+        replay, entries, jumps = self._replay, chain.entries, chain.usable_jumps
         if replay.track is None or replay.step is None:
             return None
-        way = following(entries, chain.usable_jumps, replay.step, None)
+        way = following(entries, jumps, replay.step, None)
         bases = [e for e in entries if e.kind == "base" and e.step > replay.step]
         if bases:  # what comes after a base builds on it, unless a jump leads past it
-            from_base = [bases[-1], *following(entries, chain.usable_jumps, bases[-1].step, None)]
+            from_base = [bases[-1], *following(entries, jumps, bases[-1].step, None)]
             leads_past = bool(way) and way[-1].step == from_base[-1].step
             if not leads_past or cost(way) > cost(from_base):
                 return None
