@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -39,6 +38,7 @@ from codec.dcp import ChainReader, ChainWriter, needed, newest_step
 from codec.dcp.rank_writer import RankWriter
 from codec.errors import StepOrderError
 from codec.storage import directory as storage
+from tests import s3
 
 TIMEOUT = timedelta(seconds=600)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
@@ -709,30 +709,15 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     While the file exists, nobody answers.
     """
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with (
-        subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        ) as server,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        assert server.stderr is not None
-        lines = (re.search(r"on http://127\.0\.0\.1:(\d+)", line) for line in server.stderr)
+    with s3.server() as port, pytest.MonkeyPatch.context() as patch:
         cut = tmp_path_factory.mktemp("s3") / "cut"
-        line = Line(int(next(filter(None, lines))[1]), cut)
-        drain = threading.Thread(target=server.stderr.read, daemon=True)
-        drain.start()
-        url = f"http://127.0.0.1:{line.listener.getsockname()[1]}"
-        patch.setenv("AWS_ENDPOINT_URL", url)
-        patch.setenv("AWS_ACCESS_KEY_ID", "anna")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        line = Line(port, cut)
+        for name, value in s3.environment(line.listener.getsockname()[1]).items():
+            patch.setenv(name, value)
         make = "import fsspec; fsspec.filesystem('s3').mkdir('bucket')"
         subprocess.run([sys.executable, "-c", make], check=True)  # not here: forks come
         yield cut
         line.listener.close()
-        server.kill()
-        drain.join()
 
 
 def stored(folder: Path) -> None:

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import traceback
@@ -41,6 +40,7 @@ from codec.storage import read_ahead as ahead
 from codec.storage import remote
 from codec.storage.lease import WRITER
 from codec.storage.location import Location
+from tests import s3
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -1039,18 +1039,8 @@ class Way:
 @pytest.fixture(scope="module")
 def moto_port() -> Iterator[int]:
     """Of an S3 server in a process of its own."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        lines = (re.search(r"on http://127\.0\.0\.1:(\d+)", line) for line in process.stderr)
-        port = int(next(filter(None, lines))[1])
-        drain = threading.Thread(target=process.stderr.read, daemon=True)
-        drain.start()
+    with s3.server() as port:
         yield port
-        process.kill()
-        drain.join()
 
 
 def reached(port: int) -> dict[str, Any]:
@@ -1207,14 +1197,9 @@ def test_s3_asynchronously_and_in_commands(
         assert training.save(checkpoints, 2).kind == "delta"
     training.check(S3, options)
 
-    for name, value in (
-        ("AWS_ACCESS_KEY_ID", "anna"),
-        ("AWS_SECRET_ACCESS_KEY", "geheim"),
-        ("AWS_DEFAULT_REGION", "eu-central-1"),
-        ("AWS_ENDPOINT_URL", options["endpoint_url"]),
-        ("AWS_MAX_ATTEMPTS", "1"),
-    ):
+    for name, value in s3.environment(way.port).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
     assert main(["pack", S3, "-o", zipped]) == main(["export", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
