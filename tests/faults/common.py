@@ -156,7 +156,7 @@ def digest_of(arrays: Arrays) -> str:
     return h.hexdigest()
 
 
-def check_told(path: Path, noted: dict[int, str]) -> None:
+def check_told(path: Path | str, noted: dict[int, str]) -> None:
     """Raise unless all steps of `saves` restore to the last bit."""
     left = dict(noted)
     while left:

@@ -49,16 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
     for resumed in (False, True):
         names, succeed = calls_of(resumed)
         calls.update(names)
-        # Of two calls one is reached before and the other one after it, where --every is 2.
-        before, after = range(len(names)), sorted(succeed)
-        share = options.every
-        for when, numbers in (("before", before[::share]), ("after", after[share - 1 :: share])):
-            for number in numbers:
-                met["planned"] += 1
-                if one_kill(resumed, Trap(when, number), None, met):
-                    met["reached"] += 1
-                else:
-                    print(f"MISSED: {when} call {number}, {names[number]}, resumed: {resumed}")
+        for trap in traps(names, succeed, options.every):
+            met["planned"] += 1
+            place = f"{trap.when} call {trap.number}, {names[trap.number]}"
+            if one_kill(resumed, trap, None, met):
+                met["reached"] += 1
+            else:
+                print(f"MISSED: {place}, resumed: {resumed}")
     for _ in range(options.random):
         one_kill(rng.random() < 0.5, None, rng.uniform(0, LIFETIME), met)
     print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
@@ -86,18 +83,26 @@ class Trap:
     def __init__(self, when: str, number: int) -> None:
         self.when, self.number = when, number
 
-    def set(self) -> None:
-        """From now on."""
-        Calls(self._before, self._after).__enter__()
-
-    def _before(self, name: str) -> None:
+    def before(self, name: str) -> None:
+        """To be called before each call."""
         self.number -= 1
         if self.number == -1 and self.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _after(self, name: str) -> None:
+    def after(self, name: str) -> None:
+        """To be called after each call."""
         if self.number == -1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def traps(names: list[str], succeed: set[int], share: int) -> list[Trap]:
+    """For a share of these calls. Of two calls one is reached before and the other one after it,
+    where the share is 2."""
+    before, after = range(len(names)), sorted(succeed)
+    return [
+        *(Trap("before", number) for number in before[::share]),
+        *(Trap("after", number) for number in after[share - 1 :: share]),
+    ]
 
 
 def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Counter[str]) -> bool:
@@ -176,7 +181,7 @@ def _child(path: Path, trap: Trap | None, writing: int) -> None:
     write = os.write
     try:
         if trap:
-            trap.set()
+            Calls(trap.before, trap.after).__enter__()
         work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()))
         os._exit(0)
     except BaseException as exc:

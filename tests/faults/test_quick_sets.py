@@ -30,6 +30,11 @@ SETS = {
     "kills": ("--random 3 --every 5", [(r"(\d+) planned, \1 reached", 16), (r" (\d+) fsync", 5)]),
     "length": ("--records 100 --count", [(r"(0) figures beyond their limit", 0)]),
     "races": ("", [(r"^(10) rounds of 10 cases, 0 differ\n$", 10)]),
+    # A few requests of a writer to a store, and a random time.
+    "store_kills": (
+        "--random 1 --every 37",
+        [(r"(\d+) planned, \1 reached", 2), (r" (\d+) steps read", 3), (r" (\d+) remove", 5)],
+    ),
     "writers": (
         "--rounds 3 --steps 60",
         [(r"(\d) rounds of two", 3), (r"(\d+) reads beside", 3), (r"(\d) steps of a clock", 9)],

@@ -1,0 +1,368 @@
+"""Kill processes that save into an object store, follow a chain there, and read it.
+
+    PYTHONPATH=. python tests/faults/store_kills.py --random 150
+
+Each round has a new chain in an S3 server. A writer saves, tells each step once `save` has
+returned, removes old bases, and merges in the end. Meanwhile a follower and a reader look at the
+chain again and again. The writer is killed (SIGKILL) before or after one of its requests that
+write, and each of these must be reached; or at a random time, which may be too late. Follower and
+reader are killed at random times too, each in one of two rounds, and others take their place.
+
+Then a new writer takes the chain over. What anybody has seen must restore to the last bit, unless
+it was to be removed, and nobody may have seen another state of a step. In the end the follower and
+the reader must be at the step of the new writer.
+
+All these processes are forks of one that opens no file system: what fsspec runs in a thread does
+not survive a fork.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import logging
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import fsspec
+import s3fs  # noqa: F401  # or each fork would import it
+from common import STEPS, Told, check_told, digest_of, state_of
+from kills import Trap, traps
+
+import codec
+from codec.errors import ChainNotFoundError, SkippedRecordWarning
+from codec.saving import jumps
+from codec.storage.remote import Remote
+from tests import s3
+
+BEGINNINGS = ("none", "closed", "abandoned")  # the chain that a writer finds
+KEPT = 2  # bases
+LAST = 1000  # the step of the writer that takes over
+LIFETIME = 1.3  # seconds, about, of a writer that is not killed, beside the others
+PATIENCE = 120.0  # seconds that a round waits for any process
+WRITES = ("put", "create", "copy", "remove")  # methods of Remote
+
+_numbers = itertools.count()  # of rounds
+Tell = Callable[..., None]  # takes words
+Act = Callable[[str, Tell], None]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all rounds; returns how often a call was missed, or something was lost or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--random", type=int, default=50, help="rounds of random times only")
+    parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    codec.warm_up()
+    gc.freeze()  # else each fork would copy what its garbage collector looks at
+    logging.getLogger("codec").setLevel(logging.ERROR)
+    warnings.simplefilter("error", SkippedRecordWarning)
+    jumps.EVERY, jumps.WORTH = {2: 2}, float("inf")
+    rng, met, calls = random.Random(options.seed), Counter(lost=0), Counter[str]()
+    with s3.server() as port:
+        os.environ.update(s3.environment(port))
+        planned: list[tuple[str, Trap, str]] = []
+        for beginning in BEGINNINGS:
+            names, succeed = calls_of(beginning)
+            calls.update(names)
+            for trap in traps(names, succeed, 1):
+                place = f"{trap.when} call {trap.number}, {names[trap.number]}"
+                planned.append((beginning, trap, place))
+        for beginning, trap, place in planned[:: options.every]:
+            met["planned"] += 1
+            if one_round(beginning, trap, place, rng, met):
+                met["reached"] += 1
+            else:
+                print(f"MISSED: {place}, chain: {beginning}")
+        for number in range(options.random):
+            one_round(rng.choice(BEGINNINGS), None, f"round {number}", rng, met)
+    print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
+    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
+    return met["lost"] + met["planned"] - met["reached"]
+
+
+def calls_of(beginning: str) -> tuple[list[str], set[int]]:
+    """Which writing requests a writer makes, in order; and after which of them it can be killed."""
+
+    def noted(url: str, tell: Tell) -> None:
+        note_writes(lambda name: tell("call", name), lambda _name: tell("success"))
+        work(url, lambda *_: None)
+
+    names, succeed = list[str](), set[int]()
+    with Round(beginning, Counter()) as this:
+        this.start("writer", noted)
+        this.await_end("writer")
+        for word, *rest in this.other_lines:
+            names += rest
+            if word == "success":
+                succeed.add(len(names) - 1)
+    return names, succeed
+
+
+def note_writes(before: Told, after: Told) -> None:
+    """From now on, have each request of this process that writes told of by its name."""
+
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def request(*given: Any, **options: Any) -> Any:
+            before(name)
+            result = call(*given, **options)
+            after(name)
+            return result
+
+        return request
+
+    for name in WRITES:
+        setattr(Remote, name, noted(name, getattr(Remote, name)))
+
+
+def one_round(
+    beginning: str, trap: Trap | None, place: str, rng: random.Random, met: Counter[str]
+) -> bool:
+    """Save, follow, read; be killed; look. Returns whether the writer was killed.
+
+    beginning: the chain that it finds. trap: for the writer; without one it is killed at a random
+    time.
+    """
+
+    def trapped(url: str, tell: Tell) -> None:
+        if trap:
+            note_writes(trap.before, trap.after)
+        work(url, tell)
+
+    before = met["writers killed"]
+    try:
+        with Round(beginning, met) as this:
+            this.start("writer", trapped, None if trap else rng.uniform(0, LIFETIME))
+            for kind, act in WATCHERS.items():
+                this.start(kind, act, rng.choice([None, rng.uniform(0, LIFETIME)]))
+            this.await_end("writer")
+            seen, bases = dict(this.seen), set(this.bases)
+            this.start("successor", lambda url, tell: take_over(url, seen, bases, tell))
+            this.await_end("successor", *WATCHERS)
+    except AssertionError as exc:
+        met["lost"] += 1
+        print(f"LOST: {place}, chain: {beginning}: {exc}")
+    killed = met["writers killed"] > before
+    met["writers not killed in time"] += not killed
+    return killed
+
+
+class Round:
+    """Processes at one chain, and what they have told of it.
+
+    Attributes:
+        seen: Step -> digest of its track.
+        bases: Steps of bases.
+        other_lines: What was told of something else, as words.
+    """
+
+    def __init__(self, beginning: str, met: Counter[str]) -> None:
+        self.url = f"s3://bucket-{next(_numbers)}/run.lcc"
+        self.seen: dict[int, str] = {}
+        self.bases: set[int] = set()
+        self.other_lines: list[list[str]] = []
+        self._beginning, self._met = beginning, met
+        self._running: list[Process] = []
+
+    def __enter__(self) -> Round:
+        self.start("beginner", lambda url, tell: begin(url, self._beginning, tell))
+        self.await_end("beginner")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
+            process.kill()
+            process.code()
+
+    def start(self, kind: str, act: Act, life: float | None = None) -> None:
+        """Let a process do this; see `Process`."""
+        self._running.append(Process(kind, act, self.url, life))
+
+    def await_end(self, *kinds: str) -> None:
+        """Until no process of these kinds runs.
+
+        Raises AssertionError for what a process has found, or if two have seen different states.
+        """
+        limit = time.monotonic() + PATIENCE
+        while late := {p.kind for p in self._running} & {*kinds}:
+            assert time.monotonic() < limit, f"after {PATIENCE} s there is still a {late}"
+            for process in list(self._running):
+                self._attend(process)
+            time.sleep(0.002)
+
+    def _attend(self, process: Process) -> None:
+        """Hear it, kill it if it is time to, and replace it if it was to go on."""
+        has_ended = process.has_ended()
+        for words in process.lines():
+            self._hear(process.kind, words)
+        if not has_ended:
+            process.end_life()
+            return
+        self._running.remove(process)
+        code = process.code()
+        if code == -signal.SIGKILL:
+            self._met[f"{process.kind}s killed"] += 1
+            if process.kind in WATCHERS:
+                self.start(process.kind, WATCHERS[process.kind])
+        assert code in (0, -signal.SIGKILL), f"the {process.kind} ended with code {code}"
+
+    def _hear(self, kind: str, words: list[str]) -> None:
+        assert words[0] != "failed", f"{kind}: {' '.join(words[1:])}"
+        if not words[0].isdigit():
+            self.other_lines.append(words)
+            return
+        step, digest = int(words[0]), words[1]
+        assert self.seen.setdefault(step, digest) == digest, f"{kind}: another state of step {step}"
+        if words[2:] == ["base"]:
+            self.bases.add(step)
+        self._met[f"steps {DID.get(kind, 'told')}"] += 1
+
+
+class Process:
+    """A fork that does something with a chain, and tells of it in lines.
+
+    life: seconds, from when it has reached the store until it is killed; None for never.
+    """
+
+    def __init__(self, kind: str, act: Act, url: str, life: float | None) -> None:
+        self.kind = kind
+        self._life, self._until, self._rest = life, float("inf"), b""
+        self._reading, writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _child(act, url, writing)
+        os.close(writing)
+        os.set_blocking(self._reading, False)
+
+    def lines(self) -> Iterator[list[str]]:
+        """Those that are new, as words."""
+        with suppress(BlockingIOError):
+            while data := os.read(self._reading, 2**16):
+                self._rest += data
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            if line != b"ready":
+                yield line.decode().split()
+            elif self._life is not None:
+                self._until = time.monotonic() + self._life
+
+    def has_ended(self) -> bool:
+        """Whether there will be no more lines."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._pid, options) is not None
+
+    def end_life(self) -> None:
+        """Kill it if it is time to."""
+        if time.monotonic() >= self._until:
+            self.kill()
+
+    def kill(self) -> None:
+        """Whatever it does."""
+        os.kill(self._pid, signal.SIGKILL)
+
+    def code(self) -> int:
+        """Its exit code once it has ended, or the negative signal. Call this once."""
+        os.close(self._reading)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _child(act: Act, url: str, writing: int) -> None:
+    def tell(*words: Any) -> None:
+        os.write(writing, " ".join(map(str, words)).replace("\n", " ").encode() + b"\n")
+
+    try:
+        fsspec.filesystem("s3").exists(url.rpartition("/")[0])  # the first request is slow
+        tell("ready")
+        act(url, tell)
+        os._exit(0)
+    except BaseException as exc:
+        tell("failed", type(exc).__name__, exc)
+        os._exit(1)
+
+
+def begin(url: str, beginning: str, tell: Tell) -> None:
+    """Make the bucket, and the chain that the writer is to find."""
+    fsspec.filesystem("s3").mkdir(url.rpartition("/")[0])
+    if beginning != "none":
+        checkpoints = codec.Checkpointer(url, bits=2, jumps=True)
+        save(checkpoints, range(2), tell)
+        if beginning == "closed":
+            checkpoints.close()
+
+
+def work(url: str, tell: Tell) -> None:
+    """What the writer does."""
+    with codec.Checkpointer(url, bits=2, jumps=True, keep_bases=KEPT, resume=True) as checkpoints:
+        first = 0 if checkpoints.step is None else checkpoints.step + 1
+        save(checkpoints, range(first, first + STEPS), tell)
+    codec.merge(url, steps=2, quick=True)
+
+
+def save(checkpoints: codec.Checkpointer, steps: Iterable[int], tell: Tell) -> None:
+    """Save these steps; tell each once that is done."""
+    for step in steps:
+        saved = checkpoints.save(step, state_of(step))
+        assert checkpoints.tracker is not None
+        tell(step, digest_of(checkpoints.tracker.state), saved.kind)
+
+
+def follow(url: str, tell: Tell) -> None:
+    """Tell each step that a follower is at, until the last one."""
+    follower = codec.Follower(url)
+    while follower.step != LAST:
+        with suppress(ChainNotFoundError):
+            if update := follower.update():
+                tell(update.step, digest_of(update.position.track.arrays))
+
+
+def read(url: str, tell: Tell) -> None:
+    """Tell the steps since the last base, restore, verify; until the last step is there."""
+    newest = -1
+    while newest < LAST:
+        with suppress(ChainNotFoundError):
+            for position in codec.Chain(url).replay():
+                tell(position.step, digest_of(position.track.arrays))
+            restored = codec.restore(url)
+            assert restored["step"] >= position.step >= newest, "an older step was read"
+            assert restored["exact"].tobytes() == state_of(restored["step"])["exact"].tobytes()
+            newest = position.step
+            report = codec.verify(url)
+            assert report.ok, report.problems
+
+
+WATCHERS: dict[str, Act] = {"follower": follow, "reader": read}
+DID = {"follower": "followed", "reader": "read"}
+
+
+def take_over(url: str, seen: dict[int, str], bases: set[int], tell: Tell) -> None:
+    """Raise unless all steps are there that had to stay, and the chain can go on.
+
+    seen: step -> digest of its track. bases: steps that were saved as bases.
+    """
+    if seen:
+        found = {entry.step for entry in codec.Chain(url).entries if entry.kind == "base"}
+        first = sorted(bases | found)[-KEPT:][0]
+        seen = {step: digest for step, digest in seen.items() if step >= first}
+        check_told(url, seen)
+        report = codec.verify(url)
+        assert report.ok, report.problems
+    with codec.Checkpointer(url, bits=2, resume=True) as checkpoints:
+        assert not seen or (checkpoints.step or 0) >= max(seen), "it goes on from an older step"
+        save(checkpoints, [LAST], tell)
+    report = codec.verify(url)
+    assert report.ok, report.problems
+    assert {*seen, LAST} <= {*report.steps}
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
