@@ -26,6 +26,7 @@ from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
+from codec.scheme.remainder import describe_behind
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
 from codec.state.policy import Policy, describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
@@ -110,7 +111,7 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
         answer |= {"distance": rest.distance, "behind": rest.behind}
         behind = (
             f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "
-            f"restart would be behind by {rest.behind:.1%} of what was trained since the base"
+            f"restart would be {describe_behind(rest.behind)}"
         )
     names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes

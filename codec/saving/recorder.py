@@ -47,6 +47,7 @@ from codec.record.header import MAX_STEP
 from codec.record.record import Place, Record
 from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.delta import Delta
+from codec.scheme.remainder import describe_behind
 from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
@@ -267,10 +268,10 @@ class Recorder:
         if saved.behind > FAR_BEHIND and self._written.n >= SETTLED and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "step %d: a restart would load weights that are %.0f %% of the trained distance "
-                "behind (%s). For saves this far apart pass distance=%g instead",
+                "step %d: a restart would be %s (%s). For saves this far apart pass distance=%g "
+                "instead",
                 saved.step,
-                100 * saved.behind,
+                describe_behind(saved.behind),
                 self.coding.describe(),
                 DEFAULT_DISTANCE,
             )

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+MOST_BEHIND = 9.999  # the most that a record's header says; it stands for more, and for infinity
+
 
 @dataclass(frozen=True)
 class Remainder:
@@ -43,6 +45,15 @@ class Rest(NamedTuple):
 
     distance: float
     behind: float
+
+
+def describe_behind(behind: float) -> str:
+    """A restart would be "behind by 12.3% of what was trained since the base", or so."""
+    if math.isinf(behind):
+        return "behind, and the saved weights are where they were at the base"
+    if behind >= MOST_BEHIND:
+        return f"behind by {MOST_BEHIND:.0f} times what was trained since the base, or more"
+    return f"behind by {behind:.1%} of what was trained since the base"
 
 
 def ratio_of(left: float, whole: float) -> float:

@@ -27,6 +27,7 @@ from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
+from codec.scheme.remainder import describe_behind
 from codec.state.policy import EXACT, OPTIONAL, Policy
 from codec.storage.location import Location
 
@@ -150,11 +151,11 @@ class ChainRun:
         self._newest = saved
         if not isinstance(saved, PendingSave) and saved.kind == "delta":
             _log.info(
-                "%s: step %d, %d bytes; a restart would be behind by %.1f %% of what was trained",
+                "%s: step %d, %d bytes; a restart would be %s",
                 self.where,
                 saved.step,
                 saved.nbytes,
-                100 * saved.behind,
+                describe_behind(saved.behind),
             )
         return saved
 

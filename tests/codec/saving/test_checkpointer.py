@@ -21,6 +21,7 @@ import torch
 
 import codec
 from codec import version
+from codec.cli.main import main
 from codec.errors import (
     BudgetError,
     DTypeError,
@@ -251,6 +252,22 @@ def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         if said:
             assert saves[-1].behind > 0.5
             assert "pass distance=0.3 instead" in said[0]
+
+
+def test_behind_weights_that_have_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was trained since the base: the log and `info` have words in place of "inf"."""
+    path, rng = tmp_path / "run.lcc", np.random.default_rng(0)
+    states = [{"w": rng.normal(size=1000).astype(np.float32)} for _ in range(3)]
+    with codec.Checkpointer(path, bits=1) as checkpoints:
+        for i, state in enumerate([*states, states[0]]):
+            saved = checkpoints.save(i, state)
+    assert saved.behind == math.inf
+    (said,) = (r.getMessage() for r in caplog.records if "behind" in r.getMessage())
+    assert "would be behind, and the saved weights are where they were at the base (" in said
+    assert main(["info", str(path)]) == 0
+    assert "behind by 10 times what was trained since the base, or more" in capsys.readouterr().out
 
 
 def test_resume_of_a_damaged_chain(run: Path) -> None:
