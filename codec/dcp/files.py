@@ -21,6 +21,7 @@ from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError
 from codec.record import record as records
+from codec.record.container import check_chunks
 from codec.record.record import Place, Record
 from codec.storage.source import Entry
 
@@ -80,13 +81,14 @@ def write(step: Step, rank: int, record: Record, data: bytes) -> RecordAt:
     return RecordAt(step.name, name, record.digest)
 
 
-def read(run: Run, at: RecordAt, why: str = "") -> Record:
+def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> Record:
     """Read a record.
 
     Args:
         run: The directory that holds the steps' directories.
         at: The record.
         why: Who needs it, for messages.
+        thoroughly: Also check the digests that only readers of parts of a record use.
 
     Raises:
         ParentError: The record is missing.
@@ -103,6 +105,8 @@ def read(run: Run, at: RecordAt, why: str = "") -> Record:
     record = records.load(data, where)
     if record.digest != at.digest:
         raise DigestError(where, f"the record of digest {at.digest}{why}", record.digest)
+    if thoroughly:
+        check_chunks(data, where)
     return record
 
 
@@ -120,8 +124,12 @@ def all_exist(run: Run, records: Iterable[RecordAt]) -> bool:
     return run.exist((at.step, at.file) for at in records)
 
 
-def rebuild(run: Run, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
-    """Rebuild the track at a record; all digests are checked.
+def rebuild(
+    run: Run, at: RecordAt, *, thoroughly: bool = False
+) -> tuple[Replay, tuple[RecordAt, ...]]:
+    """Rebuild the track at a record, and check the digests of files, parents and tracks.
+
+    thoroughly: see `read`.
 
     Returns:
         The replay, and the records from the base to this one.
@@ -129,13 +137,14 @@ def rebuild(run: Run, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     Raises:
         ChainError, RecordError: As for `read`, for each record back to the base.
     """
-    record, needs, free = read(run, at), [at], MAX_BUFFERED
+    record, needs, free = read(run, at, thoroughly=thoroughly), [at], MAX_BUFFERED
     deltas: list[Record | None] = []  # from this record to the base; None: to be read again
     while record.kind != "base":
         free -= record.nbytes
         deltas.append(record if free >= 0 else None)
         needs.append(_parent(record))
-        record = read(run, needs[-1], f"; {record.where} builds on it")
+        why = f"; {record.where} builds on it"
+        record = read(run, needs[-1], why, thoroughly=thoroughly)
     replay = Replay()
     for need in reversed(needs):
         if need is not needs[-1]:  # the base was read last

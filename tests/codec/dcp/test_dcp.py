@@ -14,6 +14,7 @@ import time
 import types
 import warnings
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -589,6 +590,30 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["restore", str(run), "-o", str(out)]) == 1
     assert f"{path.name}: is missing" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_verify_compares_the_digests_in_a_record(
+    tmp_path: Path, resign: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of its blocks, which a load does not use: a record with wrong ones loads."""
+    step = tmp_path / "run" / "step-0"
+    state = {"model": {"w": torch.randn(200, 100)}}
+    dcp.save(state, storage_writer=ChainWriter(), checkpoint_id=step)
+    (path,) = step.glob("*.base.*")
+    mark, data = step / ".metadata", path.read_bytes()
+    metadata = pickle.loads(mark.read_bytes())
+    for field in (b'"head":"', b'"chunks":"'):
+        begin = data.index(field) + len(field)
+        other = b"B" if data[begin : begin + 1] == b"A" else b"A"
+        path.write_bytes(resign(data[:begin] + other + data[begin + 1 :]))
+        for item in metadata.storage_data.values():
+            item["of"]["digest"] = records.load(path.read_bytes(), "forged").digest
+        mark.write_bytes(pickle.dumps(metadata))
+        seen = {"model": {"w": torch.zeros(200, 100)}}
+        dcp.load(seen, storage_reader=ChainReader(step))
+        assert seen["model"]["w"].equal(state["model"]["w"])
+        assert main(["verify", str(step)]) == 1
+        assert re.search(f"{path.name}: expected .*(digests|BLAKE3)", capsys.readouterr().out)
 
 
 def test_compact_on_the_command_line(
