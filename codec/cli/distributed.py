@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def chain_or_step(options: argparse.Namespace) -> Chain | Step:
     """What is at RUN: a chain, a step, or the newest of the steps there.
 
-    Raises what `Chain` raises if there is nothing.
+    Raises what `Chain` raises if there is nothing, and ChainNotFoundError for steps none of which
+    is whole.
     """
     try:
         return Chain(options.run)
@@ -34,21 +35,30 @@ def chain_or_step(options: argparse.Namespace) -> Chain | Step:
 
 def _step_at(place: str) -> Step | None:
     path = Location(place).path
-    if isinstance(path, Path):
-        marks = (*path.glob("*.metadata"), *path.glob("*/*.metadata"))
-        if not marks:
-            return None
+    is_local = isinstance(path, Path)
+    if isinstance(path, Path) and not _holds_dcp_files(path):
+        return None
     try:
         from codec.dcp.files import marks_among
         from codec.dcp.reader import newest_step
-        from codec.dcp.stores import METADATA, step_at
+        from codec.dcp.steps import describe_broken, describe_none_whole
+        from codec.dcp.stores import METADATA, run_at, step_at
     except ImportError:  # without torch, what is there stays unknown
         return None
     step = step_at(place)
-    if step.has(METADATA) or (isinstance(path, Path) and marks_among(step.files())):
+    if step.has(METADATA) or (is_local and marks_among(step.files())):
         return step
-    newest = newest_step(place)
-    return None if newest is None else step_at(newest)
+    if newest := newest_step(place):
+        return step_at(newest)
+    if reason := describe_broken(step) or describe_none_whole(run_at(place)):
+        raise ChainNotFoundError(reason)
+    return None
+
+
+def _holds_dcp_files(path: Path) -> bool:
+    """Whether a directory, or one in it, has a file that a distributed save writes."""
+    names = ("*.metadata", "__*.safetensors")
+    return any(any(path.glob(f"{above}{name}")) for above in ("", "*/") for name in names)
 
 
 def info(step: Step) -> tuple[dict[str, Any], list[str]]:

@@ -6,6 +6,7 @@ Read only steps of people you trust: reading unpickles `.metadata`, which DCP wr
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,13 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
-from codec.errors import ChainError, LccError, RecordError
+from codec.caps import names_of
+from codec.errors import ChainError, LccError, RecordError, SourceError
 
-from .files import RecordAt, rebuild
+from .files import RecordAt, is_of, marks, marks_among, rebuild
 from .rank_writer import read_item
-from .reader import ChainReader, metadata_of
-from .stores import Step
+from .reader import ChainReader, metadata_of, needed_names, numbered_steps
+from .stores import METADATA, Run, Step
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,46 @@ def records_of(step: Step) -> list[StepRecord]:
         for at, names in chunks.items()
     ]
     return sorted(found, key=lambda record: (record.rank, record.at.file))
+
+
+def describe_broken(step: Step) -> str:
+    """Why a directory that has records, but not the files that make it a whole step, is none.
+
+    Returns "" for a directory without records, or if it cannot be listed.
+    """
+    with suppress(OSError, ChainError):
+        files = step.files()
+        if any(is_of(name, None) for name in files) and not marks_among(files):
+            return _describe_broken(step)
+    return ""
+
+
+def _describe_broken(step: Step) -> str:
+    """See `describe_broken`. Raises OSError, ChainError."""
+    text = f"{step}: has records, but no {METADATA}, so it cannot be loaded"
+    others = [other for other in map(step.beside, step.run.steps()) if marks(other)]
+    try:
+        users = [other.name for other in others if step.name in needed_names(other)]
+    except (ChainError, SourceError):  # what needs the records stays unknown
+        return f"{text}; load another step"
+    if users:  # when a step is no longer kept, its metadata goes first
+        return f"{text}. Do not remove it, for other steps need its records: {names_of(users)}"
+    return (
+        f"{text}: the save failed, or is not done yet. No other step needs its records: load "
+        "another one if there is one, and when no save is running, remove this directory or save "
+        "to it again"
+    )
+
+
+def describe_none_whole(run: Run) -> str:
+    """Why a directory of steps has no newest one; "" if it holds no steps, or cannot be listed."""
+    with suppress(OSError, ChainError):
+        for step in reversed(numbered_steps(run)):
+            if marks(step):
+                return f"{run}: its steps were saved without collectives; name one, as {step}"
+            if reason := describe_broken(step):
+                return f"{run}: holds no whole step. {reason}"
+    return ""
 
 
 def verify_step(step: Step, progress: Callable[[int, int], None] | None = None) -> list[str]:

@@ -592,6 +592,47 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(tmp_path)]) == 1
 
 
+def test_a_failed_save_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records without metadata: what they are, and what to do with them."""
+    run = tmp_path / "run"
+    writer = ChainWriter(bits=2)
+    for seed in range(3):
+        save_step(writer, run / f"step-{seed}", seed)
+
+    def said_of(place: Path, command: str = "info") -> str:
+        output = ["-o", str(tmp_path / "out.pt")] * (command == "restore")
+        assert main([command, str(place), *output]) == 1
+        return capsys.readouterr().err
+
+    (run / "step-2" / ".metadata").unlink()
+    for command in ("info", "verify", "restore"):
+        said = said_of(run / "step-2", command)
+        assert "step-2: has records, but no .metadata, so it cannot be loaded: the save" in said
+        assert "No other step needs its records" in said
+        assert "remove this directory or save to it again" in said
+    (run / "step-0" / ".metadata").unlink()  # as `keep` does
+    assert "Do not remove it, for other steps need its records: 'step-1'" in said_of(run / "step-0")
+    mark = run / "step-1" / ".metadata"
+    mark.write_bytes(mark.read_bytes()[:-9])
+    said = said_of(run / "step-2")
+    assert "cannot be loaded; load another step" in said
+    assert "remove" not in said
+    mark.unlink()
+    assert f"{run}: holds no whole step. {run}/step-2: has records" in said_of(run)
+    dcp.save(
+        state_of(0),
+        storage_writer=ChainWriter(),
+        checkpoint_id=tmp_path / "own" / "step-0",
+        use_collectives=False,
+    )
+    assert f"name one, as {tmp_path}/own/step-0" in said_of(tmp_path / "own")
+    dcp.save({"w": torch.ones(9)}, checkpoint_id=tmp_path / "plain" / "step-0")
+    (tmp_path / "plain" / "step-0" / ".metadata").unlink()
+    assert "holds no records" in said_of(tmp_path / "plain" / "step-0")
+
+
 def test_verify_compares_the_digests_in_a_record(
     tmp_path: Path, resign: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,6 +135,10 @@ def test_on_the_command_line(
     assert "step-4" in steps_in(store)
     assert len(steps_in(store)) <= 2
     assert main(["verify", "memory://bucket/none"]) == 1
+    step_at(f"{RUN}/step-4").run.remove("step-4", ".metadata")
+    capsys.readouterr()
+    assert main(["info", f"{RUN}/step-4"]) == main(["info", RUN]) == 1
+    assert capsys.readouterr().err.count("step-4: has records, but no .metadata") == 2
 
 
 def test_a_file_that_is_gone_already(store: dict[str, Any]) -> None:
