@@ -40,6 +40,7 @@ from codec.record.container import check_chunks
 from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.state.selection import Only, Selection
+from codec.state.tensors import Layout
 from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
@@ -353,6 +354,36 @@ class Chain:
             if wanted is None or position.step in wanted:
                 position.check_state()
                 yield position.step, position.track.tensor(name)
+
+    def layout(self, step: int | None = None) -> Layout:
+        """The names, shapes and dtypes of a step's tensors. No tensor is read.
+
+        Of each record from the last base on, only the beginning and what it says about the layout
+        is read, and checked.
+
+        Args:
+            step: The step; None for the newest.
+
+        Raises:
+            ChainError, RecordError: As for `replay`.
+        """
+        return self._retried(lambda: self._layout(step))
+
+    def _layout(self, step: int | None) -> Layout:
+        """See `layout`. Raises VanishedError."""
+        base = self._bases(step)[-1]
+        layout, identity, last = None, None, base
+        for last in (base, *following(self.entries, (), base.step, step)):
+            record = _checked(last, self._begun(last.name))
+            if layout is not None and record.parent != identity:
+                raise ParentError(
+                    f"{last.name}: its parent, digest {record.parent}, is missing or damaged"
+                )
+            layout, identity = records.layout_after(record, layout), record.identity
+        if last.step < (self._last if step is None else step):
+            raise ParentError(f"{last.name}: no record after it leads further")
+        assert layout is not None, "there was a base"
+        return layout
 
     def at(self, step: int | None = None) -> Position:
         """The track at ``step``, or at the newest step, in as few passes over it as possible.

@@ -3,6 +3,7 @@
 Read in this order:
     main         the parser: commands and their options
     commands     what each command does
+    tensors      what info --tensors lists
     distributed  what some do with distributed checkpoints
     resume       compress --resume: the files that a chain has already
 """

@@ -35,7 +35,7 @@ from codec.storage.directory import remove_unused
 from codec.storage.location import Location
 from codec.storage.source import Entry
 
-from . import distributed
+from . import distributed, tensors
 from .resume import Plan, mapping_of, plan
 
 Command = Callable[[argparse.Namespace], int]
@@ -58,10 +58,21 @@ class Progress:
 
 
 def info(options: argparse.Namespace) -> int:
-    """List the records of a chain, or of a step of a distributed checkpoint."""
+    """List the records of a chain, or of a step of a distributed checkpoint.
+
+    With --tensors, list the tensors of a step instead: name, dtype, shape, lossy or exact. They are
+    not read.
+    """
+    if options.step is not None and not options.tensors:
+        raise SettingsError("--step chooses the step whose tensors --tensors lists; give both")
     chain = distributed.chain_or_step(options)
     if not isinstance(chain, Chain):
-        answer, lines = distributed.info(chain)
+        if options.step is not None:
+            raise SettingsError(f"{chain}: is a step; --step is for chains")
+        answer, lines = (tensors.of_step if options.tensors else distributed.info)(chain)
+        return _answer(options, answer, *lines)
+    if options.tensors:
+        answer, lines = tensors.of_chain(chain, options.step)
         return _answer(options, answer, *lines)
     rows = [
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}

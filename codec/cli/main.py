@@ -57,8 +57,12 @@ def _parser(program: str = PROGRAM) -> Parser:
         epilog=f"{program} COMMAND --help explains a command.",
     )
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (commands.info, commands.verify):
-        _with_run(sub, command, OR_STEP)
+    info = _with_run(sub, commands.info, OR_STEP)
+    info.add_argument(
+        "--tensors", action="store_true", help="list the tensors of a step, by name, instead"
+    )
+    _step(info, "the step of a chain whose tensors are listed (default: the newest)")
+    _with_run(sub, commands.verify, OR_STEP)
     restore = _with_run(sub, commands.restore, OR_STEP)
     _step_and_output(restore, "the .safetensors or .pt file to write")
     export = _with_run(sub, commands.export)
@@ -182,15 +186,19 @@ def _with_run(sub: argparse._SubParsersAction[Parser], command: Command, more: s
 
 
 def _step_and_output(parser: Parser, file: str) -> None:
-    parser.add_argument("--step", type=int, help="the step of a chain (default: the newest)")
+    _step(parser, "the step of a chain (default: the newest)")
     parser.add_argument(
         "--only",
         action="append",
         metavar="PATTERN",
         help="of a chain, read and write only the tensors and values with matching names, as "
-        "'model/*'; may be repeated",
+        "'model/*'; may be repeated; info --tensors lists the names",
     )
     _output(parser, file)
+
+
+def _step(parser: Parser, about: str) -> None:
+    parser.add_argument("--step", type=int, help=about)
 
 
 def _output(parser: Parser, file: str) -> None:

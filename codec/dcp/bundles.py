@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codec.chain.replay import Replay
-from codec.record.alphabets import nbytes_of
+from codec.record.alphabets import ARRAY, nbytes_of
 from codec.record.encode import DeltaEncoder, Draft
-from codec.record.record import Record
+from codec.record.record import Record, stored_layout
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
@@ -143,6 +143,15 @@ class WrittenBundle:
             bundle.needs = (*bundle.needs, self.at)
         bundle.specs = {name: t for name, t in bundle.specs.items() if name not in self.leaving}
         return bundle
+
+
+def lossy_in(record: Record) -> Callable[[str], bool]:
+    """Which chunks of a record are lossy, by name; of a delta, a bundle's chunks are all alike."""
+    if record.kind == "base":
+        names = {t.name for t in stored_layout(record).tensors if t.lossy}
+        return names.__contains__
+    is_lossy = ARRAY in record.arrays or "non_finite" in record.more
+    return lambda _name: is_lossy
 
 
 def new_bundle(

@@ -13,7 +13,8 @@ Not done here: where files lie (stores), what is in a record (record), which rec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +97,39 @@ def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> 
         RecordError: It is damaged, or has another digest.
     """
     where = f"{run}/{at.step}/{at.file}"
-    try:
+    with _reading(run, at, why):
         data = run.read(at.step, at.file)
+    record = _checked(records.load(data, where), at, why)
+    if thoroughly:
+        check_chunks(data, where)
+    return record
+
+
+def begin(run: Run, at: RecordAt) -> Record:
+    """A record of which only the beginning is read, and checked. Raises as `read`."""
+    where = f"{run}/{at.step}/{at.file}"
+    with _reading(run, at):
+        nbytes = run.nbytes(at.step, at.file)
+        record = records.load_parts(
+            lambda spans: run.read_spans(at.step, at.file, spans), nbytes, where
+        )
+    return _checked(record, at)
+
+
+@contextmanager
+def _reading(run: Run, at: RecordAt, why: str = "") -> Iterator[None]:
+    where = f"{run}/{at.step}/{at.file}"
+    try:
+        yield
     except FileNotFoundError as exc:
         raise ParentError(f"{where}: is missing{_describe_missing(run, [at.step])}{why}") from exc
     except OSError as exc:
         raise ChainError(f"{where}: cannot be read: {exc}") from exc
-    record = records.load(data, where)
+
+
+def _checked(record: Record, at: RecordAt, why: str = "") -> Record:
     if record.digest != at.digest:
-        raise DigestError(where, f"the record of digest {at.digest}{why}", record.digest)
-    if thoroughly:
-        check_chunks(data, where)
+        raise DigestError(record.where, f"the record of digest {at.digest}{why}", record.digest)
     return record
 
 

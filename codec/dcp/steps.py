@@ -12,12 +12,14 @@ from typing import Any
 
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from codec.caps import names_of
 from codec.errors import ChainError, LccError, RecordError, SourceError
 
-from .files import RecordAt, is_of, marks, marks_among, rebuild
+from .bundles import lossy_in
+from .files import RecordAt, begin, is_of, marks, marks_among, rebuild
 from .rank_writer import read_item
 from .reader import ChainReader, metadata_of, needed_names, numbered_steps
 from .stores import METADATA, Run, Step
@@ -105,6 +107,49 @@ def describe_none_whole(run: Run) -> str:
             if reason := describe_broken(step):
                 return f"{run}: holds no whole step. {reason}"
     return ""
+
+
+@dataclass(frozen=True)
+class StepTensor:
+    """A tensor of a step, as a whole.
+
+    Attributes:
+        name: Its fully qualified name.
+        dtype: Torch's name of it.
+        shape: Of all chunks together.
+        lossy: Whether its chunks are lossy: {True}, {False}, or both.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    lossy: frozenset[bool]
+
+
+def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
+    """The tensors of a step and the names of its other values, by name.
+
+    Of each of its records only the beginning is read.
+
+    Raises:
+        ChainError, RecordError: A record is missing or damaged. Also what `records_of` raises.
+    """
+    lossy: dict[str, set[bool]] = {}
+    for record in records_of(step):
+        is_lossy = lossy_in(begin(step.run, record.at))
+        for chunk in record.chunks:
+            lossy.setdefault(chunk.rpartition("@")[0], set()).add(is_lossy(chunk))
+    tensors: dict[str, StepTensor] = {}
+    values: set[str] = set()
+    for metadata in metadata_of(step):
+        for name, stored in metadata.state_dict_metadata.items():
+            if isinstance(stored, BytesStorageMetadata):
+                values.add(name)
+                continue
+            dtype = str(stored.properties.dtype).removeprefix("torch.")
+            flags = frozenset(lossy.get(name, ()))
+            tensors[name] = StepTensor(name, dtype, tuple(stored.size), flags)
+    return [tensors[name] for name in sorted(tensors)], sorted(values)
 
 
 def verify_step(step: Step, progress: Callable[[int, int], None] | None = None) -> list[str]:

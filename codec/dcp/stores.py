@@ -15,7 +15,7 @@ import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from codec.storage.directory import TEMPORARY, fsync_directory, publish, why_unu
 from codec.storage.location import Location, path_text
 from codec.storage.read_ahead import THREADS
 from codec.storage.remote import READ_ONLY, Remote
+from codec.storage.source import Span, spanned
 
 METADATA = ".metadata"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
@@ -50,6 +51,10 @@ class Run(ABC):
     @abstractmethod
     def read(self, step: str, file: str) -> bytes:
         """A file's bytes."""
+
+    @abstractmethod
+    def read_spans(self, step: str, file: str, spans: Sequence[Span]) -> list[bytes]:
+        """Parts of a file, from one byte to another; fewer bytes if it ends before."""
 
     @abstractmethod
     def write(self, step: str, file: str, data: bytes) -> None:
@@ -159,6 +164,11 @@ class LocalRun(Run):
         """See `Run`."""
         return (self.path / step / file).read_bytes()
 
+    def read_spans(self, step: str, file: str, spans: Sequence[Span]) -> list[bytes]:
+        """See `Run`."""
+        with open(self.path / step / file, "rb") as stream:
+            return [spanned(stream, span) for span in spans]
+
     def write(self, step: str, file: str, data: bytes) -> None:
         """See `Run`."""
         publish(self.path / step / file, lambda stream: stream.write(data), overwrite=True)
@@ -240,6 +250,10 @@ class RemoteRun(Run):
     def read(self, step: str, file: str) -> bytes:
         """See `Run`."""
         return self.remote.read(f"{step}/{file}")
+
+    def read_spans(self, step: str, file: str, spans: Sequence[Span]) -> list[bytes]:
+        """See `Run`."""
+        return self.remote.read_spans(f"{step}/{file}", spans)
 
     def write(self, step: str, file: str, data: bytes) -> None:
         """See `Run`."""

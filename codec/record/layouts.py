@@ -103,6 +103,19 @@ def read_transition(
     Raises:
         MalformedRecordError: The arrays are no transition from this layout.
     """
+    layout = read_layout(arrays, before, where)
+    if layout is None:
+        return None
+    new = [n.removeprefix(NEW) for n in arrays if n.startswith(NEW)]
+    selected = selection.names(layout) if selection else new
+    return Transition(before, layout, {n: arrays[NEW + n] for n in new if n in selected})
+
+
+def read_layout(arrays: FileArrays | PartArrays, before: Layout, where: str) -> Layout | None:
+    """The new layout of a delta; None if it keeps the layout. Only the two texts are read.
+
+    Args, Raises: As `read_transition`.
+    """
     new = {n.removeprefix(NEW): arrays.described(n) for n in arrays if n.startswith(NEW)}
     if not has_transition(arrays):
         if new:
@@ -122,8 +135,7 @@ def read_transition(
         raise MalformedRecordError(where, _FITS, "the same layout")
     check_storable(layout.tensors, where)
     _check_new_arrays(new, before, layout, where)
-    selected = selection.names(layout) if selection else new.keys()
-    return Transition(before, layout, {n: arrays[NEW + n] for n in new if n in selected})
+    return layout
 
 
 def check_new_values(transition: Transition, numbers: Collection[int], where: str) -> None:

@@ -54,6 +54,7 @@ from .layouts import (
     entries_of,
     has_transition,
     is_of_transition,
+    read_layout,
     read_transition,
     specs_of,
     transition_arrays,
@@ -323,6 +324,28 @@ def stored_layout(record: Record) -> Layout:
     except (KeyError, TypeError, ValueError, PayloadError) as exc:
         expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
         raise MalformedRecordError(record.where, expected, short(exc)) from exc
+
+
+def layout_after(record: Record, before: Layout | None) -> Layout:
+    """The layout of the track after a record, of which only the arrays about it are read.
+
+    Args:
+        record: The record.
+        before: The layout before it; None for a base.
+
+    Raises:
+        MalformedRecordError: The record has no layout, or one that no state can have.
+    """
+    if record.kind != "base":
+        assert before is not None, "only a base comes first"
+        return read_layout(record.arrays, before, record.where) or before
+    layout = stored_layout(record)
+    check_storable(layout.tensors, record.where)
+    try:
+        tree.check_structure(layout.structure, len(layout.tensors))
+    except tree.StructureError as exc:
+        raise MalformedRecordError(record.where, "a structure", short(exc)) from exc
+    return layout
 
 
 def base_of(record: Record, *, fresh: bool = True, selection: Selection | None = None) -> Track:

@@ -18,7 +18,7 @@ from codec.errors import SettingsError
 
 from .moments import seconds_of
 from .tensors import Arrays, Layout, from_arrays
-from .tree import Parts, leaf_names, pruned, unflatten
+from .tree import Parts, leaf_names, pruned, unflatten, value_names
 
 Only = str | Iterable[str]  # one pattern, or several
 
@@ -58,7 +58,7 @@ class Selection:
         if self._newest is None or self._newest[0] is not layout:
             selected = {
                 layout.tensors[number].name
-                for name, number in _tensor_names(layout)
+                for name, number in tensor_names(layout)
                 if self.selects(name)
             }
             firsts = {
@@ -94,14 +94,14 @@ class Selection:
 
     def check_matches(self, layout: Layout) -> None:
         """Raise SettingsError, with the nearest names, if a pattern selects nothing."""
-        names = [name for name, _ in _tensor_names(layout)]
-        names += [name for name, tag, _ in leaf_names(layout.structure) if tag == "v"]
+        names = [name for name, _ in tensor_names(layout)]
+        names += value_names(layout.structure)
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in names):
                 nearest = get_close_matches(pattern, names, 3, 0.0)
                 raise SettingsError(
                     f"nothing in the state has a name like {pattern!r}; the nearest names are "
-                    f"{names_of(nearest)}"
+                    f"{names_of(nearest)}; `python -m codec info RUN --tensors` lists all"
                 )
 
 
@@ -110,15 +110,16 @@ def number_of_tensor(name: str, layout: Layout) -> int | None:
 
     Raises SettingsError, with the nearest names, if nothing in the state has this name.
     """
-    for tensor_name, number in _tensor_names(layout):
+    for tensor_name, number in tensor_names(layout):
         if tensor_name == name:
             return number
     Selection(Selection.literal(name)).check_matches(layout)
     return None
 
 
-def _tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
-    """Name and number of every tensor, once for each place it stands in."""
+def tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
+    """The names by which tensors are selected, and their numbers in the layout:
+    name and number of every tensor, once for each place it stands in."""
     if not layout.structure:
         return ((t.name, i) for i, t in enumerate(layout.tensors))
     return ((name, number) for name, tag, number in leaf_names(layout.structure) if tag == "t")

@@ -102,6 +102,11 @@ class TensorSpec:
         """Number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def dtype_name(self) -> str:
+        """Torch's name of the dtype, "float32"."""
+        return _DTYPES[self.dtype][0]
+
     @lazy
     def track_dtype(self) -> np.dtype[Any]:
         """dtype of its array in the track: float32 if lossy, else the carrier of its bits."""

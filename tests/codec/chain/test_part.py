@@ -7,6 +7,7 @@ import http.server
 import itertools
 import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -38,6 +39,7 @@ from codec.state.selection import Selection
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 SETTINGS: dict[str, dict[str, Any]] = {
     "buckets": {"bits": 3},
     "huffman": {"bits": 2, "coder": "huffman"},
@@ -405,6 +407,40 @@ def test_a_chunk_that_ends_early() -> None:
     cut = chunks.Chunks(fields, 0, 100_000, lambda spans: [bytes(e - b - 1) for b, e in spans], "x")
     with pytest.raises(TruncatedRecordError, match="expected 16384 bytes, found 16383"):
         cut.read(5, 9)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.lcc")), ids=lambda path: path.stem)
+def test_the_layout_alone(path: Path, tmp_path: Path) -> None:
+    """The same as after a restore, at every step, also from merged records and archives."""
+    copy = tmp_path / "copy.lcc"
+    shutil.copytree(path, copy)
+    codec.merge(copy, 3)
+    codec.pack(copy, tmp_path / "copy.lcc.zip")
+    for place in (path, copy, tmp_path / "copy.lcc.zip"):
+        chain = codec.Chain(place)
+        for step in (*chain.steps, None):
+            assert chain.layout(step) == chain.at(step).track.layout
+        with pytest.raises(codec.errors.StepNotFoundError):
+            chain.layout(10**6)
+
+
+def test_a_layout_reads_beginnings(tmp_path: Path) -> None:
+    """Every one is checked, and that each record follows the one before it."""
+    path = saved(tmp_path / "run.lcc", {"bits": 4})
+    chain = codec.Chain(path)
+    names = {t.name for t in chain.layout().tensors}
+    assert {"model/enc/w0", "opt/state/0/exp_avg"} <= names
+    assert chain.n_read == len(chain.entries) == 5
+    assert chain.nbytes_read < 5 * 25_000 < chain.nbytes / 10
+    (file,) = path.glob("00000003.*")
+    data = file.read_bytes()
+    file.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    with pytest.raises(codec.RecordError, match="00000003"):
+        codec.Chain(path).layout()
+    assert codec.Chain(path).layout(2) == chain.layout(0)
+    file.unlink()
+    with pytest.raises(codec.errors.ParentError, match=r"00000004\.delta.*parent"):
+        codec.Chain(path).layout()
 
 
 def test_a_store_that_sends_too_little(tmp_path: Path, monkeypatch: Patch) -> None:

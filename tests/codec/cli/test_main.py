@@ -103,6 +103,39 @@ def test_info_says_which_moments_are_lossy(tmp_path: Path, cli: Cli) -> None:
     assert "The newest base: 00000001.base.safetensors: expected" in cli("info", run).out
 
 
+def test_info_lists_tensors(tmp_path: Path, cli: Cli) -> None:
+    """By the names that --only takes, at any step. A pattern without a match leads here."""
+    run, out = tmp_path / "run.lcc", tmp_path / "out.pt"
+    state: dict[str, Any] = {"model": {"w": np.ones((4, 5), np.float32)}, "epoch": 1}
+    state["tied"] = state["model"]["w"]
+    with codec.Checkpointer(run) as checkpoints:
+        checkpoints.save(0, state)
+        checkpoints.save(1, state | {"new": torch.ones(3, dtype=torch.bfloat16)})
+        checkpoints.save(2, state)
+    answer = cli.json("info", run, "--tensors", "--step", 1)
+    w = {"dtype": "float32", "shape": [4, 5], "stored": "lossy"}
+    new = {"name": "new", "dtype": "bfloat16", "shape": [3], "stored": "exact"}
+    assert (answer["run"], answer["step"], answer["values"]) == (str(run), 1, ["epoch"])
+    assert answer["tensors"] == [{"name": "model/w", **w}, {"name": "tied", **w}, new]
+    assert cli.json("info", run, "--tensors")["step"] == 2
+    lines = cli("info", run, "--tensors").out.splitlines()
+    rows = [line.split() for line in lines[:-1]]
+    assert rows[0] == ["name", "dtype", "shape", "stored"]
+    assert sorted(rows[1:]) == [
+        ["epoch", "value", "-", "exact"],
+        ["model/w", "float32", "4x5", "lossy"],
+        ["tied", "float32", "4x5", "lossy"],
+    ]
+    assert lines[-1] == f"step 2 of {run}: tensors: 2, other values: 1"
+    for name, *_ in rows[1:]:
+        cli("restore", run, "--only", name, "-o", out)
+    said = cli("restore", run, "--only", "model.w", "-o", out, code=2).err
+    assert "'model/w'" in said
+    assert "`python -m codec info RUN --tensors` lists all" in said
+    assert "--tensors" in cli("info", run, "--step", 1, code=2).err
+    cli("info", run, "--tensors", "--step", 3, code=2)
+
+
 def test_verify(run: Path, cli: Cli) -> None:
     answer = {"ok": True, "bytes": codec.Chain(run).nbytes, "problems": []}
     assert cli.json("verify", run) == answer | {"steps": [0, 10, 20, 30]}
