@@ -36,7 +36,7 @@ from codec.errors import (
     warn,
 )
 from codec.record import record as records
-from codec.record.container import check_chunks
+from codec.record.container import check_blocks
 from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.state.selection import Only, Selection
@@ -111,7 +111,7 @@ class Chain:
         """A copy of this chain that reads and restores only some tensors and values.
 
         It counts what it reads by itself. Every byte that is read is checked. Records of more than
-        32 KiB are read in parts, smaller ones as a whole, as are those without digests of chunks.
+        32 KiB are read in blocks, smaller ones as a whole, as are those without digests of blocks.
 
         Args:
             only: A pattern of names, or several: "model/encoder.*". * matches / too. The name of a
@@ -209,7 +209,7 @@ class Chain:
             data = self._bytes(entry)
             record = _checked(entry, records.load(data, entry.name))
             if thoroughly:
-                check_chunks(data, entry.name)
+                check_blocks(data, entry.name)
             return record
 
         open_part = self._opened if self._parts is None else self._parts.read

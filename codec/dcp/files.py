@@ -22,7 +22,7 @@ from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError
 from codec.record import record as records
-from codec.record.container import check_chunks
+from codec.record.container import check_blocks
 from codec.record.record import Place, Record
 from codec.storage.source import Entry
 
@@ -101,7 +101,7 @@ def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> 
         data = run.read(at.step, at.file)
     record = _checked(records.load(data, where), at, why)
     if thoroughly:
-        check_chunks(data, where)
+        check_blocks(data, where)
     return record
 
 

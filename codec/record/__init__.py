@@ -3,7 +3,7 @@
 Read in this order:
     container  a file of named arrays with a JSON header
     header     what that header says
-    chunks     digests of a large record's chunks, to read and check parts of it
+    chunks     digests of a large record's blocks, to read and check some of them alone
     alphabets  the coded alphabets of a delta in one array
     layouts    the layout, and its change within a delta
     residuals  the changes of exact tensors, as coded bytes

@@ -34,7 +34,7 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
 from codec.state.tensors import Layout, TensorSpec
 
-from .container import FileArrays, PartArrays
+from .container import FileArrays, StoredArrays
 from .header import FORMAT
 
 ARRAY = "c"
@@ -59,7 +59,7 @@ def nbytes_of(groups: Iterable[Group]) -> int:
     return sum(len(_head(g.encoded)) + g.encoded.payload.data_nbytes for g in groups)
 
 
-def alphabet_bytes(arrays: FileArrays | PartArrays) -> Pieces:
+def alphabet_bytes(arrays: FileArrays | StoredArrays) -> Pieces:
     """The array of a record's alphabets. Raises PayloadError if it is empty or not uint8 (n,)."""
     data = arrays.vector(ARRAY) if ARRAY in arrays else np.empty(0, np.uint8)
     if isinstance(data, np.ndarray):

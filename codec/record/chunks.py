@@ -1,10 +1,13 @@
-"""Digests of a large record's chunks, so that a reader of a few tensors can check what it reads.
+"""The fields `head` and `chunks`, by which a reader of a few tensors checks what it reads.
 
 The digest of a file covers all of it. A record whose arrays take more than LEAST bytes therefore
 begins with the array `more`, which has two more fields. See FORMAT.md.
 
-    head     BLAKE3 of the file's header and of this array
-    chunks   BLAKE3 of every chunk of the other arrays
+    head     BLAKE3 of the record's beginning: the file's header and this array
+    chunks   BLAKE3 of every block of the other arrays
+
+A block is a piece of the file, whatever array it lies in. A chunk is another thing: a box
+of a tensor, in codec.dcp.
 """
 
 from __future__ import annotations
@@ -25,21 +28,21 @@ from codec.scheme.pieces import Bytes
 from .header import HEX, digest_word
 
 DIGEST = HEX // 2  # bytes of a digest
-SMALLEST = 2**14  # bytes of a chunk
-MOST = 2**10  # chunks: in larger records they grow instead, and threads share the larger ones
+SMALLEST = 2**14  # bytes of a block
+MOST = 2**10  # blocks: in larger records they grow instead, and threads share the larger ones
 LEAST = 2 * SMALLEST  # bytes of arrays: smaller records are read as a whole
-LEAST_SHARED = 2**16  # bytes of a chunk: smaller ones take no longer than handing them to a thread
-FEW = 2**12  # bytes: smaller arrays come first, so that most records need one chunk for all of them
+LEAST_SHARED = 2**16  # bytes of a block: smaller ones take no longer than handing them to a thread
+FEW = 2**12  # bytes: smaller arrays come first, so that most records need one block for all of them
 HEAD, CHUNKS = "head", "chunks"
 _NO_HEAD = digest_word("0" * HEX)  # stands in the field `head` while its digest is computed
-OPENING = f'{{"{HEAD}":"'.encode()  # how `more` begins in a record with chunks
+OPENING = f'{{"{HEAD}":"'.encode()  # how `more` begins in a record with blocks
 
 Span = tuple[int, int]  # begin and end
 ReadSpans = Callable[[Sequence[Span]], Sequence[bytes]]  # reads spans of a file
 
 
-def chunk_nbytes(nbytes: int) -> int:
-    """Bytes of every chunk but the last. nbytes: of the arrays without `more`."""
+def block_nbytes(nbytes: int) -> int:
+    """Bytes of every block but the last. nbytes: of the arrays without `more`."""
     size = SMALLEST
     while size * MOST < nbytes:
         size *= 2
@@ -47,36 +50,36 @@ def chunk_nbytes(nbytes: int) -> int:
 
 
 def are_needed(nbytes: int) -> bool:
-    """Whether a record has digests of chunks. nbytes: of the arrays without `more`."""
+    """Whether a record has digests of blocks. nbytes: of the arrays without `more`."""
     return nbytes > LEAST
 
 
-def fields_of(parts: Iterable[memoryview], nbytes: int) -> dict[str, str]:
+def fields_of(views: Iterable[memoryview], nbytes: int) -> dict[str, str]:
     """The two fields, which come first in `more`; {} for a small record.
 
     Args:
-        parts: The bytes of all arrays but `more`, in order.
+        views: The bytes of all arrays but `more`, in order.
         nbytes: How many these are.
     """
     if not are_needed(nbytes):
         return {}
-    digests = b"".join(_digests(parts, chunk_nbytes(nbytes)))
+    digests = b"".join(_digests(views, block_nbytes(nbytes)))
     return {HEAD: _NO_HEAD, CHUNKS: base64.b64encode(digests).decode()}
 
 
-def with_head(head: Iterable[bytes], more: bytes) -> bytes:
+def with_head(header: Iterable[bytes], more: bytes) -> bytes:
     """The bytes of `more` with its field `head`.
 
     Args:
-        head: The file's bytes before the arrays, with zeros for the file's digest.
+        header: The file's bytes before the arrays, with zeros for the file's digest.
         more: With `fields_of`.
     """
     begin, end = len(OPENING), len(OPENING) + len(_NO_HEAD)
-    return more[:begin] + _head_digest(head, more).encode() + more[end:]
+    return more[:begin] + _head_digest(header, more).encode() + more[end:]
 
 
-class Chunks:
-    """The arrays of a file, read in chunks that are checked.
+class Blocks:
+    """The arrays of a file, read in blocks that are checked.
 
     Args:
         fields: Those of the array `more`.
@@ -93,34 +96,34 @@ class Chunks:
         self, fields: Mapping[str, Any], start: int, nbytes: int, read: ReadSpans, where: str
     ) -> None:
         self._start, self._nbytes, self._read, self._where = start, nbytes, read, where
-        self._size = chunk_nbytes(nbytes)
+        self._size = block_nbytes(nbytes)
         try:
             digests = base64.b64decode(typed(fields[CHUNKS], str), validate=True)
         except (KeyError, TypeError, ValueError, binascii.Error) as exc:
-            raise MalformedRecordError(where, "digests of chunks in base64", short(exc)) from exc
+            raise MalformedRecordError(where, "digests of blocks in base64", short(exc)) from exc
         n = -(-nbytes // self._size)
         if len(digests) != n * DIGEST:
-            expected = f"{n * DIGEST} bytes of digests for {n} chunks"
+            expected = f"{n * DIGEST} bytes of digests for {n} blocks"
             raise MalformedRecordError(where, expected, f"{len(digests)}")
         self._digests = digests
-        self._chunks: dict[int, bytes] = {}
+        self._blocks: dict[int, bytes] = {}
 
     def add(self, data: bytes) -> None:
-        """Take the chunks that are whole in the first bytes of the arrays. Raises DigestError."""
+        """Take the blocks that are whole in the first bytes of the arrays. Raises DigestError."""
         for i in range(len(data) // self._size):
             self._take(i, data[i * self._size : (i + 1) * self._size])
 
     def fetch(self, spans: Iterable[Span]) -> None:
-        """Read all chunks of these spans of the arrays that were not read before.
+        """Read all blocks of these spans of the arrays that were not read before.
 
         Raises:
-            DigestError: A chunk is damaged.
+            DigestError: A block is damaged.
             TruncatedRecordError: The file ends too early.
             OSError: The file cannot be read.
         """
         size = self._size
         wanted = {i for begin, end in spans for i in range(begin // size, -(-end // size))}
-        runs = list(_runs(sorted(wanted - self._chunks.keys())))
+        runs = list(_runs(sorted(wanted - self._blocks.keys())))
         in_file = [
             (self._start + first * size, self._start + min(last * size, self._nbytes))
             for first, last in runs
@@ -139,79 +142,80 @@ class Chunks:
         self.fetch([(begin, end)])
         size = self._size
         first, last = begin // size, -(-end // size)
-        data = b"".join(self._chunks[i] for i in range(first, last))
+        data = b"".join(self._blocks[i] for i in range(first, last))
         return np.frombuffer(data, np.uint8, end - begin, begin - first * size)
 
-    def _take(self, i: int, chunk: bytes) -> None:
+    def _take(self, i: int, block: bytes) -> None:
         expected = self._digests[i * DIGEST : (i + 1) * DIGEST]
-        actual = blake3(chunk).digest(DIGEST)
+        actual = blake3(block).digest(DIGEST)
         if actual != expected:
-            what = f"chunk {i} of {len(self._digests) // DIGEST} with BLAKE3 {expected.hex()}"
+            what = f"block {i} of {len(self._digests) // DIGEST} with BLAKE3 {expected.hex()}"
             raise DigestError(self._where, what, actual.hex())
-        self._chunks[i] = chunk
+        self._blocks[i] = block
 
 
-def check_head(head: Iterable[bytes], more: bytes, fields: Mapping[str, Any], where: str) -> None:
+def check_head(header: Iterable[bytes], more: bytes, fields: Mapping[str, Any], where: str) -> None:
     """Raise DigestError unless header and `more` have the digest in the field `head`.
 
-    head, more: see `with_head`. fields: those of ``more``.
+    header, more: see `with_head`. fields: those of ``more``.
     """
-    actual = _head_digest(head, more)
+    actual = _head_digest(header, more)
     if fields.get(HEAD) != actual:
         what = f"a header and {CHUNKS!r} of BLAKE3 {short(fields.get(HEAD))}"
         raise DigestError(where, what, actual)
 
 
-def check_chunks(parts: Iterable[memoryview], fields: Mapping[str, Any], where: str) -> None:
-    """Raise DigestError unless a file's chunks have their digests.
+def check_blocks(views: Iterable[memoryview], fields: Mapping[str, Any], where: str) -> None:
+    """Raise DigestError unless a file's blocks have their digests.
 
-    parts: the bytes of all arrays but `more`. fields: those of `more`.
+    views: the bytes of all arrays but `more`. fields: those of `more`.
     """
-    parts = list(parts)
-    expected = fields_of(parts, sum(map(len, parts))).get(CHUNKS)
+    views = list(views)
+    expected = fields_of(views, sum(map(len, views))).get(CHUNKS)
     if fields.get(CHUNKS) != expected:
-        raise DigestError(where, "the digests of its chunks", "others")
+        raise DigestError(where, "the digests of its blocks", "others")
 
 
-def _head_digest(head: Iterable[bytes], more: bytes) -> str:
+def _head_digest(header: Iterable[bytes], more: bytes) -> str:
+    """The digest in the field `head`; arguments as `with_head`."""
     hasher = blake3()
     begin, end = len(OPENING), len(OPENING) + len(_NO_HEAD)
-    for part in (*head, more[:begin], _NO_HEAD.encode(), more[end:]):
-        hasher.update(part)
+    for data in (*header, more[:begin], _NO_HEAD.encode(), more[end:]):
+        hasher.update(data)
     return digest_word(hasher.hexdigest(DIGEST))
 
 
-def _digests(parts: Iterable[memoryview], size: int) -> list[bytes]:
-    """The digest of each chunk."""
-    cut = list(_cut(parts, size))
+def _digests(views: Iterable[memoryview], size: int) -> list[bytes]:
+    """The digest of each block."""
+    cut = list(_cut(views, size))
     digests = [b""] * len(cut)
     pieces = workers.pieces(len(cut), least=1 if size >= LEAST_SHARED else len(cut))
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         for number in range(*pieces[i]):
             hasher = blake3()
-            for part in cut[number]:
-                hasher.update(part)
+            for view in cut[number]:
+                hasher.update(view)
             digests[number] = hasher.digest(DIGEST)
 
     workers.spread(work, len(pieces))
     return digests
 
 
-def _cut(parts: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
-    """The parts of each chunk."""
-    chunk: list[memoryview] = []
+def _cut(views: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """The bytes of each block."""
+    block: list[memoryview] = []
     room = size
-    for part in parts:
+    for view in views:
         at = 0
-        while at < len(part):
-            chunk.append(part[at : at + room])
-            at, room = at + len(chunk[-1]), room - len(chunk[-1])
+        while at < len(view):
+            block.append(view[at : at + room])
+            at, room = at + len(block[-1]), room - len(block[-1])
             if not room:
-                yield chunk
-                chunk, room = [], size
-    if chunk:
-        yield chunk
+                yield block
+                block, room = [], size
+    if block:
+        yield block
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[Span]:

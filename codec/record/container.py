@@ -74,18 +74,18 @@ def seal(header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content])
         text += b" " * (-len(text) % _ALIGNMENT) if fields else b""
         own = _Entry.of((MORE, np.frombuffer(text, np.uint8)))
         entries = [own, *entries] if fields else sorted((*entries, own))
-    head = _head_of(header, entries)
+    header_bytes = _header_bytes(header, entries)
     body = [view for entry in entries for view in entry.views]
     if fields:
-        body[0] = memoryview(chunks.with_head([head], text))
-    line = _LINE.match(head, 8)
+        body[0] = memoryview(chunks.with_head([header_bytes], text))
+    line = _LINE.match(header_bytes, 8)
     assert line is not None, "the line is what the header begins with"
-    before, after = head[: line.start(2)], head[line.end(2) :]
+    before, after = header_bytes[: line.start(2)], header_bytes[line.end(2) :]
     digest = digest_word(_blake3(before, line.group(2), after, *body)).encode()
     return b"".join((before, digest, after, *body))
 
 
-def _head_of(header: Header, entries: Sequence[_Entry]) -> bytes:
+def _header_bytes(header: Header, entries: Sequence[_Entry]) -> bytes:
     """A file's bytes before its arrays, without its digest. entries: of the arrays, in order."""
     fields: dict[str, Any] = {"__metadata__": {KEY: header.line + _NO_DIGEST.decode()}}
     end = 0
@@ -148,14 +148,14 @@ class FileArrays(dict[str, NDArray[Any]]):
         """Nothing to do: the arrays are in memory."""
 
 
-class PartArrays(Mapping[str, NDArray[Any]]):
-    """The arrays of a file of which only parts are read: name -> array, read-only.
+class StoredArrays(Mapping[str, NDArray[Any]]):
+    """The arrays of a file that stay there until they are taken: name -> array, read-only.
 
-    Each access reads and checks the chunks that it needs, unless they were read before. It raises
-    what `chunks.Chunks.fetch` raises.
+    Each access reads and checks the blocks that it needs, unless they were read before. It raises
+    what `chunks.Blocks.fetch` raises.
     """
 
-    def __init__(self, stored: Mapping[str, _Stored], content: chunks.Chunks) -> None:
+    def __init__(self, stored: Mapping[str, _Stored], content: chunks.Blocks) -> None:
         self._stored, self._content = stored, content
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -175,21 +175,21 @@ class PartArrays(Mapping[str, NDArray[Any]]):
         stored = self._stored[name]
         if stored.dtype != np.uint8 or len(stored.shape) != 1:
             raise PayloadError(f"{name} are {stored.dtype} of {len(stored.shape)} dimensions")
-        return _PartVector(self._content, *stored.span)
+        return _StoredBytes(self._content, *stored.span)
 
     def described(self, name: str) -> Described:
         """Shape and dtype of an array, which is not read."""
         return self._stored[name]
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read the chunks of these arrays, with as few requests as possible."""
+        """Read the blocks of these arrays, with as few requests as possible."""
         self._content.fetch(self._stored[name].span for name in names)
 
 
-class _PartVector(StoredVector):
+class _StoredBytes(StoredVector):
     """Bytes of a file that are read when a slice is taken."""
 
-    def __init__(self, content: chunks.Chunks, begin: int, end: int) -> None:
+    def __init__(self, content: chunks.Blocks, begin: int, end: int) -> None:
         self._content, self._begin, self.size = content, begin, end - begin
 
     def __getitem__(self, part: slice) -> Bytes:
@@ -206,7 +206,7 @@ class Unsealed:
 
     Attributes:
         header: The words of its line.
-        digest: BLAKE3 of the file, 128 bits, hex. If only parts are read, what the file says.
+        digest: BLAKE3 of the file, 128 bits, hex. If the beginning alone is read, what it says.
         more: The fields of the array MORE.
         arrays: Name -> array, read-only: a view of the file's bytes if they are aligned.
         entries: The safetensors header: name -> dtype, shape and offsets of that array.
@@ -215,7 +215,7 @@ class Unsealed:
     header: Header
     digest: str
     more: dict[str, Any]
-    arrays: FileArrays | PartArrays
+    arrays: FileArrays | StoredArrays
     entries: dict[str, Any]
 
 
@@ -236,10 +236,10 @@ def unseal(data: bytes, where: str) -> Unsealed:
     return Unsealed(header, digest, more, arrays, entries)
 
 
-def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
-    """Open a file of which only some arrays will be read; what is read is checked.
+def unseal_beginning(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
+    """Read and check a file's beginning; its arrays are read, and checked, when they are taken.
 
-    A small file, or one without digests of chunks, is read as a whole.
+    A small file, or one without digests of blocks, is read as a whole.
 
     Args:
         read: Reads spans of the file.
@@ -272,20 +272,20 @@ def unseal_parts(read: chunks.ReadSpans, nbytes: int, where: str) -> Unsealed:
         return unseal(read_on(data, nbytes), where)
     line = _match_of_line(data, start, where)
     fields = more_of(np.frombuffer(data, np.uint8, more_end - start, start), where)
-    head = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
-    chunks.check_head(head, data[start:more_end], fields, where)
+    header_bytes = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
+    chunks.check_head(header_bytes, data[start:more_end], fields, where)
     word = line.group(2).decode()
     header = Header.of_line(line.group(1).decode() + word, where)
     digest = digest_of(word, "digest", where)
     del stored[MORE]
     arrays = {name: s.behind(more_end - start) for name, s in stored.items()}
-    content = chunks.Chunks(fields, more_end, nbytes - more_end, read, where)
+    content = chunks.Blocks(fields, more_end, nbytes - more_end, read, where)
     content.add(data[more_end:])
-    return Unsealed(header, digest, fields, PartArrays(arrays, content), entries)
+    return Unsealed(header, digest, fields, StoredArrays(arrays, content), entries)
 
 
-def check_chunks(data: bytes, where: str) -> None:
-    """Raise DigestError if a file has digests of chunks that are not theirs.
+def check_blocks(data: bytes, where: str) -> None:
+    """Raise DigestError if a file has digests of blocks that are not theirs.
 
     data: a file that `unseal` accepts.
     """
@@ -295,9 +295,9 @@ def check_chunks(data: bytes, where: str) -> None:
     file = unseal(data, where)
     more_nbytes = file.entries[MORE]["data_offsets"][1]
     line = _match_of_line(data, start, where)
-    head = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
-    chunks.check_head(head, data[start : start + more_nbytes], file.more, where)
-    chunks.check_chunks([memoryview(data)[start + more_nbytes :]], file.more, where)
+    header_bytes = data[: line.start(2)], _NO_DIGEST, data[line.end(2) : start]
+    chunks.check_head(header_bytes, data[start : start + more_nbytes], file.more, where)
+    chunks.check_blocks([memoryview(data)[start + more_nbytes :]], file.more, where)
 
 
 def peek(file: IO[bytes], nbytes: int, where: str) -> tuple[Header, dict[str, Any]]:

@@ -22,7 +22,7 @@ from codec.scheme.delta import Delta
 from codec.scheme.residual import Residual
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
-from .container import Content, Described, FileArrays, PartArrays
+from .container import Content, Described, FileArrays, StoredArrays
 from .residuals import RESIDUALS, read_residual, residual_parts
 from .small import SMALL, joined, read_small, split_small
 from .values import VALUES, read_values, values_array
@@ -85,7 +85,7 @@ def arrays_by_index(arrays: Arrays, n: int) -> list[Arrays]:
 
 
 def arrays_of(
-    arrays: FileArrays | PartArrays,
+    arrays: FileArrays | StoredArrays,
     names: Iterable[str],
     selected: Collection[str] | None,
     *,

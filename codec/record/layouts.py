@@ -22,7 +22,7 @@ from codec.state.family import Family
 from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
-from .container import Described, FileArrays, PartArrays
+from .container import Described, FileArrays, StoredArrays
 from .values import text_array, text_of
 
 LAYOUT = "layout"
@@ -87,7 +87,7 @@ def transition_arrays(transition: Transition | None) -> Arrays:
 
 
 def read_transition(
-    arrays: FileArrays | PartArrays,
+    arrays: FileArrays | StoredArrays,
     before: Layout,
     where: str,
     selection: Selection | None = None,
@@ -111,7 +111,7 @@ def read_transition(
     return Transition(before, layout, {n: arrays[NEW + n] for n in new if n in selected})
 
 
-def read_layout(arrays: FileArrays | PartArrays, before: Layout, where: str) -> Layout | None:
+def read_layout(arrays: FileArrays | StoredArrays, before: Layout, where: str) -> Layout | None:
     """The new layout of a delta; None if it keeps the layout. Only the two texts are read.
 
     Args, Raises: As `read_transition`.

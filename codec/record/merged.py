@@ -82,7 +82,7 @@ class Layer:
     steps: tuple[MergedStep, ...]
     non_finite: tuple[str, ...]
 
-    def part(self, begin: int, end: int, coding: Coding) -> Delta:
+    def delta(self, begin: int, end: int, coding: Coding) -> Delta:
         """The steps from index ``begin`` to ``end`` - 1 as one delta."""
         groups = tuple(
             replace(g, encoded=replace(g.encoded, levels=g.encoded.levels[:, begin:end]))
@@ -129,13 +129,13 @@ class Merged:
         for layer in self.layers:  # steps rise
             n = sum(number is None or step.number <= number for step in layer.steps)
             if n:
-                parts.append((layer.steps[n - 1], layer.part(0, n, self.coding)))
+                parts.append((layer.steps[n - 1], layer.delta(0, n, self.coding)))
         return parts
 
     def single_steps(self) -> list[tuple[MergedStep, Delta]]:
         """One delta for each step."""
         return [
-            (step, layer.part(i, i + 1, self.coding))
+            (step, layer.delta(i, i + 1, self.coding))
             for layer in self.layers
             for i, step in enumerate(layer.steps)
         ]

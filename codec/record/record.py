@@ -42,7 +42,7 @@ from .alphabets import (
     tables_in,
 )
 from .chunks import ReadSpans
-from .container import Content, FileArrays, PartArrays, Unsealed, seal, unseal, unseal_parts
+from .container import Content, FileArrays, StoredArrays, Unsealed, seal, unseal, unseal_beginning
 from .diagnosis import differing
 from .exact import PREFIX, ExactPart, arrays_of, check_exact, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
@@ -79,7 +79,7 @@ class Record:
     Attributes:
         where: The record's name, for messages.
         header: The words of its line.
-        digest: BLAKE3 of the file, 128 bits, hex. If only parts are read, what the file says.
+        digest: BLAKE3 of the file, 128 bits, hex. If the beginning alone is read, what it says.
         run: The first digits of the digest of the chain's first record; None in deltas and merged
             records, whose run is their parent's.
         nbytes: Bytes of the file.
@@ -96,7 +96,7 @@ class Record:
     run: str | None
     nbytes: int
     more: dict[str, Any]
-    arrays: FileArrays | PartArrays
+    arrays: FileArrays | StoredArrays
     entries: dict[str, Any]
     replaces: str | None = None
     writer: str | None = None
@@ -287,8 +287,8 @@ def load(data: bytes, where: str) -> Record:
 
 
 def load_parts(read: ReadSpans, nbytes: int, where: str) -> Record:
-    """Open a record of which only some tensors will be read, see `container.unseal_parts`."""
-    return _opened(unseal_parts(read, nbytes, where), nbytes, where)
+    """Open a record of which only some tensors will be read, see `container.unseal_beginning`."""
+    return _opened(unseal_beginning(read, nbytes, where), nbytes, where)
 
 
 def _opened(file: Unsealed, nbytes: int, where: str) -> Record:

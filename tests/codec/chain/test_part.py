@@ -113,8 +113,8 @@ def by_hand(state: dict[str, Any], only: Any) -> Any:
 
 
 @pytest.fixture
-def tiny_chunks(monkeypatch: Patch) -> None:
-    """Small records have chunks, and many of them."""
+def tiny_blocks(monkeypatch: Patch) -> None:
+    """Small records have blocks, and many of them."""
     for name, nbytes in (("SMALLEST", 64), ("LEAST", 128), ("FEW", 16)):
         monkeypatch.setattr(chunks, name, nbytes)
     monkeypatch.setattr(container, "_FIRST", 64)
@@ -183,7 +183,7 @@ def test_the_same_bits(settings: str, tmp_path: Path) -> None:
         codec.merge(path, 2)
 
 
-def test_tiny_chunks(tiny_chunks: None, tmp_path: Path) -> None:
+def test_tiny_blocks(tiny_blocks: None, tmp_path: Path) -> None:
     path = saved(tmp_path / "run.lcc", {"bits": 2})
     assert codec.verify(path).ok
     for only in ONLY:
@@ -195,7 +195,7 @@ def test_tiny_chunks(tiny_chunks: None, tmp_path: Path) -> None:
 )
 def test_layouts_that_change(
     settings: dict[str, Any],
-    tiny_chunks: None,
+    tiny_blocks: None,
     changing_states: list[dict[str, Any]],
     tmp_path: Path,
 ) -> None:
@@ -218,7 +218,7 @@ def test_layouts_that_change(
     assert n_empty > 10
 
 
-def test_a_tie_that_changes(tiny_chunks: None, tmp_path: Path) -> None:
+def test_a_tie_that_changes(tiny_blocks: None, tmp_path: Path) -> None:
     """A name that another tensor gets in the middle: refused, not another tensor's values."""
     a, b = (np.full(100, value, np.float32) for value in (1, 2))
     path = tmp_path / "run.lcc"
@@ -314,7 +314,7 @@ def test_history_of_gradients_is_refused(tmp_path: Path) -> None:
 
 
 def test_few_bytes(tmp_path: Path) -> None:
-    """At most twice the coded bytes of what is asked for, and a few chunks for each record."""
+    """At most twice the coded bytes of what is asked for, and a few blocks for each record."""
     rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
     state = {f"{name}{i}": np.zeros(2**18, np.float32) for name in "ab" for i in range(2)}
     with codec.Checkpointer(path, bits=4) as checkpoints:
@@ -343,7 +343,7 @@ def test_few_bytes(tmp_path: Path) -> None:
         assert part.nbytes_read < 1.6 * share * chain.nbytes
 
 
-def chunked(tmp_path: Path) -> Path:
+def in_blocks(tmp_path: Path) -> Path:
     path, rng = tmp_path / "run.lcc", np.random.default_rng(0)
     shapes = {"a": (9, 20), "b": (270,)}
     state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
@@ -358,9 +358,9 @@ def chunked(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("step", [0, 1])
-def test_every_flipped_byte_is_found(step: int, tiny_chunks: None, tmp_path: Path) -> None:
+def test_every_flipped_byte_is_found(step: int, tiny_blocks: None, tmp_path: Path) -> None:
     """Where it is read; elsewhere it does no harm."""
-    path = chunked(tmp_path)
+    path = in_blocks(tmp_path)
     expected = codec.restore(path, 1, only="a")
     (file,) = path.glob(f"0000000{step}.*")
     data, n_harmless = bytearray(file.read_bytes()), 0
@@ -378,8 +378,8 @@ def test_every_flipped_byte_is_found(step: int, tiny_chunks: None, tmp_path: Pat
     assert n_harmless > len(data) / 8  # those of b
 
 
-def test_every_length(tiny_chunks: None, tmp_path: Path) -> None:
-    path = chunked(tmp_path)
+def test_every_length(tiny_blocks: None, tmp_path: Path) -> None:
+    path = in_blocks(tmp_path)
     (file,) = path.glob("00000001.*")
     data = file.read_bytes()
     for n in range(len(data)):
@@ -388,8 +388,8 @@ def test_every_length(tiny_chunks: None, tmp_path: Path) -> None:
             codec.restore(path, 1, only="a")
 
 
-def test_a_file_that_ends_while_it_is_read(tiny_chunks: None, tmp_path: Path) -> None:
-    path = chunked(tmp_path)
+def test_a_file_that_ends_while_it_is_read(tiny_blocks: None, tmp_path: Path) -> None:
+    path = in_blocks(tmp_path)
     chain = codec.Chain(path).part("b")
     real = chain._source.read_spans
 
@@ -401,10 +401,10 @@ def test_a_file_that_ends_while_it_is_read(tiny_chunks: None, tmp_path: Path) ->
         chain.restore()
 
 
-def test_a_chunk_that_ends_early() -> None:
+def test_a_block_that_ends_early() -> None:
     parts = [memoryview(bytes(range(250)) * 400)]
     fields = chunks.fields_of(parts, 100_000)
-    cut = chunks.Chunks(fields, 0, 100_000, lambda spans: [bytes(e - b - 1) for b, e in spans], "x")
+    cut = chunks.Blocks(fields, 0, 100_000, lambda spans: [bytes(e - b - 1) for b, e in spans], "x")
     with pytest.raises(TruncatedRecordError, match="expected 16384 bytes, found 16383"):
         cut.read(5, 9)
 
@@ -461,7 +461,7 @@ def test_a_store_that_sends_too_little(tmp_path: Path, monkeypatch: Patch) -> No
     fs.rm("/parts", recursive=True)
 
 
-def test_digests_of_other_chunks(tmp_path: Path, resign: Callable[[bytes], bytes]) -> None:
+def test_digests_of_other_blocks(tmp_path: Path, resign: Callable[[bytes], bytes]) -> None:
     """`verify` finds what only readers of parts would notice."""
     path = saved(tmp_path / "run.lcc", {"bits": 4})
     (file,) = path.glob("00000004.*")
@@ -483,7 +483,7 @@ def test_digests_of_other_chunks(tmp_path: Path, resign: Callable[[bytes], bytes
             codec.restore(path, 4, only="model")
 
 
-def test_records_without_chunks(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_records_without_blocks(tmp_path: Path, monkeypatch: Patch) -> None:
     """As version 0.2.0 wrote them: the same part, from all of their bytes."""
     monkeypatch.setattr(chunks, "LEAST", 2**40)
     path = saved(tmp_path / "run.lcc", {"bits": 3})
@@ -724,10 +724,10 @@ def test_a_structure_that_is_none(tmp_path: Path) -> None:
                 codec.restore(path, step, only=only)
 
 
-def test_a_tensor_that_begins_as_chunks_do(
+def test_a_tensor_that_begins_as_blocks_do(
     tmp_path: Path, monkeypatch: Patch, resign: Callable[[bytes], bytes]
 ) -> None:
-    """In a record without chunks `more` may come later, and a tensor before it has any bytes."""
+    """In a record without blocks `more` may come later, and a tensor before it has any bytes."""
     monkeypatch.setattr(chunks, "LEAST", 2**40)
     text = np.frombuffer(chunks.OPENING + b"x" * 99_991, np.uint8)
     path = tmp_path / "run.lcc"

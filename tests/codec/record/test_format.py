@@ -97,11 +97,11 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         metadata |= more
     padded = data[7 + length : 8 + length] == b" "
     assert not padded or metadata["kind"] == "base"
-    check_chunks(data, 8 + length, header, metadata)
+    check_blocks(data, 8 + length, header, metadata)
     return metadata, arrays
 
 
-def check_chunks(data: bytes, start: int, header: dict[str, Any], metadata: dict[str, Any]) -> None:
+def check_blocks(data: bytes, start: int, header: dict[str, Any], metadata: dict[str, Any]) -> None:
     """The digests by which parts are checked. start: the first array byte."""
     more_end = header.get("more", {"data_offsets": [0, 0]})["data_offsets"][1]
     others = [view["data_offsets"] for name, view in header.items() if name != "more"]

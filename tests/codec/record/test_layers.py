@@ -154,7 +154,7 @@ def test_levels_are_never_summed() -> None:
     state = {"w": np.full(4000, 2.0**24, np.float32)}
     check(state, deltas := same_elements(4000, 2, [1.0]))
     (layer,) = layers(layout_of(state), deltas)
-    track = replayed(layout_of(state), state, [layer.part(0, 2, deltas[0].coding)])[0]
+    track = replayed(layout_of(state), state, [layer.delta(0, 2, deltas[0].coding)])[0]
     assert set(track.arrays["w"].tolist()) == {2.0**24}
 
 
@@ -172,7 +172,7 @@ def test_what_one_step_leaves_alone() -> None:
     ]
     (layer,) = check(state, deltas)
     assert layer.groups[0].encoded.levels[:, 1].tolist() == [0.0, 0.0, 2.0]
-    early = replayed(layout, state, [layer.part(1, 2, deltas[0].coding)])[0].arrays["w"]
+    early = replayed(layout, state, [layer.delta(1, 2, deltas[0].coding)])[0].arrays["w"]
     assert np.signbit(early).sum() == n - n // 40  # all but those that the second step changes
 
 
