@@ -42,12 +42,12 @@ from codec.state.tensors import (
     spec_of,
 )
 
-BYTES = "bytes"  # instead of offsets, for values that are not tensors
-MAX_NBYTES = 2**28  # of one record's track: a reader rebuilds one at a time
-MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader accepts
-# First words of the names in a flattened optimizer's state.
-STATES = ("state", "param_groups", "opt")
-_NO_BYTES = torch.empty(0, dtype=torch.uint8)
+VALUE = "bytes"  # in a name, in the place of offsets: a value that is not a tensor
+MAX_TRACK_NBYTES = 2**28  # of one record's track: a reader rebuilds one at a time
+MAX_RECORD_CHUNKS = 10_000  # in one record: a tenth of what its reader accepts
+# With these the names in a flattened optimizer's state begin.
+OPTIMIZER_WORDS = ("state", "param_groups", "opt")
+_EMPTY = torch.empty(0, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Rules:
             buffer = planner.resolve_data(item)
             assert not isinstance(buffer, torch.Tensor)
             view = buffer.getbuffer()
-            data = torch.frombuffer(view, dtype=torch.uint8) if view.nbytes else _NO_BYTES
+            data = torch.frombuffer(view, dtype=torch.uint8) if view.nbytes else _EMPTY
             return Chunk(item, name, spec_of(name, data, lossy=False), data)
         plan = item.tensor_data
         assert plan is not None, "DCP plans each tensor's dtype and shape"
@@ -175,13 +175,13 @@ def family(fqn: str, path: Sequence[Any]) -> Family:
 def _is_flat_state(fqn: str) -> bool:
     """Whether a name of an unnested state begins like an optimizer's."""
     first = fqn.partition(".")[0]
-    return first in STATES or first.startswith("optim")
+    return first in OPTIMIZER_WORDS or first.startswith("optim")
 
 
 def name_of(index: MetadataIndex) -> str:
     """A chunk's name in a record, "layer.weight@0,16". Offsets have no @: names are unique."""
     if index.offset is None:
-        return f"{index.fqn}@{BYTES}"
+        return f"{index.fqn}@{VALUE}"
     return f"{index.fqn}@{','.join(map(str, index.offset))}"
 
 
@@ -256,7 +256,7 @@ def fit_records(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
     group: list[Any] = []
     nbytes = 0
     for thing, size in sizes:
-        if group and (nbytes + size > MAX_NBYTES or len(group) == MAX_CHUNKS):
+        if group and (nbytes + size > MAX_TRACK_NBYTES or len(group) == MAX_RECORD_CHUNKS):
             yield group
             group, nbytes = [], 0
         group.append(thing)

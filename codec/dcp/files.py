@@ -105,7 +105,7 @@ def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> 
     return record
 
 
-def begin(run: Run, at: RecordAt) -> Record:
+def read_beginning(run: Run, at: RecordAt) -> Record:
     """A record of which only the beginning is read, and checked. Raises as `read`."""
     where = f"{run}/{at.step}/{at.file}"
     with _reading(run, at):
@@ -135,7 +135,7 @@ def _checked(record: Record, at: RecordAt, why: str = "") -> Record:
 
 def check_steps_exist(run: Run, steps: Iterable[str], where: Step) -> None:
     """Raise ParentError, with their names, if directories of steps are missing."""
-    if missing := run.missing(steps):
+    if missing := run.removed_among(steps):
         raise ParentError(f"{where}: cannot be read{_describe_missing(run, missing)}")
 
 
@@ -199,7 +199,7 @@ def _parent(record: Record) -> RecordAt:
 
 
 def _describe_missing(run: Run, steps: Iterable[str]) -> str:
-    missing = run.missing(steps)
+    missing = run.removed_among(steps)
     if not missing:
         return ""
     names = ", ".join(missing[:10])

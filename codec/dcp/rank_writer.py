@@ -204,7 +204,7 @@ def check_written(step: Step, results: list[list[WriteResult]]) -> None:
     """
     items = [read_item(result.storage_data, step)[:2] for part in results for result in part]
     steps = {name for at, names in items for name in (at.step, *names)}
-    if removed := step.run.missing(steps):
+    if removed := step.run.removed_among(steps):
         raise WriteError(
             f"{step}: builds on {removed[0]}, which was removed meanwhile; wait for a save before "
             "you remove steps, and keep what codec.dcp.needed names"

@@ -138,7 +138,7 @@ class Retention:
 
     def _needed(self, step: Step) -> frozenset[Step]:
         """`needed`, cached; nothing if the step is not whole, or not saved by a ChainWriter."""
-        files = [(mark, step.run.stamp(step.name, mark)) for mark in marks(step)]
+        files = [(mark, step.run.version_of(step.name, mark)) for mark in marks(step)]
         if not files:
             return frozenset()
         cached = self._needs.get(step)

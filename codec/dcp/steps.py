@@ -19,7 +19,7 @@ from codec.caps import names_of
 from codec.errors import ChainError, LccError, RecordError, SourceError
 
 from .bundles import lossy_in
-from .files import RecordAt, begin, is_of, marks, marks_among, rebuild
+from .files import RecordAt, is_of, marks, marks_among, read_beginning, rebuild
 from .rank_writer import read_item
 from .reader import ChainReader, metadata_of, needed_names, numbered_steps
 from .stores import METADATA, Run, Step
@@ -136,7 +136,7 @@ def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
     """
     lossy: dict[str, set[bool]] = {}
     for record in records_of(step):
-        is_lossy = lossy_in(begin(step.run, record.at))
+        is_lossy = lossy_in(read_beginning(step.run, record.at))
         for chunk in record.chunks:
             lossy.setdefault(chunk.rpartition("@")[0], set()).add(is_lossy(chunk))
     tensors: dict[str, StepTensor] = {}

@@ -80,20 +80,26 @@ class Run(ABC):
         """Whether all of these exist, by step and file. Raises ChainError if nobody answers."""
 
     @abstractmethod
-    def missing(self, steps: Iterable[str]) -> list[str]:
-        """The names of steps that are known to have no directory, by a cheap look."""
+    def removed_among(self, steps: Iterable[str]) -> list[str]:
+        """Those of these steps whose directories are gone, by name.
+
+        On a disk all of them. In a store none: it has no directories, and missing files tell more.
+        """
 
     @abstractmethod
-    def marks_in_way(self, step: str, names: Iterable[str]) -> list[str]:
-        """The files of a step, among others these, that may show that it is whole: a cheap look."""
+    def files_there(self, step: str, likely: Iterable[str]) -> list[str]:
+        """Files of a step, found without listing a store.
+
+        On a disk all of them. In a store those of ``likely`` that exist.
+        """
 
     @abstractmethod
     def nbytes(self, step: str, file: str) -> int:
         """A file's size. Raises ChainError."""
 
     @abstractmethod
-    def stamp(self, step: str, file: str) -> object:
-        """What changes if somebody replaces the file."""
+    def version_of(self, step: str, file: str) -> object:
+        """What tells a file from another one that takes its place."""
 
     def sync_steps(self) -> None:
         """Make the names of the steps durable. Raises OSError."""
@@ -190,12 +196,12 @@ class LocalRun(Run):
         """See `Run`."""
         return all((self.path / step / file).is_file() for step, file in files)
 
-    def missing(self, steps: Iterable[str]) -> list[str]:
+    def removed_among(self, steps: Iterable[str]) -> list[str]:
         """See `Run`."""
         return sorted({step for step in steps if not (self.path / step).is_dir()})
 
-    def marks_in_way(self, step: str, names: Iterable[str]) -> list[str]:
-        """All files."""
+    def files_there(self, step: str, likely: Iterable[str]) -> list[str]:
+        """All of them, see `Run`."""
         return self.files(step)
 
     def nbytes(self, step: str, file: str) -> int:
@@ -205,8 +211,8 @@ class LocalRun(Run):
         except OSError as exc:
             raise ChainError(f"{self}/{step}/{file}: cannot be read: {exc}") from exc
 
-    def stamp(self, step: str, file: str) -> object:
-        """See `Run`."""
+    def version_of(self, step: str, file: str) -> object:
+        """Its inode and the time of its last change."""
         stat = (self.path / step / file).stat()
         return stat.st_ino, stat.st_mtime_ns
 
@@ -281,13 +287,13 @@ class RemoteRun(Run):
         with ThreadPoolExecutor(THREADS) as pool:
             return all(pool.map(self._exists, names))
 
-    def missing(self, steps: Iterable[str]) -> list[str]:
-        """None: a store has no directories, and a missing file tells more."""
+    def removed_among(self, steps: Iterable[str]) -> list[str]:
+        """None, see `Run`."""
         return []
 
-    def marks_in_way(self, step: str, names: Iterable[str]) -> list[str]:
-        """Those of these files that exist."""
-        return [name for name in names if self.exist([(step, name)])]
+    def files_there(self, step: str, likely: Iterable[str]) -> list[str]:
+        """Those of ``likely`` that exist, see `Run`."""
+        return [name for name in likely if self.exist([(step, name)])]
 
     def nbytes(self, step: str, file: str) -> int:
         """See `Run`."""
@@ -296,8 +302,8 @@ class RemoteRun(Run):
         except OSError as exc:
             raise ChainError(f"{self}/{step}/{file}: cannot be read: {exc}") from exc
 
-    def stamp(self, step: str, file: str) -> object:
-        """The size."""
+    def version_of(self, step: str, file: str) -> object:
+        """Its size."""
         return self.remote.nbytes(f"{step}/{file}")
 
     def _exists(self, name: str) -> bool:

@@ -311,7 +311,7 @@ class ChainWriter(FileSystemWriter):
         # Without collectives, marks of faster ranks may be there.
         blocking = {METADATA, self._mark}
         looked_for = blocking | ({mark_of(0)} if self.use_collectives else set())
-        there = marks_among(step.run.marks_in_way(step.name, looked_for))
+        there = marks_among(step.run.files_there(step.name, looked_for))
         if any(self.use_collectives or mark in blocking for mark in there):
             raise StepOrderError(
                 f"{step}: holds a whole checkpoint, which is never overwritten; choose another "

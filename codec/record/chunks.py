@@ -27,12 +27,12 @@ from codec.scheme.pieces import Bytes
 
 from .header import HEX, digest_word
 
-DIGEST = HEX // 2  # bytes of a digest
-SMALLEST = 2**14  # bytes of a block
-MOST = 2**10  # blocks: in larger records they grow instead, and threads share the larger ones
-LEAST = 2 * SMALLEST  # bytes of arrays: smaller records are read as a whole
-LEAST_SHARED = 2**16  # bytes of a block: smaller ones take no longer than handing them to a thread
-FEW = 2**12  # bytes: smaller arrays come first, so that most records need one block for all of them
+DIGEST_NBYTES = HEX // 2
+SMALLEST = 2**14  # bytes of a block, at least
+MOST_BLOCKS = 2**10  # of a record: in a larger one the blocks grow, and threads share them
+LEAST = 2 * SMALLEST  # bytes of a record's arrays: up to here, it has no blocks
+LEAST_SHARED_NBYTES = 2**16  # of a block: a smaller one takes no longer than handing it to a thread
+FEW = 2**12  # bytes of an array: up to here, it comes before larger ones, mostly in one block
 HEAD, CHUNKS = "head", "chunks"
 _NO_HEAD = digest_word("0" * HEX)  # stands in the field `head` while its digest is computed
 OPENING = f'{{"{HEAD}":"'.encode()  # how `more` begins in a record with blocks
@@ -44,7 +44,7 @@ ReadSpans = Callable[[Sequence[Span]], Sequence[bytes]]  # reads spans of a file
 def block_nbytes(nbytes: int) -> int:
     """Bytes of every block but the last. nbytes: of the arrays without `more`."""
     size = SMALLEST
-    while size * MOST < nbytes:
+    while size * MOST_BLOCKS < nbytes:
         size *= 2
     return size
 
@@ -102,8 +102,8 @@ class Blocks:
         except (KeyError, TypeError, ValueError, binascii.Error) as exc:
             raise MalformedRecordError(where, "digests of blocks in base64", short(exc)) from exc
         n = -(-nbytes // self._size)
-        if len(digests) != n * DIGEST:
-            expected = f"{n * DIGEST} bytes of digests for {n} blocks"
+        if len(digests) != n * DIGEST_NBYTES:
+            expected = f"{n * DIGEST_NBYTES} bytes of digests for {n} blocks"
             raise MalformedRecordError(where, expected, f"{len(digests)}")
         self._digests = digests
         self._blocks: dict[int, bytes] = {}
@@ -146,10 +146,12 @@ class Blocks:
         return np.frombuffer(data, np.uint8, end - begin, begin - first * size)
 
     def _take(self, i: int, block: bytes) -> None:
-        expected = self._digests[i * DIGEST : (i + 1) * DIGEST]
-        actual = blake3(block).digest(DIGEST)
+        expected = self._digests[i * DIGEST_NBYTES : (i + 1) * DIGEST_NBYTES]
+        actual = blake3(block).digest(DIGEST_NBYTES)
         if actual != expected:
-            what = f"block {i} of {len(self._digests) // DIGEST} with BLAKE3 {expected.hex()}"
+            what = (
+                f"block {i} of {len(self._digests) // DIGEST_NBYTES} with BLAKE3 {expected.hex()}"
+            )
             raise DigestError(self._where, what, actual.hex())
         self._blocks[i] = block
 
@@ -182,21 +184,21 @@ def _head_digest(header: Iterable[bytes], more: bytes) -> str:
     begin, end = len(OPENING), len(OPENING) + len(_NO_HEAD)
     for data in (*header, more[:begin], _NO_HEAD.encode(), more[end:]):
         hasher.update(data)
-    return digest_word(hasher.hexdigest(DIGEST))
+    return digest_word(hasher.hexdigest(DIGEST_NBYTES))
 
 
 def _digests(views: Iterable[memoryview], size: int) -> list[bytes]:
     """The digest of each block."""
     cut = list(_cut(views, size))
     digests = [b""] * len(cut)
-    pieces = workers.pieces(len(cut), least=1 if size >= LEAST_SHARED else len(cut))
+    pieces = workers.pieces(len(cut), least=1 if size >= LEAST_SHARED_NBYTES else len(cut))
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         for number in range(*pieces[i]):
             hasher = blake3()
             for view in cut[number]:
                 hasher.update(view)
-            digests[number] = hasher.digest(DIGEST)
+            digests[number] = hasher.digest(DIGEST_NBYTES)
 
     workers.spread(work, len(pieces))
     return digests

@@ -42,7 +42,7 @@ class Selection:
                 f'only is a pattern of names, "model/*", or several; got {only!r}'[:300]
             )
         self.selects = lru_cache(maxsize=2**17)(self._selects)
-        self._newest: tuple[Layout, frozenset[str]] | None = None
+        self._names_in_newest: tuple[Layout, frozenset[str]] | None = None  # layout, names
 
     @staticmethod
     def literal(name: str) -> str:
@@ -55,7 +55,7 @@ class Selection:
 
     def names(self, layout: Layout) -> frozenset[str]:
         """The tensors to read: those selected, and the first moments that bound second ones."""
-        if self._newest is None or self._newest[0] is not layout:
+        if self._names_in_newest is None or self._names_in_newest[0] is not layout:
             selected = {
                 layout.tensors[number].name
                 for name, number in tensor_names(layout)
@@ -66,8 +66,8 @@ class Selection:
                 for t in layout.tensors
                 if any(name in selected or self.selects(name) for name in seconds_of(t.name))
             }
-            self._newest = layout, frozenset(selected | firsts)
-        return self._newest[1]
+            self._names_in_newest = layout, frozenset(selected | firsts)
+        return self._names_in_newest[1]
 
     def state_of(self, arrays: Arrays, layout: Layout, values: tuple[str, ...]) -> dict[Any, Any]:
         """The selected part of a state, nested as in the state.

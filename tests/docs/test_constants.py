@@ -105,7 +105,7 @@ SENTENCES = {
         "{lcviz.lab.tuner.replay:LEAST_STATES!w} are enough for saves at every iteration",
     ],
     "explanation/distributed.md": [
-        "up to {codec.dcp.chunks:MAX_NBYTES >> 20} MiB: one track",
+        "up to {codec.dcp.chunks:MAX_TRACK_NBYTES >> 20} MiB: one track",
         "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
     ],
     "explanation/scheme.md": [

@@ -87,7 +87,7 @@ def test_all_records_together_are_within_the_budget(
 ) -> None:
     """As one record, as two, and as one for each tensor; some are smaller than a header."""
     if most is not None:
-        monkeypatch.setattr(chunks, "MAX_NBYTES", most)
+        monkeypatch.setattr(chunks, "MAX_TRACK_NBYTES", most)
     writer = ChainWriter(budget=budget, quantizer=quantizer, scope=scope)
     for step in range(3):
         save(writer, tmp_path / f"{step}", walk(step))

@@ -990,7 +990,7 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
     most: int, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where a record holds no more than one tensor, or a part of one is loaded."""
-    monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", most)
+    monkeypatch.setattr("codec.dcp.chunks.MAX_TRACK_NBYTES", most)
     writer = ChainWriter(bits=2)
     for step in range(4):
         dcp.save(adam_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
@@ -1013,11 +1013,11 @@ def test_a_second_moment_is_at_least_what_the_first_one_implies(
 
 
 def test_records_stay_small(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", 10)
-    monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 3)
+    monkeypatch.setattr("codec.dcp.chunks.MAX_TRACK_NBYTES", 10)
+    monkeypatch.setattr("codec.dcp.chunks.MAX_RECORD_CHUNKS", 3)
     sizes = [4, 6, 1, 30, 0, 0, 0, 0]
     assert list(fit_records(zip(sizes, sizes))) == [[4, 6], [1], [30], [0, 0, 0], [0]]
-    monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 1)
+    monkeypatch.setattr("codec.dcp.chunks.MAX_RECORD_CHUNKS", 1)
     writer, reference = ChainWriter(bits=2), Reference()
     for seed in (1, 2):
         reference.save(writer, tmp_path / f"{seed}", seed)
