@@ -66,10 +66,11 @@ class ChainWriter(FileSystemWriter):
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
-        policy: Pattern of fully qualified names -> "lossy", "exact" or a target, see `Rules`. The
-            first save refuses a pattern that matches nothing on any rank, unless its kind ends in
-            "?" ("exact?"), or with use_collectives=False, where no rank knows the names of other
-            ranks. Without ``resume`` it logs that an optimizer's moments are lossy.
+        policy: Pattern of fully qualified names, "model.head.*", with dots where a chain has / ->
+            "lossy", "exact" or a target, see `Rules`. The first save refuses a pattern that matches
+            nothing on any rank, unless its kind ends in "?" ("exact?"), or with
+            use_collectives=False, where no rank knows the names of other ranks. Without ``resume``
+            it logs that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training on which none of these builds; None removes nothing. Needs base_every: at most

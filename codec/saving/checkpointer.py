@@ -66,10 +66,11 @@ class Checkpointer:
         ema: How averaged weights are stored: "lossy" as the model's weights, or "exact". None is
             exact too, and the first save logs it. Averaged weights have a key such as ema,
             model_ema, swa, averaged or shadow. A pattern of the policy comes first.
-        policy: Pattern of names -> "lossy", "exact", "skip" or a target, see `Policy`. The first
-            save refuses a pattern that matches nothing, unless its kind has a mark: "skip?".
-            The first save of a chain logs which tensors may be weights but are stored exactly
-            because of their names, and whether an optimizer's moments are lossy.
+        policy: Pattern of names, "model/head.*", with / between keys -> "lossy", "exact", "skip" or
+            a target, see `Policy`. The first save refuses a pattern that matches nothing, unless
+            its kind has a mark: "skip?". The first save of a chain logs which tensors may be
+            weights but are stored exactly because of their names, and whether an optimizer's
+            moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state, so no restore takes
             long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
             before them, or if most bytes of a state are in new tensors. None: only the first save,

@@ -339,12 +339,27 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
     return patterns
 
 
+def describe_separators(pattern: str, names: Iterable[str]) -> str:
+    """What to say of a pattern without a match if . and / are to blame; else "".
+
+    Names of a chain have / between keys, and . within a key of a model's state_dict. Names of a
+    distributed checkpoint have . everywhere.
+    """
+    dotted = pattern.replace("/", ".")
+    for name in names:
+        flat = name.replace("/", ".")
+        if fnmatchcase(flat, dotted) or fnmatchcase(flat, f"{dotted}.*"):
+            return f". It would match {name!r} if . and / were the same: write them as there"
+    return ""
+
+
 def _without_match(pattern: str, kind: Kind, names: Sequence[str]) -> str:
     """The message about a pattern that matches none of the names."""
     literal = re.sub(r"[*?]|\[|\]", "", pattern)
     nearest = get_close_matches(literal, names, MOST_NEAREST, cutoff=0.0)
     return (
         f"the policy's pattern {pattern!r} matches nothing in the first state; the nearest names "
-        f"are {', '.join(map(repr, nearest))}. If it may match nothing, say so with a mark: "
+        f"are {', '.join(map(repr, nearest))}{describe_separators(pattern, names)}. If the pattern "
+        "may match nothing, say so with a mark: "
         f"{pattern!r}: {f'{kind}{OPTIONAL}'!r}"
     )

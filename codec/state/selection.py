@@ -17,6 +17,7 @@ from codec.caps import names_of
 from codec.errors import SettingsError
 
 from .moments import seconds_of
+from .policy import describe_separators
 from .tensors import Arrays, Layout, from_arrays
 from .tree import Parts, leaf_names, pruned, unflatten, value_names
 
@@ -102,6 +103,7 @@ class Selection:
                 raise SettingsError(
                     f"nothing in the state has a name like {pattern!r}; the nearest names are "
                     f"{names_of(nearest)}; `python -m codec info RUN --tensors` lists all"
+                    f"{describe_separators(pattern, names)}"
                 )
 
 

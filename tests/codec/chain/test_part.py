@@ -575,8 +575,12 @@ def test_names(tmp_path: Path) -> None:
         codec.SettingsError, match=r"a name like 'modle/\*'; the nearest names are 'model/a"
     ):
         codec.restore(path, only="modle/*")
-    with pytest.raises(codec.SettingsError, match="a name like 'x'"):
+    with pytest.raises(codec.SettingsError, match="a name like 'x'") as error:
         codec.restore(path, only=["model", "x"])
+    assert "if . and / were the same" not in str(error.value)
+    for pattern in ("model.b", "model.b.*", "*.c"):
+        with pytest.raises(codec.SettingsError, match=r"'model/b/c' if \. and / were the same"):
+            codec.restore(path, only=pattern)
     chain = codec.Chain(path)
     for name in ("a[0]", "a*", "same"):
         ((first, array), (second, _)) = chain.history(f"model/{name}")

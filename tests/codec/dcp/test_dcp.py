@@ -773,6 +773,7 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
         assert isinstance(fault(error), codec.SettingsError)
         assert "'model/*' matches nothing" in str(fault(error))
         assert "nearest names are 'model.w'" in str(fault(error))
+        assert "It would match 'model.w' if . and / were the same" in str(fault(error))
     assert not list((tmp_path / "1").iterdir())
     marked = ChainWriter(policy={"model.*": "exact?", "model/*": "lossy?"})
     for step in (2, 3):  # only the first save is asked
