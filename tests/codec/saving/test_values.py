@@ -391,8 +391,8 @@ def test_edits_of_a_layer_are_made_one_after_another() -> None:
     settings = Coding(2, "model", "huffman")
     for begin in range(4):
         for end in range(begin + 1, 5):
-            part = Layer((), steps, ()).part(begin, end, settings)
-            assert after_changes([texts[begin]], part.values) == (texts[end],)
+            delta = Layer((), steps, ()).delta(begin, end, settings)
+            assert after_changes([texts[begin]], delta.values) == (texts[end],)
 
 
 def test_values_that_no_base_can_hold_are_refused_in_a_delta(
