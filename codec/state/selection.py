@@ -120,8 +120,10 @@ def number_of_tensor(name: str, layout: Layout) -> int | None:
 
 
 def tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
-    """The names by which tensors are selected, and their numbers in the layout:
-    name and number of every tensor, once for each place it stands in."""
+    """Name of every tensor, once for each place it stands in, and its number in the layout.
+
+    By these names tensors are selected.
+    """
     if not layout.structure:
         return ((t.name, i) for i, t in enumerate(layout.tensors))
     return ((name, number) for name, tag, number in leaf_names(layout.structure) if tag == "t")
