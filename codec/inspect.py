@@ -75,6 +75,7 @@ Records and chains
     MAX_STEP           the largest step
     Location           a place for a chain: a directory, an archive or a URL
     fit_to_show        a URL without its secrets
+    Source             an open place: how its records are listed and read
 
 Files of others
     SUFFIXES           the suffixes of files that can be read
@@ -152,7 +153,7 @@ from codec.state.tensors import (
 )
 from codec.state.tree import Parts, flatten, leaves, unflatten
 from codec.storage.location import Location, fit_to_show
-from codec.storage.source import Entry, check_regular, entry_of
+from codec.storage.source import Entry, Source, check_regular, entry_of
 
 __all__ = [
     "CARRIER",
@@ -191,6 +192,7 @@ __all__ = [
     "Position",
     "PrefixCode",
     "Record",
+    "Source",
     "TensorSpec",
     "Track",
     "alike",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import http.server
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import types
 import warnings
@@ -180,3 +183,65 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
     codec.warm_up()
     fake_subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
     monkeypatch.setattr(process, "subprocess", fake_subprocess)
+
+
+class WebServer:
+    """A folder behind a URL. In silence, connections are accepted and nothing is answered.
+
+    Attributes:
+        url: Of the folder.
+        asked: Set by each request that is left without an answer.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.asked = threading.Event()
+        self._speaks = threading.Event()
+        self._speaks.set()
+        handler = functools.partial(_handler_that_waits(self), directory=folder)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True  # they may hold connections that clients keep
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def fall_silent(self) -> None:
+        """Answer nothing from now on."""
+        self.asked.clear()
+        self._speaks.clear()
+
+    def speak(self) -> None:
+        """Answer again, also what was asked meanwhile."""
+        self._speaks.set()
+
+    def wait(self) -> None:
+        """Hold a request until the silence is over."""
+        if not self._speaks.is_set():
+            self.asked.set()
+            self._speaks.wait()
+
+    def close(self) -> None:
+        """End it."""
+        self.speak()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _handler_that_waits(server: WebServer) -> type[http.server.SimpleHTTPRequestHandler]:
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            server.wait()
+            return super().send_head()
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+@pytest.fixture
+def web_server(tmp_path: Path) -> Iterator[WebServer]:
+    """tmp_path behind a URL, see `WebServer`."""
+    server = WebServer(tmp_path)
+    yield server
+    server.close()

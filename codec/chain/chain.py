@@ -44,7 +44,7 @@ from codec.state.tensors import Layout
 from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import RETRIES, Entry, Span, entry_of, without_records
+from codec.storage.source import RETRIES, Entry, Source, Span, entry_of, without_records
 
 from .replay import Position, Replay
 from .route import following, next_entry, record_to_leave_out
@@ -71,7 +71,8 @@ class Chain:
 
     Args:
         source: Path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary
-            file. An archive behind a URL is fetched as a whole, into a file without a name.
+            file. An archive behind a URL is fetched as a whole, into a file without a name. Also a
+            `codec.inspect.Source`, which reads records in a way of its own.
         storage_options: For the filesystem of a URL, see fsspec; not needed where credentials come
             from the environment.
 
@@ -84,7 +85,7 @@ class Chain:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | IO[bytes] | Location,
+        source: str | os.PathLike[str] | IO[bytes] | Location | Source,
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:

@@ -87,13 +87,15 @@ class Location:
 
 
 def source_of(
-    source: str | os.PathLike[str] | IO[bytes] | Location,
+    source: str | os.PathLike[str] | IO[bytes] | Location | Source,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Open any path, URL or binary file that a chain may be read from.
+    """Open any path, URL or binary file that a chain may be read from; a Source is open already.
 
     Raises what `Location` and `Location.source` raise.
     """
+    if isinstance(source, Source):
+        return source
     if isinstance(source, Location):
         return source.source()
     if not isinstance(source, str | os.PathLike) and hasattr(source, "read"):

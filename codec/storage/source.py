@@ -44,6 +44,10 @@ class Entry:
     first: int
 
 
+def _nothing_ahead(_names: Iterable[str]) -> None:
+    """Read nothing ahead."""
+
+
 @dataclass(frozen=True)
 class Source:
     """How to list and read the records at a place.
@@ -59,7 +63,7 @@ class Source:
     sizes: Callable[[], dict[str, int]]
     read: Callable[[str], bytes]
     read_spans: Callable[[str, Sequence[Span]], list[bytes]]
-    expect: Callable[[Iterable[str]], None] = lambda _names: None
+    expect: Callable[[Iterable[str]], None] = _nothing_ahead
     is_remote: bool = False
 
 

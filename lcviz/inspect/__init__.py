@@ -6,6 +6,7 @@ Read in this order:
                     page_parts is what they share
     watch_paths     the arguments after --run, and chains in folders
     watch_places    what is watched: the chains at these places
+    watch_remote    chains behind URLs: a click ends the wait for an answer
     watch           the watched runs, read again and again
     watch_table     the runs in numbers, and how long ago their last records came
     watch_picture   how they grow, side by side

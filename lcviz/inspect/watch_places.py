@@ -11,6 +11,7 @@ from codec.errors import SourceError
 
 from . import watch_paths
 from .watch_paths import Target, is_folder
+from .watch_remote import open_remote
 
 
 class Places:
@@ -76,8 +77,10 @@ class Places:
         Raises what codec.Chain raises, and SourceError if a record is a link that must not be
         followed.
         """
+        if isinstance(target, str):
+            return codec.Chain(open_remote(target))
         chain = codec.Chain(target)
-        if isinstance(target, str) or target in self.targets or not is_folder(target):
+        if target in self.targets or not is_folder(target):
             return chain
         place = next(path for path in self._paths if path in target.parents)
         for path in watch_paths.linked_records(target):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 MakeTab, Save = Callable[..., Any], Callable[..., Path]
 PICTURE = "[data-picture=curves]"
 CHARTS = f"[data-testid=stDataFrame] canvas, {PICTURE}, {PICTURE} svg"
@@ -55,4 +57,30 @@ def test_a_folder_of_runs_while_they_are_written(
     visitor.expecting(page.get_by_text("Step 5, the newest.")).to_be_visible()
     page.get_by_role("button", name="All runs").click()
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
+    visitor.check()
+
+
+def test_a_server_that_falls_silent_holds_no_tab(
+    watching: MakeTab, save: Save, web_server: Any, tmp_path: Path
+) -> None:
+    """The page says so, another page opens meanwhile, and all goes on with the next answer."""
+    pytest.importorskip("aiohttp")
+    save(tmp_path / "run.lcc", 0, 4)
+    visitor = watching("--run", f"{web_server.url}/run.lcc").open()
+    page = visitor.page
+    visitor.expecting(page.get_by_text("Step 4, the newest.")).to_be_visible()
+    visitor.settled()
+    web_server.fall_silent()
+    page.get_by_text("Follow the newest step").click()  # the whole page runs, and asks the server
+    silence = page.get_by_text("No answer yet from")
+    visitor.expecting(silence).to_be_visible()
+    page.get_by_test_id("stToolbar").get_by_role("link", name="Glossary", exact=True).click()
+    visitor.title("Glossary")
+    visitor.settled()
+    visitor.go("Inspect")
+    visitor.expecting(silence).to_be_visible()
+    web_server.speak()
+    visitor.expecting(page.get_by_text("What step 4 changes in each tensor")).to_be_visible()
+    visitor.settled()
+    visitor.expecting(silence).to_have_count(0)
     visitor.check()

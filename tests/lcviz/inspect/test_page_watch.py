@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import page as inspect
-from lcviz.inspect import page_watch
+from lcviz.inspect import page_watch, watch_places
 from lcviz.inspect import watch as watching
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -232,16 +232,14 @@ def test_a_url_that_does_not_answer(
     started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, save: Save
 ) -> None:
     """Nobody waits for it, and no visitor learns of its secrets."""
-    url, whole = "https://u:geheim@host/far.lcc?sig=geheim", codec.Chain.__init__
+    url = "https://u:geheim@host/far.lcc?sig=geheim"
     silent = threading.Event()
 
-    def init(self: codec.Chain, source: Any) -> None:
-        if source == url:
-            silent.wait(300)
-            raise codec.ChainError("https://host/far.lcc: cannot be listed: timed out")
-        whole(self, source)
+    def fails(_url: str) -> None:
+        silent.wait(300)
+        raise codec.ChainError("https://host/far.lcc: cannot be listed: timed out")
 
-    monkeypatch.setattr(codec.Chain, "__init__", init)
+    monkeypatch.setattr(watch_places, "open_remote", fails)
     failed = "https://host/far.lcc: cannot be listed: timed out."
     alone = started("--run", url)
     waiting = "No answer yet from **https://host/far.lcc**. It shows up here by itself."

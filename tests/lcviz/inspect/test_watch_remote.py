@@ -1,0 +1,221 @@
+"""A server that stops answering holds no visitor's tab."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest, app_test
+
+import codec
+from lcviz.inspect import watch as watching
+from lcviz.inspect import watch_remote
+from lcviz.inspect.watch_remote import answer, open_remote
+
+pytest.importorskip("aiohttp")
+
+APP = Path(__file__).resolve().parents[3] / "app.py"
+SECONDS = 300  # for what a slow machine may take long to do
+Save = Callable[..., Path]
+
+
+class Click(BaseException):
+    """Ends a script, as Streamlit's own exception does."""
+
+
+class Box:
+    """Where the page says something."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def info(self, text: str, **how: Any) -> None:
+        """Say it."""
+        self.said.append(text)
+
+    def empty(self) -> Box:
+        """Say nothing any more; also the way to a new place."""
+        self.said.append("")
+        return self
+
+
+@pytest.fixture
+def visitor(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """This thread is a visitor's script. `on_look` is called whenever it looks; `said` by it."""
+    box = Box()
+    told = SimpleNamespace(on_look=lambda: None, said=box.said)
+    screen = SimpleNamespace(
+        session_state=SimpleNamespace(get=lambda _name: told.on_look()), empty=box.empty
+    )
+    monkeypatch.setattr(watch_remote, "st", screen)
+    monkeypatch.setattr(watch_remote, "LOOK_SECONDS", 0.01)
+    me = threading.current_thread()
+    monkeypatch.setattr(
+        watch_remote,
+        "get_script_run_ctx",
+        lambda suppress_warning: me if threading.current_thread() is me else None,
+    )
+    yield told
+    watch_remote._free.clear()
+
+
+def test_values_and_errors_pass(visitor: SimpleNamespace) -> None:
+    looks: list[int] = []
+    visitor.on_look = lambda: looks.append(1)
+    assert answer("here", lambda: 3) == 3
+    assert looks  # also where nothing takes long
+    failed = TimeoutError("of the network's own")
+
+    def fails() -> None:
+        raise failed
+
+    with pytest.raises(TimeoutError) as caught:
+        answer("here", fails)
+    assert caught.value is failed
+    assert visitor.said == []
+
+
+def test_it_waits_for_as_long_as_nobody_clicks(
+    visitor: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says so after a while, and no longer once there is an answer."""
+    monkeypatch.setattr(watch_remote, "PATIENCE", 0.0)
+    answered, looks = threading.Event(), []
+
+    def on_look() -> None:
+        looks.append(1)
+        if len(looks) == 5:
+            answered.set()
+
+    visitor.on_look = on_look
+    assert answer("s3://bucket/run_1.lcc", lambda: answered.wait(SECONDS)) is True
+    (_, text, last) = visitor.said
+    assert text.startswith("No answer yet from **s3")
+    assert "1.lcc**" in text
+    assert last == ""
+
+
+def test_a_click_ends_the_wait(visitor: SimpleNamespace) -> None:
+    """Many visitors do not pile up requests to a place that is silent; other places go on."""
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    def silent() -> None:
+        begun.release()
+        go_on.wait(SECONDS)
+
+    def click() -> None:
+        if len(looks) > 2:
+            raise Click
+        looks.append(1)
+
+    visitor.on_look = click
+    for _ in range(watch_remote.MOST_REQUESTS):
+        looks: list[int] = []
+        with pytest.raises(Click):
+            answer("silent", silent)
+        assert begun.acquire(timeout=SECONDS)
+    looks = []
+    with pytest.raises(Click):
+        answer("silent", silent)
+    assert not begun.acquire(blocking=False)
+    looks = []
+    assert answer("other", lambda: 1) == 1
+    visitor.on_look = lambda: None
+    go_on.set()
+    assert answer("silent", lambda: 2) == 2  # once the others have ended
+
+
+def test_threads_that_no_visitor_waits_for(visitor: SimpleNamespace) -> None:
+    visitor.on_look = pytest.fail
+    threads: list[threading.Thread] = []
+    thread = threading.Thread(
+        target=lambda: answer("here", lambda: threads.append(threading.current_thread()))
+    )
+    thread.start()
+    thread.join()
+    assert threads == [thread]
+
+
+def test_a_chain_behind_a_url(
+    visitor: SimpleNamespace, web_server: Any, tmp_path: Path, save: Save
+) -> None:
+    """It is the same chain as a whole, in parts and as an archive; each request can be left."""
+    path = save(tmp_path / "run.lcc", 0, 4)
+    here = codec.Chain(path)
+    here.pack(tmp_path / "run.lcc.zip")
+    for name in ("run.lcc", "run.lcc.zip"):
+        chain = codec.Chain(open_remote(f"{web_server.url}/{name}"))
+        assert (chain.where, chain.steps) == (f"{web_server.url}/{name}", here.steps)
+        assert chain.verify() == here.verify()
+        assert [s for s, _ in chain.history("w")] == list(here.steps)
+    with pytest.raises(codec.errors.ChainNotFoundError, match="there is no chain there"):
+        codec.Chain(open_remote(f"{web_server.url}/other.lcc"))
+
+    def click() -> None:
+        if web_server.asked.is_set():
+            raise Click
+
+    chain = codec.Chain(open_remote(f"{web_server.url}/run.lcc"))
+    web_server.fall_silent()
+    visitor.on_look = click
+    for act in (
+        chain.refresh,
+        lambda: chain.read(chain.entries[1]),
+        lambda: codec.Chain(open_remote(f"{web_server.url}/run.lcc.zip")),
+    ):
+        web_server.asked.clear()
+        with pytest.raises(Click):
+            act()
+
+
+def test_streamlit_ends_a_script_that_waits(
+    page_of: Callable[[AppTest], Any],
+    web_server: Any,
+    tmp_path: Path,
+    save: Save,
+    said: Callable[[Any, str], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever was read before is still known once the server speaks again."""
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(watch_remote, "PATIENCE", 0.0)
+    save(tmp_path / "run.lcc", 0, 3)
+    url = f"{web_server.url}/run.lcc"
+    monkeypatch.setattr(sys, "argv", [str(APP), "--run", url])
+    page = page_of(AppTest.from_file(str(APP), default_timeout=SECONDS))
+    end = time.monotonic() + SECONDS
+    while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
+        pass
+    assert page.metrics["Steps"] == ("4", "0 to 3")
+    findings = page.at.session_state["inspect-findings"][1]
+    runners: list[Any] = []
+    original = app_test.LocalScriptRunner
+
+    def runner(*of: Any, **how: Any) -> Any:
+        runners.append(original(*of, **how))
+        return runners[-1]
+
+    monkeypatch.setattr(app_test, "LocalScriptRunner", runner)
+    web_server.fall_silent()
+    waits = threading.Thread(target=page.at.run, daemon=True)
+    waits.start()
+    assert web_server.asked.wait(SECONDS)
+    while not any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())):
+        waits.join(0.01)
+        assert waits.is_alive()
+    runners[0].request_stop()
+    waits.join(30)  # the network itself gives up after minutes
+    ended = not waits.is_alive()
+    web_server.speak()
+    waits.join()
+    assert ended
+    assert said(page, "info")[0].startswith(f"No answer yet from **{url}**.")
+    save(tmp_path / "run.lcc", 4, 5)
+    assert page.run().metrics["Steps"] == ("6", "0 to 5")
+    assert page.at.session_state["inspect-findings"][1] is findings
