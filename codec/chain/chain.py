@@ -345,13 +345,15 @@ class Chain:
             RerunNeededError: The chain holds gradients in place of states.
             RecordError, ChainError: As `replay`.
         """
-        wanted = None if steps is None else sorted(set(steps))
-        for step in wanted or ():
-            self._bases(step)
-        if wanted == []:
-            return
-        begin, end = (wanted[0], wanted[-1]) if wanted else (None, None)
-        for position in self.part(Selection.literal(name)).every_step(begin, end):
+        part = self.part(Selection.literal(name))
+        begin = end = None
+        wanted = None if steps is None else set(steps)
+        if wanted is not None:
+            if not wanted:
+                return
+            begin, end = min(wanted), max(wanted)
+            part._check_steps(wanted)
+        for position in part.every_step(begin, end):
             if wanted is None or position.step in wanted:
                 position.check_state()
                 yield position.step, position.track.tensor(name)
@@ -460,6 +462,16 @@ class Chain:
         if not bases:
             raise ParentError(f"{self.where}: no base record at or before step {end}")
         return bases
+
+    def _check_steps(self, steps: set[int]) -> None:
+        """Raise what `_bases` raises about any of these steps. Reads a merged record only once."""
+        known = {e.step for e in self.entries} | {e.first for e in self.entries}
+        if not known.issuperset(steps):
+            known.update(self.steps)
+        first = min(steps)
+        for step in steps:
+            if step == first or step not in known or type(step) is not int:
+                self._bases(step)
 
     def _has(self, step: int) -> bool:
         """Whether a record holds a step. Raises RecordError if only a damaged record may."""

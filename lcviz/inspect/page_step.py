@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import streamlit as st
 
 import codec
 from lcviz.lab.batches import alphabet_text, meaning_of
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
-from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
-from lcviz.report.tensors_figure import STORED, tensor_bars, tensors_table
-from lcviz.text import minus, nbytes_text, plain, plural
+from lcviz.report.tensors_figure import tensor_bars, tensors_table
+from lcviz.text import minus, nbytes_text, plural
 from lcviz.ui import session, widgets
 
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, show_damage
+from .page_value import one_value
 
 WORDS = 24  # code words shown
 _STEP = "inspect-rebuilt"  # in the session: the step that was rebuilt last
@@ -52,7 +51,7 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
     with grid.cell():
         _stream(facts)
     with grid.cell():
-        _value(facts)
+        one_value(source, findings, facts)
 
 
 def _table(facts: StepFacts) -> None:
@@ -140,44 +139,3 @@ def _meaning(word: CodeWord, level: float | str) -> str:
     value = level if isinstance(level, str) else minus(f"{level:.5g}") if word.code else "0"
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
     return zeros + value
-
-
-def _value(facts: StepFacts) -> None:
-    """Sign, exponent and mantissa of one restored value."""
-    st.markdown("**One restored value**")
-    names = [t.name for t in facts.tensors if t.dtype == "F32" and t.n]
-    if not names:
-        st.markdown("No tensor of this chain is in float32.")
-        return
-    name = widgets.select("Tensor", names, key="inspect_tensor")
-    flat = facts.state[name].reshape(-1)
-    index = widgets.checked_number(
-        "Value",
-        widgets.Limits(0, flat.size - 1, 0, 1),
-        key=f"inspect_value_{name}",
-        text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
-    )
-    if index is None:
-        return
-    value = np.float32(flat[index])
-    place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))
-    bit_fields = fields(float(value))
-    sign, exponent, mantissa = bit_fields.bits
-    st.markdown(
-        f"At ({place}) it is **{minus(f'{value:.9g}')}**, stored as  \n"
-        f":blue-background[{sign}] :orange-background[{exponent}] :green-background[{mantissa}]"
-    )
-    if not np.isfinite(value):
-        meaning = "all bits of the exponent are 1: infinite, or not a number"
-    elif bit_fields.exponent == -127:
-        meaning = "all bits of the exponent are 0: zero, or too small for the usual rule"
-    else:
-        sign_text = "negative" if bit_fields.sign else "positive"
-        meaning = (
-            f":blue[sign {sign}, {sign_text}] · :orange[exponent: "
-            f"{int(exponent, 2)} − 127 = {minus(bit_fields.exponent)}] · :green[mantissa "
-            f"{bit_fields.mantissa:.8g}]"
-        )
-    st.markdown(f":small[{meaning}]")
-    stored = next(t.stored for t in facts.tensors if t.name == name)
-    st.markdown(f":small[In this step's record {plain(name)} is stored {STORED[stored]}.]")

@@ -7,6 +7,7 @@ What is measured on one delta:
     records         one record of a chain, part by part
     chain_summary   a chain in numbers
     step_tensors    one step of a chain, tensor by tensor
+    value_history   one value over the steps of a chain
     breakdown       what each stage of the codec saves
     removed_bucket  the loss when one exponent bucket is left out
     follow_weight   one weight through all stages

@@ -6,5 +6,5 @@ Read in this order:
     exponents, buckets      what is counted: exponents by step, buckets of one step
     figure_parts            what the figures share
     records_figure, exponents_figure, tensors_figure, buckets_figure, code_words_figure,
-    integrity_figure        the figures
+    value_figure, integrity_figure    the figures
 """

@@ -634,6 +634,23 @@ def test_history_begins_at_the_base_before(tmp_path: Path) -> None:
     assert sorted({int(name[:8]) for name in read}) == [4, 5, 6]
 
 
+def test_history_reads_a_merged_record_twice_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for its steps, once for its values, however many of its steps are asked for."""
+    path = saved(tmp_path / "run.lcc", {"bits": 3})
+    codec.merge(path, 4)
+    chain = codec.Chain(path)
+    assert "merged" in {e.kind for e in chain.entries}
+    opened: list[str] = []
+    real = codec.Chain.read
+    monkeypatch.setattr(codec.Chain, "read", lambda c, e: (opened.append(e.name), real(c, e))[1])
+    assert [step for step, _ in chain.history("model/n", range(5))] == list(range(5))
+    assert max(map(opened.count, opened)) == 2
+    with pytest.raises(codec.SettingsError, match="a step is an integer"):
+        list(chain.history("model/n", [1.0]))  # type: ignore[list-item]
+
+
 def test_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     path, out = saved(tmp_path / "run.lcc", {}), tmp_path / "out.pt"
     words = ["--only", "model/enc/w?", "--only", "epoch", "-o", str(out)]

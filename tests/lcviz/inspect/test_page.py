@@ -70,7 +70,7 @@ def test_it_opens_on_the_newest_step_and_what_is_folded_away_costs_nothing(
     for kind in ("file_uploader", "text_input", "dataframe"):
         assert not page.at.get(kind)
     keys = [e.proto.id.rpartition("-panel-")[2] for e in page.at.get("plotly_chart")]
-    assert keys == ["tensors", "sizes", "exponents"]
+    assert keys == ["tensors", "value", "sizes", "exponents"]
     assert page.at.select_slider(key="inspect_step").value == 6
     assert any(t == "**What step 6 changes in each tensor**" for t in page.texts("markdown"))
     assert len(inspecting().at.dataframe) == 2
@@ -86,7 +86,7 @@ def test_the_example_and_a_run(
         assert len(page.at.get("plotly_chart")) == 3
     page = inspecting()
     assert any("the chain of the example run, **Logistic" in t for t in page.texts("markdown"))
-    assert page.charts == {"sizes", "tensors", "exponents"}
+    assert page.charts == {"sizes", "tensors", "value", "exponents"}
     assert (page.metrics["Steps"], page.metrics["Complete"]) == (("4", "0 to 6"), ("yes", ""))
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)  # nothing can come
 
@@ -102,7 +102,7 @@ def test_the_example_and_a_run(
     assert watched
     # What this session has read another has not to read.
     monkeypatch.setattr("lcviz.inspect.page.count_exponents", None)
-    assert inspecting(unfold=False, run=run.id).charts == {"sizes", "tensors", "exponents"}
+    assert inspecting(unfold=False, run=run.id).charts == {"sizes", "tensors", "value", "exponents"}
 
 
 def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
@@ -200,7 +200,7 @@ def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path, sai
     states = table(page, "parent")["state"].tolist()
     assert states == 5 * ["ok"] + ["damaged"] + 3 * ["after a damaged or missing one"]
     assert page.at.select_slider(key="inspect_step").value == 4
-    assert page.charts == {"sizes", "tensors", "exponents"}
+    assert page.charts == {"sizes", "tensors", "value", "exponents"}
     page.set("select_slider", "inspect_step", 7)
     assert said(page, "error") == [told, "Step 7 cannot be restored."]
     assert details(page)[1].startswith("- 00000005.delta")
