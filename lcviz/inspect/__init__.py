@@ -3,10 +3,10 @@
 Read in this order:
     page            the page; page_open chooses a chain, page_step shows one step of it,
                     page_value one value of the step, page_receipt checks a receipt,
-                    page_watch compares watched runs, page_parts is what they share
+                    page_watch compares watched runs, page_parts is what they share;
+                    page_remote reads chains behind URLs so that a click ends the wait
     watch_paths     the arguments after --run, and chains in folders
     watch_places    what is watched: the chains at these places
-    watch_remote    chains behind URLs: a click ends the wait for an answer
     watch           the watched runs, read again and again
     watch_table     the runs in numbers, and how long ago their last records came
     watch_picture   how they grow, side by side

@@ -32,7 +32,7 @@ from lcviz.ui import session, widgets
 
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, sentence
-from .watch_remote import answer
+from .page_remote import answer
 
 UNASKED_SECONDS = 2  # of reading without a click
 LOOK_SECONDS = 0.2  # of reading between two looks whether the visitor has clicked

@@ -23,6 +23,7 @@ from lcviz.ui import navigation, picture, session, widgets
 from lcviz.ui.polling import polled, rerun_once
 
 from .page_parts import sentence, show_damage
+from .page_remote import open_remote
 from .watch import MOST_RUNS, Watch, Watched
 from .watch_paths import parse_arguments
 from .watch_picture import MEASURES, runs_over_steps
@@ -71,7 +72,7 @@ _LANDED = "watch-landed"  # in the session: whether `land` has been called
 def _watch(arguments: tuple[str, ...]) -> tuple[str, Watch]:
     """What is wrong with the arguments, and the watch; prints what is wrong or not there yet."""
     parsed = parse_arguments(arguments)
-    server_watch = Watch(parsed.runs, session.check_may_read)
+    server_watch = Watch(parsed.runs, session.check_may_read, open_remote)
     lines = [f"waiting for the first record at {place}" for place in server_watch.places.missing]
     for line in filter(None, (parsed.problem, *lines)):
         print(f"lcviz: {line}", file=sys.stderr)

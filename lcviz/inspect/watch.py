@@ -17,6 +17,7 @@ from pathlib import Path
 
 import codec
 from codec.errors import ChainNotFoundError
+from codec.inspect import Source
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.records import Key, RecordFacts, read_heads
 
@@ -87,9 +88,12 @@ class Watch:
     """All runs at some places, see `Places`; safe to use from every session's thread."""
 
     def __init__(
-        self, places: Sequence[str], may_follow: Callable[[Path], None] | None = None
+        self,
+        places: Sequence[str],
+        may_follow: Callable[[Path], None] | None = None,
+        open_remote: Callable[[str], Source] | None = None,
     ) -> None:
-        self.places = Places(places, may_follow)
+        self.places = Places(places, may_follow, open_remote)
         self._looking = threading.Lock()  # held by whoever looks; others wait for it only at first
         self._states: dict[Target, _RunState] = {}
         self._states_in_order: tuple[_RunState, ...] | None = None

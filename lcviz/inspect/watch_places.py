@@ -8,10 +8,10 @@ from pathlib import Path
 
 import codec
 from codec.errors import SourceError
+from codec.inspect import Source
 
 from . import watch_paths
 from .watch_paths import Target, is_folder
-from .watch_remote import open_remote
 
 
 class Places:
@@ -22,17 +22,22 @@ class Places:
         may_follow: Raises SourceError for a path that must not be opened. It is asked about
             folders and records below a place that are links out of it; a place itself may be a
             link.
+        open_remote: Opens a URL; None: as `codec.Chain` does.
 
     Attributes:
         targets: The places, each once.
     """
 
     def __init__(
-        self, places: Sequence[str], may_follow: Callable[[Path], None] | None = None
+        self,
+        places: Sequence[str],
+        may_follow: Callable[[Path], None] | None = None,
+        open_remote: Callable[[str], Source] | None = None,
     ) -> None:
         self.targets: tuple[Target, ...] = tuple(dict.fromkeys(map(watch_paths.target_of, places)))
         self._paths = [place for place in self.targets if isinstance(place, Path)]
         self._may_follow = may_follow
+        self._open_remote = open_remote
 
     @property
     def printed(self) -> tuple[str, ...]:
@@ -78,7 +83,7 @@ class Places:
         followed.
         """
         if isinstance(target, str):
-            return codec.Chain(open_remote(target))
+            return codec.Chain(self._open_remote(target) if self._open_remote else target)
         chain = codec.Chain(target)
         if target in self.targets or not is_folder(target):
             return chain

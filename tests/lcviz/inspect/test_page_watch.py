@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import page as inspect
-from lcviz.inspect import page_watch, watch_places
+from lcviz.inspect import page_watch
 from lcviz.inspect import watch as watching
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -239,7 +239,7 @@ def test_a_url_that_does_not_answer(
         silent.wait(300)
         raise codec.ChainError("https://host/far.lcc: cannot be listed: timed out")
 
-    monkeypatch.setattr(watch_places, "open_remote", fails)
+    monkeypatch.setattr(page_watch, "open_remote", fails)
     failed = "https://host/far.lcc: cannot be listed: timed out."
     alone = started("--run", url)
     waiting = "No answer yet from **https://host/far.lcc**. It shows up here by itself."

@@ -14,9 +14,9 @@ import pytest
 from streamlit.testing.v1 import AppTest, app_test
 
 import codec
+from lcviz.inspect import page_remote
 from lcviz.inspect import watch as watching
-from lcviz.inspect import watch_remote
-from lcviz.inspect.watch_remote import answer, open_remote
+from lcviz.inspect.page_remote import answer, open_remote
 
 pytest.importorskip("aiohttp")
 
@@ -53,16 +53,16 @@ def visitor(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     screen = SimpleNamespace(
         session_state=SimpleNamespace(get=lambda _name: told.on_look()), empty=box.empty
     )
-    monkeypatch.setattr(watch_remote, "st", screen)
-    monkeypatch.setattr(watch_remote, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(page_remote, "st", screen)
+    monkeypatch.setattr(page_remote, "LOOK_SECONDS", 0.01)
     me = threading.current_thread()
     monkeypatch.setattr(
-        watch_remote,
+        page_remote,
         "get_script_run_ctx",
         lambda suppress_warning: me if threading.current_thread() is me else None,
     )
     yield told
-    watch_remote._free.clear()
+    page_remote._free.clear()
 
 
 def test_values_and_errors_pass(visitor: SimpleNamespace) -> None:
@@ -85,7 +85,7 @@ def test_it_waits_for_as_long_as_nobody_clicks(
     visitor: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page says so after a while, and no longer once there is an answer."""
-    monkeypatch.setattr(watch_remote, "PATIENCE", 0.0)
+    monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     answered, looks = threading.Event(), []
 
     def on_look() -> None:
@@ -115,7 +115,7 @@ def test_a_click_ends_the_wait(visitor: SimpleNamespace) -> None:
         looks.append(1)
 
     visitor.on_look = click
-    for _ in range(watch_remote.MOST_REQUESTS):
+    for _ in range(page_remote.MOST_REQUESTS):
         looks: list[int] = []
         with pytest.raises(Click):
             answer("silent", silent)
@@ -184,7 +184,7 @@ def test_streamlit_ends_a_script_that_waits(
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""
     monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(watch_remote, "PATIENCE", 0.0)
+    monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     save(tmp_path / "run.lcc", 0, 3)
     url = f"{web_server.url}/run.lcc"
     monkeypatch.setattr(sys, "argv", [str(APP), "--run", url])
