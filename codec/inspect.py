@@ -70,6 +70,7 @@ Records and chains
     steps_of           the steps in a record
     is_past            whether a reader has passed a record
     FORMAT             the version of the record format
+    MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
     PREFIX             what stands before the name of a tensor's array
     GRADIENTS          the key of a state that `codec.rerun` wrote
     MAX_STEP           the largest step
@@ -119,6 +120,7 @@ from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
+from codec.scheme.remainder import MOST_BEHIND
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
@@ -167,6 +169,7 @@ __all__ = [
     "MAX_STEP",
     "MAX_TENSORS",
     "MOMENT",
+    "MOST_BEHIND",
     "PREFIX",
     "QUANTIZERS",
     "SCOPES",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from codec import Coding
-from codec.inspect import CODERS
+from codec.inspect import CODERS, MOST_BEHIND
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
 # The code that replaces run-length Huffman where it is smaller: its name, and what it does.
@@ -83,6 +83,11 @@ def percent_text(share: float) -> str:
     if 0 < value < 0.01:
         return "< 0.01 %"
     return f"{value:.2f} %" if value < 99.95 else f"{value:.0f} %"
+
+
+def behind_text(behind: float) -> str:
+    """How far a restart is behind, as `percent_text`; a record does not tell 10 times from more."""
+    return "1,000 % or more" if behind >= MOST_BEHIND else percent_text(behind)
 
 
 def exponent_text(exponent: int, sign: int | None = None) -> str:

@@ -21,7 +21,7 @@ from lcviz.report.exponents import count_exponents
 from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
 from lcviz.report.verdict import verdict
-from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plain, plural
+from lcviz.text import CODER_NAMES, behind_text, kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
@@ -198,7 +198,7 @@ def _cards(summary: Summary) -> Cards:
         "On disk": (nbytes_text(summary.nbytes), smaller),
         "A step": (step_nbytes, share),
         "Kept": (kept_text(coding) if coding else "all", kept_note),
-        "Behind": ("unknown" if summary.behind is None else percent_text(summary.behind), None),
+        "Behind": ("unknown" if summary.behind is None else behind_text(summary.behind), None),
         "Complete": (complete, f"{plural(lost_steps, 'step')} lost" if lost_steps else None),
     }
 

@@ -18,7 +18,7 @@ from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.progress import Progress, part, unreported
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
 from lcviz.lab.step_tensors import rebuild_step
-from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
+from lcviz.text import CODER_NAMES, behind_text, kept_text, nbytes_text, percent_text, plural
 from lcviz.ui.charts import Panel
 
 from .buckets import kept_buckets
@@ -228,9 +228,7 @@ def _settings(summary: Summary) -> dict[str, str]:
         settings["Kept"] = f"{kept_text(coding)}, {_SCOPES[coding.scope]}"
         settings["Coder"] = CODER_NAMES[coding.coder]
         if summary.behind is not None:
-            settings["Behind"] = (
-                f"{percent_text(summary.behind)} of what was trained since the base"
-            )
+            settings["Behind"] = f"{behind_text(summary.behind)} of what was trained since the base"
         if other_settings := len(summary.codings) - 1:
             settings["Other settings before"] = f"{other_settings:,}"
     if summary.moments:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from lcviz.text import exponent_text, minus, nbytes_text, percent_text
+from lcviz.text import behind_text, exponent_text, minus, nbytes_text, percent_text
 from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
 
 pytestmark = pytest.mark.quick
@@ -40,6 +42,12 @@ def test_bytes() -> None:
 )
 def test_shares(share: float, text: str) -> None:
     assert percent_text(share) == text
+
+
+def test_how_far_a_restart_is_behind() -> None:
+    """A record stores 9.999 for all that is more."""
+    texts = [behind_text(behind) for behind in (0.123, 3.0, 9.999, math.inf)]
+    assert texts == ["12.30 %", "300 %", "1,000 % or more", "1,000 % or more"]
 
 
 def test_exponents_have_a_true_minus_sign() -> None:
