@@ -131,7 +131,7 @@ def _stream(facts: StepFacts) -> None:
             "ends at value": [f"{w.at:,}" for w in words],
         },
         hide_index=True,
-        height=260,
+        height=480,
     )
 
 
