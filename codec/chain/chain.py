@@ -359,18 +359,21 @@ class Chain:
                 yield position.step, position.track.tensor(name)
 
     def layout(self, step: int | None = None) -> Layout:
-        """The names, shapes and dtypes of a step's tensors. No tensor is read.
+        """The names, shapes and dtypes of a step's tensors, without the tensors.
 
         Of each record from the last base on, only the beginning and what it says about the layout
-        is read, and checked.
+        is read, and checked. If one is damaged, the step is rebuilt as `at` does.
 
         Args:
             step: The step; None for the newest.
 
         Raises:
-            ChainError, RecordError: As for `replay`.
+            ChainError, RecordError: As for `at`.
         """
-        return self._retried(lambda: self._layout(step))
+        try:
+            return self._retried(lambda: self._layout(step))
+        except (RecordError, ParentError):  # other records may lead there
+            return self.at(step).track.layout
 
     def _layout(self, step: int | None) -> Layout:
         """See `layout`. Raises VanishedError."""

@@ -23,11 +23,11 @@ from typing import Any
 
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemBase
 
-from codec.errors import ChainError, SettingsError, WriteError
+from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
 from codec.storage.directory import TEMPORARY, fsync_directory, publish, why_unusable
 from codec.storage.location import Location, path_text
 from codec.storage.read_ahead import THREADS
-from codec.storage.remote import READ_ONLY, Remote
+from codec.storage.remote import READ_ONLY, Remote, UnsupportedError
 from codec.storage.source import Span, spanned
 
 METADATA = ".metadata"
@@ -255,7 +255,7 @@ class RemoteRun(Run):
 
     def read(self, step: str, file: str) -> bytes:
         """See `Run`."""
-        return self.remote.read(f"{step}/{file}")
+        return self.remote.read_whole(f"{step}/{file}")
 
     def read_spans(self, step: str, file: str, spans: Sequence[Span]) -> list[bytes]:
         """See `Run`."""
@@ -265,6 +265,28 @@ class RemoteRun(Run):
         """See `Run`."""
         with self._writing(f"{step}/{file}"):
             self.remote.put(f"{step}/{file}", data)
+
+    def write_new(self, step: str, file: str, data: bytes) -> None:
+        """Write a file; a store that takes conditions keeps one that has come before.
+
+        So a request that was given up and arrives late replaces nothing.
+
+        Raises:
+            StepOrderError: There is another file of that name.
+            WriteError: The store refuses, or nobody answers.
+        """
+        name = f"{step}/{file}"
+        with self._writing(name):
+            try:
+                self.remote.create(name, data, conditional=True)
+            except UnsupportedError:
+                self.remote.put(name, data)
+            except FileExistsError as exc:
+                if self.remote.read_whole(name) != data:  # else only the first answer was lost
+                    raise StepOrderError(
+                        f"{self}/{name}: has come late from an earlier save of this step, which is "
+                        "whole by now"
+                    ) from exc
 
     def remove(self, step: str, file: str) -> None:
         """See `Run`."""
@@ -390,8 +412,10 @@ class _StepFiles(FileSystemBase):
         return f"{path}/{suffix}"
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        """Write a file. Raises WriteError."""
-        self._step.run.write(self._step.name, _name_of(new_path), self._unnamed.pop(_name_of(path)))
+        """Write a new file. Raises StepOrderError, WriteError."""
+        run, name = self._step.run, _name_of(new_path)
+        assert isinstance(run, RemoteRun), "see files_of"
+        run.write_new(self._step.name, name, self._unnamed.pop(_name_of(path)))
 
     def init_path(self, path: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """The same path."""

@@ -248,13 +248,21 @@ class ChainWriter(FileSystemWriter):
         step, retention = self._directory, self._retention if self._is_coordinator else None
         try:
             self._check_free(step)
+            check_written(step, results)
+            if retention:
+                retention.list_earlier(step)
+            self._write_metadata(metadata, results)
         except StepOrderError:
             if retention:
                 retention.forget(step)
             raise
-        check_written(step, results)
         if retention:
-            retention.list_earlier(step)
+            retention.remove_old(_ranks())
+        self._current.end()
+
+    def _write_metadata(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Make the step whole, durably. Raises StepOrderError, WriteError."""
+        step = self._directory
         try:
             step.run.sync_steps()
             super().finish(metadata, results)
@@ -263,9 +271,6 @@ class ChainWriter(FileSystemWriter):
             with contextlib.suppress(OSError):  # a step whose save failed is not whole
                 step.run.remove(step.name, self._mark)
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
-        if retention:
-            retention.remove_old(_ranks())
-        self._current.end()
 
     def __reduce__(self) -> NoReturn:
         """Raise SettingsError: in another process the tracks would be lost."""

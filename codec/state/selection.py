@@ -131,4 +131,5 @@ def tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
 
 def _matches(name: str, pattern: str) -> bool:
     parts = name.split("/")
-    return any(fnmatchcase("/".join(parts[:n]), pattern) for n in range(len(parts), 0, -1))
+    above = ("/".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return any(place == pattern or fnmatchcase(place, pattern) for place in above)

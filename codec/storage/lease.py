@@ -56,6 +56,7 @@ class LeasedStore(Store):
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
         self._last_save_uncertain = self._may_gain_records = False
+        self._may_lose_records = False  # a removal that was given up may still arrive
         self._rival_until = 0.0  # by time.monotonic
         self._listed_at = time.monotonic()  # when missing records were last looked for
         self._names: set[str] = set()  # of the chain's records, once this writer publishes one
@@ -173,29 +174,40 @@ class LeasedStore(Store):
                     self._remote.create(free, data, conditional=self._conditional)
                 except FileExistsError:
                     is_new = False
-                if self._remote.read(free) == data:  # put now, or before an interruption
+                if self._remote.read(free, len(data)) == data:  # put now, or before an interruption
                     break
                 if is_new:
                     raise OSError("its copy differs")
-            self._remote.remove(name)
+            self._delete(name)
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete records, see `Store.remove`."""
         self._check()
         with write_errors(self._remote.where, "records could not be removed"):
             for name in names:
-                self._remote.remove(name)
+                self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        """Delete a record. Raises OSError."""
+        try:
+            self._remote.remove(name)
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:
+            self._may_lose_records = True
+            raise
 
     def close(self) -> None:
         """Let others write.
 
-        The next writer must take over if the token cannot be removed or a record may still arrive.
+        The next writer must take over if the token cannot be removed, or if a request to put or
+        remove a record may still arrive.
         """
         with suppress(OSError):
             if self._writer() == self._token:
                 with suppress(ChainError):
                     self._set_late_aside()
-                if not self.may_gain_records:
+                if not self.may_gain_records and not self._may_lose_records:
                     self._remote.remove(WRITER)
         self._closed = True
 
@@ -280,7 +292,7 @@ class LeasedStore(Store):
         where = f"{self._remote.where}/{name}"
         stored: bytes | None = None
         try:
-            stored = self._remote.read(name)
+            stored = self._remote.read(name, len(data))
         except FileNotFoundError:
             pass
         except OSError:  # an earlier attempt of the refused request may have arrived

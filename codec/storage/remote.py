@@ -121,25 +121,17 @@ class Remote:
         """A record's bytes, by one request if its listed size is small."""
         nbytes = self._sizes.get(name, 0)
         data = self.read(name, nbytes)
-        if len(data) < nbytes:
-            self._check_whole(name, data)
-        return data
+        return data if len(data) >= nbytes else _whole(data, self.nbytes(name))
 
     def read_whole(self, name: str) -> bytes:
         """A file's bytes. Raises OSError if fewer arrive than the store says there are."""
-        data = self.read(name)
-        self._check_whole(name, data)
-        return data
+        nbytes = self.nbytes(name)
+        return _whole(self.read(name, nbytes or 0), nbytes)
 
-    def _check_whole(self, name: str, data: bytes) -> None:
-        """Raise OSError for an incomplete download, which is not damage in the store."""
-        nbytes = self.nbytes(name) or 0
-        if len(data) < nbytes:
-            raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
-
-    def read(self, name: str, nbytes: int = 0) -> bytes:
+    def read(self, name: str, nbytes: int) -> bytes:
         """A file's bytes. nbytes: their approximate number, 0 if unknown."""
         with self._call(name) as (fs, path):
+            fs.invalidate_cache(path)  # s3fs may take the size from it
             # Without a start, s3fs first asks for the size.
             limits = {"start": 0} if 0 < nbytes <= SMALL else {}
             return bytes(_ask(fs.cat_file, path, nbytes=nbytes or None, **limits))
@@ -156,6 +148,9 @@ class Remote:
         with self._call(name) as (fs, path):
             nbytes = sum(ends) - sum(begins)
             parts = _ask(fs.cat_ranges, [path] * len(spans), begins, ends, nbytes=nbytes)
+            for part in parts:  # fsspec returns errors in their place
+                if isinstance(part, Exception):
+                    raise part
             parts = list(map(bytes, parts))
         for (begin, end), part in zip(spans, parts):
             if len(part) < end - begin:
@@ -292,6 +287,13 @@ class Remote:
         if not isinstance(exc, OSError) or not text:
             text = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
         return (text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"), clean
+
+
+def _whole(data: bytes, nbytes: int | None) -> bytes:
+    """The data. Raises OSError for an incomplete download, which is not damage in the store."""
+    if nbytes is not None and len(data) < nbytes:
+        raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
+    return data
 
 
 def _ask(call: Callable[..., Any], *args: Any, nbytes: int | None = 0, **more: Any) -> Any:

@@ -424,6 +424,21 @@ def test_the_layout_alone(path: Path, tmp_path: Path) -> None:
             chain.layout(10**6)
 
 
+def test_a_layout_around_damage(tmp_path: Path) -> None:
+    """A damaged merged record whose deltas are still there: as a restore does."""
+    path = saved(tmp_path / "run.lcc", {"bits": 4})
+    deltas = {file: file.read_bytes() for file in path.glob("*.delta.*")}
+    layout = codec.Chain(path).layout(4)
+    codec.merge(path, 4)
+    for file, data in deltas.items():
+        file.write_bytes(data)
+    (merged,) = path.glob("*.merged.*")
+    data = merged.read_bytes()
+    merged.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    with pytest.warns(codec.errors.SkippedRecordWarning, match="merged"):
+        assert codec.Chain(path).layout(4) == layout
+
+
 def test_a_layout_reads_beginnings(tmp_path: Path) -> None:
     """Every one is checked, and that each record follows the one before it."""
     path = saved(tmp_path / "run.lcc", {"bits": 4})
@@ -581,6 +596,7 @@ def test_names(tmp_path: Path) -> None:
     for pattern in ("model.b", "model.b.*", "*.c"):
         with pytest.raises(codec.SettingsError, match=r"'model/b/c' if \. and / were the same"):
             codec.restore(path, only=pattern)
+    assert list(codec.restore(path, 0, only="model/a[0]")["model"]) == ["a[0]"]
     chain = codec.Chain(path)
     for name in ("a[0]", "a*", "same"):
         ((first, array), (second, _)) = chain.history(f"model/{name}")

@@ -24,6 +24,7 @@ import codec
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, needed, newest_step
 from codec.dcp.stores import step_at
+from codec.storage.remote import Remote
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
@@ -37,6 +38,43 @@ def store() -> Iterator[dict[str, Any]]:
     memory.clear()
     yield memory
     memory.clear()
+
+
+def test_metadata_that_comes_late(store: dict[str, Any], monkeypatch: Patch) -> None:
+    """A request that was given up replaces nothing; the step is of the save that came first."""
+    writer = ChainWriter(bits=2)
+    save(writer, RUN, 0)
+    create, late = Remote.create, list[Callable[[], None]]()
+
+    def held(self: Remote, name: str, data: bytes, **how: Any) -> None:
+        late.append(lambda: create(self, name, data, **how))
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(Remote, "create", held)
+    with pytest.raises(CheckpointException, match="no answer"):
+        save(writer, RUN, 1)
+    monkeypatch.setattr(Remote, "create", create)
+    save(writer, RUN, 1)
+    mark = store["/bucket/run/step-1/.metadata"].getvalue()
+    with pytest.raises(FileExistsError):
+        late[0]()
+    assert store["/bucket/run/step-1/.metadata"].getvalue() == mark
+    assert load(f"{RUN}/step-1")["epoch"] == 1
+
+    def overtaken(self: Remote, name: str, data: bytes, **how: Any) -> None:
+        late[1]()
+        create(self, name, data, **how)
+
+    monkeypatch.setattr(Remote, "create", held)
+    with pytest.raises(CheckpointException, match="no answer"):
+        save(writer, RUN, 2)
+    monkeypatch.setattr(Remote, "create", overtaken)
+    with pytest.raises(CheckpointException, match=r"StepOrderError: .*has come late"):
+        save(ChainWriter(bits=3), RUN, 2)
+    monkeypatch.setattr(Remote, "create", create)
+    load(f"{RUN}/step-2")
+    save(writer, RUN, 3)
+    load(f"{RUN}/step-3")
 
 
 @pytest.fixture
@@ -118,7 +156,8 @@ def test_few_requests(store: dict[str, Any], requests: Counter[str], monkeypatch
     assert requests.keys() <= {"pipe_file", "info"}
     requests.clear()
     load(f"{RUN}/step-2")
-    assert requests.keys() == {"cat_file"}
+    assert requests.keys() == {"cat_file", "info"}  # s3fs would ask for the sizes by itself
+    assert requests["info"] == requests["cat_file"]
 
 
 def test_on_the_command_line(

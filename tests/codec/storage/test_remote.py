@@ -409,6 +409,22 @@ def test_going_back_after_a_writer_that_was_killed(store: dict[str, Any]) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::codec.errors.RewoundWarning")
+def test_a_removal_that_may_come_late(on: Callable[..., None]) -> None:
+    """The chain is not closed then: the next writer has to take it over, and begins with a base."""
+    with begun(4) as (training, _):
+        pass
+    on("before", "rm", "00000003.delta.safetensors", TimeoutError("no answer"))
+    with pytest.raises(codec.WriteError, match="no answer"):
+        codec.rewind(FLAKY, 2)
+    with pytest.raises(LockedError, match="resume=True takes over"):
+        codec.rewind(FLAKY, 2)
+    codec.rewind(FLAKY, 2, takes_over=True)
+    with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+        assert training.save(checkpoints, 3).kind == "base"
+    training.check(FLAKY)
+
+
+@pytest.mark.filterwarnings("ignore::codec.errors.RewoundWarning")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_going_back_stopped_anywhere(when: str, monkeypatch: Patch, store: dict[str, Any]) -> None:
     """Before or after each request: one of the two chains has each step."""
@@ -1098,6 +1114,25 @@ def test_s3_that_falls_silent(asking: Callable[[remote.Remote], Any], monkeypatc
         assert there is not None
         with pytest.raises((OSError, codec.ChainError), match=r"no answer for \d+ s"):
             asking(there)
+
+
+def test_s3_parts_of_what_is_not_there(way: Way) -> None:
+    """The error is that of the store, of the first part that fails."""
+    there = Location(S3, reached(way.port)).remote
+    assert there is not None
+    with pytest.raises(FileNotFoundError):
+        there.read_spans("a", [(0, 1), (2, 3)])
+
+
+def test_s3_listed_and_then_written_by_others(way: Way, moto_port: int) -> None:
+    """A listing is not believed later."""
+    there = Location(S3, reached(way.port)).remote
+    assert there is not None
+    there.put("a", b"here")
+    assert there.names() == {"a": True}
+    direct = fsspec.filesystem("s3", **reached(moto_port), skip_instance_cache=True)
+    direct.pipe_file(f"{S3[5:]}/b", b"of others")
+    assert there.read("b", 0) == there.read_whole("b") == b"of others"
 
 
 def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
