@@ -434,9 +434,16 @@ def _answer_change(options: argparse.Namespace, change: upkeep.Change) -> int:
 
 
 def _answer(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> int:
-    """Print an answer as JSON or as lines; returns OK."""
+    """Print an answer as JSON or as lines; returns OK.
+
+    Lines may name what is in files of strangers: what is not printable is escaped.
+    """
     if options.json:
         print(json.dumps(answer))
     else:
-        print(*filter(None, lines), sep="\n")
+        print(*map(_escaped, filter(None, lines)), sep="\n")
     return OK
+
+
+def _escaped(line: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

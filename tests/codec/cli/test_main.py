@@ -103,6 +103,24 @@ def test_info_says_which_moments_are_lossy(tmp_path: Path, cli: Cli) -> None:
     assert "The newest base: 00000001.base.safetensors: expected" in cli("info", run).out
 
 
+def test_names_cannot_write_to_the_terminal(tmp_path: Path, cli: Cli) -> None:
+    """Files come from strangers: what is not printable in a name is escaped, and JSON has it."""
+    run = tmp_path / "run.lcc"
+    names = ["a\nb", "\x1b[31mred", "tab\t", "\u202eright", "東京", "back\\"]
+    with codec.Checkpointer(run) as checkpoints:
+        state = {"model": {name: np.ones(2, np.float32) for name in names}, "v\x07": 1}
+        checkpoints.save(0, state)
+    out = cli("info", run, "--tensors").out
+    rows = [line.split() for line in out.splitlines()[1:-1]]
+    shown = [r"a\nb", r"\x1b[31mred", r"tab\t", r"\u202eright", "東京", "back\\"]
+    assert {row[0] for row in rows} == {*(f"model/{name}" for name in shown), r"v\x07"}
+    assert all(row[1:3] == ["float32", "2"] for row in rows if row[1] != "value")
+    answer = cli.json("info", run, "--tensors")
+    assert {row["name"] for row in answer["tensors"]} == {f"model/{name}" for name in names}
+    strange = run.rename(run.parent / "strange\x1b[31m.lcc")
+    assert r"strange\x1b[31m.lcc" in cli("info", strange, "--tensors").out
+
+
 def test_info_lists_tensors(tmp_path: Path, cli: Cli) -> None:
     """By the names that --only takes, at any step. A pattern without a match leads here."""
     run, out = tmp_path / "run.lcc", tmp_path / "out.pt"
