@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codec.chain.chain import Chain
-from codec.errors import ChainNotFoundError, SettingsError
+from codec.errors import ChainError, ChainNotFoundError, SettingsError, SourceError
 from codec.storage.location import Location
 
 if TYPE_CHECKING:
@@ -35,19 +36,21 @@ def chain_or_step(options: argparse.Namespace) -> Chain | Step:
 
 def _step_at(place: str) -> Step | None:
     path = Location(place).path
-    is_local = isinstance(path, Path)
     if isinstance(path, Path) and not _holds_dcp_files(path):
         return None
     try:
-        from codec.dcp.files import marks_among
+        from codec.dcp.files import marks
         from codec.dcp.reader import newest_step
         from codec.dcp.steps import describe_broken, describe_none_whole
         from codec.dcp.stores import METADATA, run_at, step_at
     except ImportError:  # without torch, what is there stays unknown
         return None
     step = step_at(place)
-    if step.has(METADATA) or (is_local and marks_among(step.files())):
+    if step.has(METADATA):
         return step
+    with suppress(OSError, ChainError):  # a server may list nothing
+        if marks(step):
+            return step
     if newest := newest_step(place):
         return step_at(newest)
     if reason := describe_broken(step) or describe_none_whole(run_at(place)):
@@ -63,13 +66,14 @@ def _holds_dcp_files(path: Path) -> bool:
 
 def info(step: Step) -> tuple[dict[str, Any], list[str]]:
     """JSON and lines about a step."""
+    from codec.dcp.files import nbytes_of
     from codec.dcp.steps import records_of
 
     rows: list[dict[str, Any]] = []
     needs = {step.name}
     for record in records_of(step):
         at = record.at
-        nbytes = step.run.nbytes(at.step, at.file)
+        nbytes = nbytes_of(step.run, at)
         needs |= {at.step, *record.needs}
         row = {"rank": record.rank, "kind": record.kind, "step": at.step, "bytes": nbytes}
         rows.append(row | {"chunks": len(record.chunks), "file": at.file})
@@ -104,7 +108,9 @@ def verify(
 
 
 def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    """Remove the steps that the newest ones do not need. Raises SettingsError, ChainError.
+    """Remove the steps that the newest ones do not need.
+
+    Raises SettingsError, ChainError, and SourceError if no ChainWriter saved any of the steps.
 
     step: from `chain_or_step`.
     """
@@ -116,8 +122,22 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
     if step.run != run_at(options.run):
         raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
     gone = Retention.compact(step.run, options.keep)
+    if not gone:
+        _check_written(step)
     line = f"{step.run}: steps removed: {', '.join(gone) or 'none'}"
     return {"run": str(step.run), "removed": gone}, line
+
+
+def _check_written(newest: Step) -> None:
+    """Raise SourceError, about the newest whole step, unless a ChainWriter saved one of them."""
+    from codec.dcp.reader import needed_names, numbered_steps
+    from codec.dcp.stores import METADATA
+
+    for step in numbered_steps(newest.run):
+        with suppress(SourceError):
+            if step.has(METADATA) and needed_names(step):
+                return
+    needed_names(newest)
 
 
 def state_of(step: Step) -> dict[Any, Any]:

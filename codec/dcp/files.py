@@ -105,6 +105,18 @@ def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> 
     return record
 
 
+def nbytes_of(run: Run, at: RecordAt) -> int:
+    """A record's size. Raises ParentError if it is missing, ChainError if nobody answers."""
+    with _reading(run, at):
+        return run.nbytes(at.step, at.file)
+
+
+def parent_of(run: Run, at: RecordAt) -> RecordAt | None:
+    """The record that this one builds on, None for a base. Raises as `read_beginning`."""
+    record = read_beginning(run, at)
+    return None if record.kind == "base" else _parent(record)
+
+
 def read_beginning(run: Run, at: RecordAt) -> Record:
     """A record of which only the beginning is read, and checked. Raises as `read`."""
     where = f"{run}/{at.step}/{at.file}"
@@ -125,6 +137,10 @@ def _reading(run: Run, at: RecordAt, why: str = "") -> Iterator[None]:
         raise ParentError(f"{where}: is missing{_describe_missing(run, [at.step])}{why}") from exc
     except OSError as exc:
         raise ChainError(f"{where}: cannot be read: {exc}") from exc
+    except ChainError as exc:  # of a file's size
+        if not isinstance(exc.__cause__, FileNotFoundError):
+            raise
+        raise ParentError(f"{where}: is missing{_describe_missing(run, [at.step])}{why}") from exc
 
 
 def _checked(record: Record, at: RecordAt, why: str = "") -> Record:

@@ -284,8 +284,9 @@ def metadata_of(step: Step) -> Iterator[Metadata]:
         yield _reader_of(step).read_metadata()
         return
     names = marks(step)
-    if not names:
+    if METADATA in names or not names:  # it is no file, or was written meanwhile
         yield _reader_of(step).read_metadata()
+        return
     for name in names:
         yield _reader_of(step).read_metadata(rank=int(name[2:].partition(".")[0]))
 

@@ -16,13 +16,15 @@ from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from codec.caps import names_of
-from codec.errors import ChainError, LccError, RecordError, SourceError
+from codec.errors import ChainError, LccError, RecordError
 
 from .bundles import lossy_in
-from .files import RecordAt, is_of, marks, marks_among, read_beginning, rebuild
+from .files import RecordAt, is_of, marks, marks_among, parent_of, read_beginning, rebuild
 from .rank_writer import read_item
-from .reader import ChainReader, metadata_of, needed_names, numbered_steps
+from .reader import ChainReader, metadata_of, numbered_steps
 from .stores import METADATA, Run, Step
+
+MAX_READ = 1000  # records whose beginnings are read to find out who needs a step
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,11 @@ def describe_broken(step: Step) -> str:
 def _describe_broken(step: Step) -> str:
     """See `describe_broken`. Raises OSError, ChainError."""
     text = f"{step}: has records, but no {METADATA}, so it cannot be loaded"
-    others = [other for other in map(step.beside, step.run.steps()) if marks(other)]
-    try:
-        users = [other.name for other in others if step.name in needed_names(other)]
-    except (ChainError, SourceError):  # what needs the records stays unknown
-        return f"{text}; load another step"
+    users, is_sure = _users_of(step)
     if users:  # when a step is no longer kept, its metadata goes first
         return f"{text}. Do not remove it, for other steps need its records: {names_of(users)}"
+    if not is_sure:
+        return f"{text}; load another step"
     return (
         f"{text}: the save failed, or is not done yet. No other step needs its records: load "
         "another one if there is one, and when no save is running, remove this directory or save "
@@ -98,15 +98,72 @@ def _describe_broken(step: Step) -> str:
     )
 
 
+def _users_of(step: Step) -> tuple[list[str], bool]:
+    """The names of the steps that need a step's records, and whether these are surely all.
+
+    They are not if a step cannot be read, or lacks a record that it needs. Raises OSError.
+    """
+    files = {name for name in step.files() if is_of(name, None)}
+    users, is_sure = [], True
+    known: dict[RecordAt, bool] = {}
+    for name in sorted(step.run.steps()):
+        other = step.beside(name)
+        try:
+            if name != step.name and marks(other) and _needs(other, step.name, files, known):
+                users.append(name)
+        except LccError:
+            is_sure = False
+    return users, is_sure
+
+
+def _needs(step: Step, name: str, files: set[str], known: dict[RecordAt, bool]) -> bool:
+    """Whether a step needs the directory of this name, or one of the files, wherever it lies now.
+
+    known: Records that were looked at before, and whether they need one of the files.
+    """
+    found = records_of(step)
+    if any(name in (record.at.step, *record.needs) for record in found):
+        return True
+    return any(_leads_to(step.run, record.at, files, known) for record in found)
+
+
+def _leads_to(run: Run, at: RecordAt, files: set[str], known: dict[RecordAt, bool]) -> bool:
+    """Whether a record is one of the files, or builds on one. Raises LccError."""
+    way: list[RecordAt] = []
+    here: RecordAt | None = at
+    while here is not None and here not in known and here.file not in files:
+        if len(known) >= MAX_READ:
+            raise ChainError(f"{run}: has too many records to look at all of them")
+        known[here] = False
+        way.append(here)
+        here = parent_of(run, here)
+    leads = here is not None and (here.file in files or known[here])
+    known.update(dict.fromkeys(way, leads))
+    return leads
+
+
 def describe_none_whole(run: Run) -> str:
     """Why a directory of steps has no newest one; "" if it holds no steps, or cannot be listed."""
+    failed = ""
     with suppress(OSError, ChainError):
-        for step in reversed(numbered_steps(run)):
-            if marks(step):
+        steps = numbered_steps(run)[::-1]
+        for step in steps:
+            found = marks(step)
+            if METADATA in found:
+                failed = failed or (
+                    f"{step}: its {METADATA} is no file, or was written just now: name this step"
+                )
+            elif found:
                 return f"{run}: its steps were saved without collectives; name one, as {step}"
-            if reason := describe_broken(step):
-                return f"{run}: holds no whole step. {reason}"
-    return ""
+            failed = failed or describe_broken(step)
+        for step in (Step(run, name) for name in sorted(run.steps())):
+            if step not in steps and marks(step):
+                return (
+                    f"{run}: holds no whole step with a number in its name; name the step's "
+                    f"directory, as {step}"
+                )
+            failed = failed or describe_broken(step)
+    return f"{run}: holds no whole step. {failed}" if failed else ""
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def without_records(where: str) -> str:
                 f"{where}: is a distributed checkpoint, or holds some; load a step's directory "
                 "through torch.distributed.checkpoint, with codec.dcp.ChainReader if "
                 "codec.dcp.ChainWriter wrote it, else with PyTorch's own reader. On the command "
-                "line, info, verify, restore and compact take it too"
+                "line, name the step's directory for info, verify and restore, and the directory "
+                "of the steps for compact"
             )
     return f"{where}: holds no records (files like 00000000.base.safetensors)"
 

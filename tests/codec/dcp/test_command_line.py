@@ -1,0 +1,130 @@
+"""What the command line says of steps that are not whole, lie elsewhere, or lack a file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+
+from codec.cli.main import main
+from codec.dcp import ChainWriter, needed
+from codec.errors import ChainError
+
+Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
+
+
+def save(writer: ChainWriter, run: Path, *names: str, **given: Any) -> None:
+    """Save steps that differ a little."""
+    for n, name in enumerate(names):
+        w = torch.linspace(-1, 1, 300) + 0.01 * torch.randn(300, generator=torch.manual_seed(n))
+        state = {"model": {"w": w, "fixed": torch.arange(9)}, "epoch": n}
+        dcp.save(state, storage_writer=writer, checkpoint_id=run / name, **given)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Three steps, of which each builds on the one before."""
+    save(ChainWriter(bits=2), tmp_path / "run", "step-10", "step-20", "step-30")
+    return tmp_path / "run"
+
+
+def error(capsys: Capture, *words: object) -> str:
+    """What a command that fails says."""
+    assert main([str(word) for word in words]) == 1
+    return capsys.readouterr().err
+
+
+def test_metadata_that_is_no_file(tmp_path: Path, capsys: Capture) -> None:
+    step = tmp_path / "run" / "step-1"
+    (step / ".metadata").mkdir(parents=True)
+    assert "step-1/.metadata: DCP's metadata cannot be read" in error(capsys, "info", step)
+    with pytest.raises(ChainError, match="cannot be read"):
+        needed(step)
+    said = error(capsys, "info", step.parent)
+    assert "step-1: its .metadata is no file" in said
+    assert "without collectives" not in said
+
+
+def test_who_needs_a_directory_that_was_renamed(run: Path, capsys: Capture) -> None:
+    """The names of records tell, not that of the directory."""
+    (run / "step-20" / ".metadata").unlink()
+    (run / "step-20").rename(run / "old")
+    said = error(capsys, "info", run / "old")
+    assert "Do not remove it, for other steps need its records: 'step-30'" in said
+    (run / "old").rename(run / "step-20")
+    (run / "step-10").rename(run / "first")  # its records are two records away
+    (run / "first" / ".metadata").unlink()
+    assert "Do not remove it" in error(capsys, "info", run / "first")
+
+
+def test_no_advice_while_a_record_is_missing(
+    run: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = run / "step-40"
+    shutil.copytree(run / "step-30", failed)
+    for path in failed.glob("*.safetensors"):
+        path.rename(failed / f"__0_{'0' * 16}.base.safetensors")
+    (failed / ".metadata").unlink()
+    assert "remove this directory" in error(capsys, "info", failed)
+    with monkeypatch.context() as patch:
+        patch.setattr("codec.dcp.steps.MAX_READ", 2)
+        assert "remove" not in error(capsys, "info", failed)
+    for path in (run / "step-10").glob("*.safetensors"):
+        path.unlink()
+    said = error(capsys, "info", failed)
+    assert "load another step" in said
+    assert "remove" not in said
+
+
+def test_steps_without_collectives_below_a_failed_one(run: Path, capsys: Capture) -> None:
+    for name in ("step-10", "step-20"):
+        shutil.rmtree(run / name)
+    (run / "step-30" / ".metadata").unlink()
+    save(ChainWriter(), run, "step-1", use_collectives=False)
+    assert f"saved without collectives; name one, as {run}/step-1" in error(capsys, "info", run)
+
+
+@pytest.mark.parametrize("words", [["info"], ["info", "--tensors"]])
+def test_what_is_missing_is_named(words: list[str], run: Path, capsys: Capture) -> None:
+    for path in (run / "step-30").glob("*.delta.safetensors"):
+        path.rename(run / path.name)
+    assert "safetensors: is missing\n" in error(capsys, *words, run)
+    for path in run.glob("*.delta.safetensors"):
+        path.rename(run / "step-30" / path.name)
+    shutil.rmtree(run / "step-10")  # holds what has not changed since
+    said = error(capsys, *words, run)
+    assert f"is missing: {run} no longer holds step-10; put back what was moved" in said
+
+
+def test_steps_without_numbers(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    place = tmp_path / "unnumbered"
+    shutil.copytree(run / "step-10", place / "final")
+    for command in ("info", "verify"):
+        said = error(capsys, command, place)
+        assert f"name the step's directory, as {place}/final" in said
+    assert main(["info", str(place / "final")]) == 0
+    (place / "final" / ".metadata").unlink()
+    said = error(capsys, "info", place)
+    assert f"holds no whole step. {place}/final: has records, but no .metadata" in said
+
+
+def test_compact_of_what_no_chain_writer_wrote(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    plain = tmp_path / "plain" / "step-40"
+    dcp.save({"w": torch.ones(9)}, checkpoint_id=plain)
+    assert "was not written by a ChainWriter" in error(capsys, "compact", plain.parent)
+    plain.rename(run / "step-40")  # stays
+    assert main(["compact", str(run)]) == 0
+    assert "steps removed: none" in capsys.readouterr().out
+
+
+def test_names_of_steps_are_escaped(run: Path, capsys: Capture) -> None:
+    (run / "step-10").rename(run / "step-\x1b[31m10")
+    assert main(["info", str(run / "step-\x1b[31m10")]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "step-\\x1b[31m10: records: " in out
