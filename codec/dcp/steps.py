@@ -154,13 +154,16 @@ def describe_none_whole(run: Run) -> str:
                     f"{step}: its {METADATA} is no file, or was written just now: name this step"
                 )
             elif found:
-                return f"{run}: its steps were saved without collectives; name one, as {step}"
+                return (
+                    f"{run}: its steps were saved without collectives; name one, as {step}, for "
+                    "info, verify or restore"
+                )
             failed = failed or describe_broken(step)
         for step in (Step(run, name) for name in sorted(run.steps())):
             if step not in steps and marks(step):
                 return (
                     f"{run}: holds no whole step with a number in its name; name the step's "
-                    f"directory, as {step}"
+                    f"directory, as {step}, for info, verify or restore"
                 )
             failed = failed or describe_broken(step)
     return f"{run}: holds no whole step. {failed}" if failed else ""
