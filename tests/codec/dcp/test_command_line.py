@@ -12,6 +12,7 @@ import torch.distributed.checkpoint as dcp
 
 from codec.cli.main import main
 from codec.dcp import ChainWriter, needed
+from codec.dcp.stores import LocalRun
 from codec.errors import ChainError
 
 Capture = pytest.CaptureFixture[str]
@@ -128,3 +129,20 @@ def test_names_of_steps_are_escaped(run: Path, capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "step-\\x1b[31m10: records: " in out
+
+
+def test_names_of_missing_steps_are_escaped(tmp_path: Path, capsys: Capture) -> None:
+    """In errors too; records of strangers name the steps that they build on."""
+    run = tmp_path / "run"
+    save(ChainWriter(bits=2), run, "step-\x1b[31m10", "step-20")
+    shutil.rmtree(run / "step-\x1b[31m10")
+    said = error(capsys, "info", run)
+    assert "\x1b" not in said
+    assert r"no longer holds step-\x1b[31m10; put back" in said
+
+
+def test_metadata_that_is_written_between_two_calls(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalRun, "exist", lambda *_: False)
+    assert len(needed(run / "step-30")) == 3
