@@ -51,6 +51,11 @@ def short(value: object) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
+def printable(text: str) -> str:
+    """A text from a file for a terminal: what is not printable is escaped as in repr."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from codec.caps import names_of
+from codec.caps import names_of, printable
 from codec.chain import upkeep
 from codec.chain.chain import Chain
 from codec.console import BAD_DATA, OK, say
@@ -441,9 +441,5 @@ def _answer(options: argparse.Namespace, answer: dict[str, Any], *lines: str) ->
     if options.json:
         print(json.dumps(answer))
     else:
-        print(*map(_escaped, filter(None, lines)), sep="\n")
+        print(*map(printable, filter(None, lines)), sep="\n")
     return OK
-
-
-def _escaped(line: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codec.caps import printable
 from codec.chain.chain import Chain
 from codec.state.selection import tensor_names
 from codec.state.tree import value_names
@@ -69,19 +70,16 @@ def _stored(lossy: frozenset[bool]) -> str:
     return MIXED if False in lossy else LOSSY
 
 
-def _shown(text: str) -> str:
-    """A name from a file, with escapes if it is not printable."""
-    return text if text.isprintable() else repr(text)[1:-1]
-
-
 def _answer(
     about: dict[str, Any], where: str, rows: Sequence[Row], values: Iterable[str]
 ) -> Answer:
     names = list(values)
     answer = {**about, "tensors": [row.json() for row in rows], "values": names}
     table = [("name", "dtype", "shape", "stored")]
-    table += [(_shown(r.name), r.dtype, "x".join(map(str, r.shape)) or "-", r.stored) for r in rows]
-    table += [(_shown(name), "value", "-", EXACT) for name in names]
+    table += [
+        (printable(r.name), r.dtype, "x".join(map(str, r.shape)) or "-", r.stored) for r in rows
+    ]
+    table += [(printable(name), "value", "-", EXACT) for name in names]
     widths = [max(map(len, column)) for column in zip(*table)]
     lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip() for row in table]
     lines.append(f"{where}: tensors: {len(rows):,}, other values: {len(names):,}")

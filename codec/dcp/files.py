@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from codec.caps import short
+from codec.caps import printable, short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError
 from codec.record import record as records
@@ -96,7 +96,7 @@ def read(run: Run, at: RecordAt, why: str = "", *, thoroughly: bool = False) -> 
         ChainError: The disk cannot read it.
         RecordError: It is damaged, or has another digest.
     """
-    where = f"{run}/{_printable(at.step)}/{at.file}"
+    where = f"{run}/{printable(at.step)}/{at.file}"
     with _reading(run, at, why):
         data = run.read(at.step, at.file)
     record = _checked(records.load(data, where), at, why)
@@ -119,7 +119,7 @@ def parent_of(run: Run, at: RecordAt) -> RecordAt | None:
 
 def read_beginning(run: Run, at: RecordAt) -> Record:
     """A record of which only the beginning is read, and checked. Raises as `read`."""
-    where = f"{run}/{_printable(at.step)}/{at.file}"
+    where = f"{run}/{printable(at.step)}/{at.file}"
     with _reading(run, at):
         nbytes = run.nbytes(at.step, at.file)
         record = records.load_parts(
@@ -130,7 +130,7 @@ def read_beginning(run: Run, at: RecordAt) -> Record:
 
 @contextmanager
 def _reading(run: Run, at: RecordAt, why: str = "") -> Iterator[None]:
-    where = f"{run}/{_printable(at.step)}/{at.file}"
+    where = f"{run}/{printable(at.step)}/{at.file}"
     try:
         yield
     except FileNotFoundError as exc:
@@ -218,10 +218,6 @@ def _describe_missing(run: Run, steps: Iterable[str]) -> str:
     missing = run.removed_among(steps)
     if not missing:
         return ""
-    names = ", ".join(map(_printable, missing[:10]))
+    names = ", ".join(map(printable, missing[:10]))
     names += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return f": {run} no longer holds {names}; put back what was moved or removed from there"
-
-
-def _printable(name: str) -> str:
-    return name if name.isprintable() else repr(name)[1:-1]
