@@ -21,9 +21,7 @@ from .replay import Position, Replay
 if TYPE_CHECKING:
     from .chain import Chain
 
-MOST_BEGINS = (
-    8  # tracks that are copied at the same time to check jumps from them; a writer needs 3
-)
+MOST_BEGINS = 8  # copies of tracks at a time, to check jumps from them; a writer needs 3
 
 
 @dataclass(frozen=True)

@@ -105,40 +105,40 @@ def _users_of(step: Step) -> tuple[list[str], bool]:
     """
     files = {name for name in step.files() if is_of(name, None)}
     users, is_sure = [], True
-    known: dict[RecordAt, bool] = {}
+    looked_at: dict[RecordAt, bool] = {}
     for name in sorted(step.run.steps()):
         other = step.beside(name)
         try:
-            if name != step.name and marks(other) and _needs(other, step.name, files, known):
+            if name != step.name and marks(other) and _needs(other, step.name, files, looked_at):
                 users.append(name)
         except LccError:
             is_sure = False
     return users, is_sure
 
 
-def _needs(step: Step, name: str, files: set[str], known: dict[RecordAt, bool]) -> bool:
+def _needs(step: Step, name: str, files: set[str], looked_at: dict[RecordAt, bool]) -> bool:
     """Whether a step needs the directory of this name, or one of the files, wherever it lies now.
 
-    known: Records that were looked at before, and whether they need one of the files.
+    looked_at: Records that were looked at before, and whether they need one of the files.
     """
-    found = records_of(step)
-    if any(name in (record.at.step, *record.needs) for record in found):
+    records = records_of(step)
+    if any(name in (record.at.step, *record.needs) for record in records):
         return True
-    return any(_leads_to(step.run, record.at, files, known) for record in found)
+    return any(_leads_to(step.run, record.at, files, looked_at) for record in records)
 
 
-def _leads_to(run: Run, at: RecordAt, files: set[str], known: dict[RecordAt, bool]) -> bool:
+def _leads_to(run: Run, at: RecordAt, files: set[str], looked_at: dict[RecordAt, bool]) -> bool:
     """Whether a record is one of the files, or builds on one. Raises LccError."""
     way: list[RecordAt] = []
     here: RecordAt | None = at
-    while here is not None and here not in known and here.file not in files:
-        if len(known) >= MAX_READ:
+    while here is not None and here not in looked_at and here.file not in files:
+        if len(looked_at) >= MAX_READ:
             raise ChainError(f"{run}: has too many records to look at all of them")
-        known[here] = False
+        looked_at[here] = False
         way.append(here)
         here = parent_of(run, here)
-    leads = here is not None and (here.file in files or known[here])
-    known.update(dict.fromkeys(way, leads))
+    leads = here is not None and (here.file in files or looked_at[here])
+    looked_at.update(dict.fromkeys(way, leads))
     return leads
 
 
@@ -148,12 +148,12 @@ def describe_none_whole(run: Run) -> str:
     with suppress(OSError, ChainError):
         steps = numbered_steps(run)[::-1]
         for step in steps:
-            found = marks(step)
-            if METADATA in found:
+            step_marks = marks(step)
+            if METADATA in step_marks:
                 failed = failed or (
                     f"{step}: its {METADATA} is no file, or was written just now: name this step"
                 )
-            elif found:
+            elif step_marks:
                 return (
                     f"{run}: its steps were saved without collectives; name one, as {step}, for "
                     "info, verify or restore"

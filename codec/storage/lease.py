@@ -188,7 +188,7 @@ class LeasedStore(Store):
                 self._delete(name)
 
     def _delete(self, name: str) -> None:
-        """Delete a record. Raises OSError."""
+        """Delete a record. Raises OSError; unless the store refuses, it may still be deleted."""
         try:
             self._remote.remove(name)
         except (FileNotFoundError, PermissionError):

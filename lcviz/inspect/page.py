@@ -5,7 +5,6 @@ The cards and the sizes of the records are polling fragments: they change as rec
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from lcviz.ui.widgets import Cards
 
 from . import page_watch
 from .page_open import ChainSource, Findings, choose, leave, read
-from .page_parts import progress_bar, sentence, show_damage
+from .page_parts import deadline, more_button, progress_bar, sentence, show_damage
 from .page_receipt import check_receipt
 from .page_step import one_step
 from .watch_table import since_text
@@ -42,7 +41,7 @@ HELP = (
     "[[delta]] one [[step]]. To get a step as a plain file, open the chain on Export, under *Files "
     "of mine*."
 )
-_ALL = "inspect-all"  # in the session: decode all remaining records, however long it takes
+_DECODE = "inspect-decode"  # key of the button that decodes all remaining records
 
 
 def page() -> None:
@@ -264,26 +263,19 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
     else:
         st.info("No lossy value has changed in any step yet.")
     if remaining := sum(r.key not in findings.exponents for r in usable):
-        st.button(
-            f"Decode the other {remaining:,} of {len(usable):,} records",
-            key="inspect-decode",
-            icon=":material/play_arrow:",
-            on_click=st.session_state.update,
-            args=({_ALL: True},),
-            help="Any click stops it; what is decoded by then is kept.",
-        )
+        label = f"Decode the other {remaining:,} of {len(usable):,} records"
+        more_button(label, _DECODE, "decoded")
 
 
 def _decode(source: ChainSource, findings: Findings, usable: Sequence[RecordFacts]) -> str:
     """Decode records, which stay known if the visitor leaves meanwhile; returns what went wrong."""
     undecoded = [r for r in usable if r.key not in findings.exponents]
-    decode_all = st.session_state.pop(_ALL, False)
-    deadline = math.inf if decode_all else time.monotonic() + UNASKED_SECONDS
+    end = deadline(_DECODE, UNASKED_SECONDS)
     with progress_bar("Decoded {} of {}") as progress:
         try:
             chain = source.chain()
             for i, record in enumerate(undecoded, len(usable) - len(undecoded)):
-                if time.monotonic() > deadline:
+                if time.monotonic() > end:
                     break
                 try:
                     findings.exponents[record.key] = count_exponents(chain, record)

@@ -1,8 +1,10 @@
-"""What the parts of this page share: a progress bar, and errors as sentences."""
+"""What the parts of this page share: long work in portions, and errors as sentences."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -40,6 +42,31 @@ def progress_bar(
     finally:
         button.empty()
         bar.empty()
+
+
+def more_button(label: str, key: str, done: str) -> None:
+    """A button that lets the next run of the page do all of a long work, see `deadline`.
+
+    done: What has happened to the parts that are done: "decoded".
+    """
+    st.button(
+        label,
+        key=key,
+        icon=":material/play_arrow:",
+        on_click=st.session_state.update,
+        args=({_all_of(key): True},),
+        help=f"Any click stops it; what is {done} by then is kept.",
+    )
+
+
+def deadline(key: str, unasked_seconds: float) -> float:
+    """When to stop a long work, by `time.monotonic`; never if its `more_button` was clicked."""
+    asked = st.session_state.pop(_all_of(key), False)
+    return math.inf if asked else time.monotonic() + unasked_seconds
+
+
+def _all_of(key: str) -> str:
+    return f"{key}-all"
 
 
 def show_damage(text: str, problems: Sequence[str], key: str) -> None:

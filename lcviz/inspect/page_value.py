@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,13 +30,13 @@ from lcviz.text import minus, plain, plural
 from lcviz.ui import session, widgets
 
 from .page_open import ChainSource, Findings
-from .page_parts import progress_bar, sentence
+from .page_parts import deadline, more_button, progress_bar, sentence
 from .page_remote import answer
 
 UNASKED_SECONDS = 2  # of reading without a click
 LOOK_SECONDS = 0.2  # of reading between two looks whether the visitor has clicked
 _HISTORY = "inspect-history"  # in the session: what was read of the tensor looked at last
-_ALL = "inspect-history-all"  # in the session: read all steps, however long it takes
+_MORE = "inspect-history-read"  # key of the button that reads all steps
 T = TypeVar("T")
 
 
@@ -108,20 +107,15 @@ def _over_steps(
     points = history.points(stretches, place)
     if sum(p.value is not None for p in points) > 1:
         widgets.show(value_over_steps(points, facts.step), "value")
-    found = [problem for s in stretches for problem in (s.problem, history.problem(s)) if problem]
-    if problems := [failed] * bool(failed) + found:
+    of_stretches = [
+        problem for s in stretches for problem in (s.problem, history.problem(s)) if problem
+    ]
+    if problems := [failed] * bool(failed) + of_stretches:
         more = f" {plural(len(problems) - 1, 'more problem')}." if len(problems) > 1 else ""
         widgets.wrong(f"Not all steps of this value can be read. {sentence(problems[0])}{more}")
     missing = sum(len(history.missing(s)) for s in stretches)
     if missing and not failed:
-        st.button(
-            f"Read the value at {plural(missing, 'more step')}",
-            key="inspect-history-read",
-            icon=":material/play_arrow:",
-            on_click=st.session_state.update,
-            args=({_ALL: True},),
-            help="Any click stops it; what is read by then is kept.",
-        )
+        more_button(f"Read the value at {plural(missing, 'more step')}", _MORE, "read")
 
 
 def _known(
@@ -129,11 +123,11 @@ def _known(
 ) -> History:
     """What this session has read of a tensor: all of it if it is small, else of one element."""
     array = facts.state[name]
-    n_steps = sum(len(s.there) for s in stretches)
+    n_steps = sum(len(s.with_tensor) for s in stretches)
     only = None if array.nbytes * n_steps <= MOST_KEPT else place
     key = (source.key, name, only)
     history = session.cached(_HISTORY, key, lambda: History(name, only))
-    here = next((s for s in stretches if facts.step in s.there), None)
+    here = next((s for s in stretches if facts.step in s.with_tensor), None)
     if here is not None and not facts.needs_rerun:  # no need to read what is on the page
         history.add(here, [(facts.step, array if only is None else element(array, only))])
     history.forget_others(stretches)
@@ -146,14 +140,13 @@ def _read(source: ChainSource, stretches: Sequence[Stretch], history: History, c
     What was read stays known if the visitor leaves meanwhile. Raises RerunNeededError, and
     ChainError if the disk or network fails.
     """
-    read_all = st.session_state.pop(_ALL, False)
-    deadline = math.inf if read_all else time.monotonic() + UNASKED_SECONDS
+    end = deadline(_MORE, UNASKED_SECONDS)
     nearest = max((i for i, s in enumerate(stretches) if s.base <= chosen), default=0)
     order = sorted(range(len(stretches)), key=lambda i: abs(i - nearest))
     to_read = [stretches[i] for i in order if history.missing(stretches[i])]
     if not to_read:
         return
-    total = sum(len(s.there) for s in stretches)
+    total = sum(len(s.with_tensor) for s in stretches)
     with progress_bar("Read this value at {} of {} steps", source.run) as progress:
         chain = source.chain()
         ask: Callable[[Callable[[], T]], T] = _at_once
@@ -161,7 +154,7 @@ def _read(source: ChainSource, stretches: Sequence[Stretch], history: History, c
             ask = partial(answer, chain.where)
         for stretch in to_read:
             reading, ended = read_stretch(chain, stretch, history), False
-            while not ended and time.monotonic() < deadline:
+            while not ended and time.monotonic() < end:
                 read, ended, failed = ask(partial(read_some, reading, LOOK_SECONDS))
                 history.add(stretch, read)
                 progress(total - sum(len(history.missing(s)) for s in stretches), total)

@@ -24,12 +24,12 @@ Read = list[tuple[int, Values]]  # by step
 class Stretch:
     """A base and the steps after it, up to the next base: they are read together.
 
-    steps: step -> the record that holds it, rising. there: those at which the state has the tensor
-    in float32. problem: why the steps after these cannot be read, "" if they can.
+    steps: step -> the record that holds it, rising. with_tensor: those at which the state has the
+    tensor in float32. problem: why the steps after these cannot be read, "" if they can.
     """
 
     steps: Mapping[int, Key]
-    there: frozenset[int]
+    with_tensor: frozenset[int]
     problem: str = ""
 
     @property
@@ -74,7 +74,7 @@ class History:
         if self.problem(stretch):
             return []
         keys = stretch.steps.items()
-        return [s for s, key in keys if s in stretch.there and (key, s) not in self.values]
+        return [s for s, key in keys if s in stretch.with_tensor and (key, s) not in self.values]
 
     def problem(self, stretch: Stretch) -> str:
         """Why steps of a stretch do not decode; "" if that is not known."""
@@ -85,7 +85,7 @@ class History:
         points = []
         for stretch in stretches:
             for step, key in stretch.steps.items():
-                values = self.values.get((key, step)) if step in stretch.there else None
+                values = self.values.get((key, step)) if step in stretch.with_tensor else None
                 value = element(values, place) if isinstance(values, np.ndarray) else values
                 points.append(Point(step, value, step == stretch.base))
             if stretch.problem or self.problem(stretch):
@@ -98,25 +98,25 @@ def stretches_of(catalogue: Catalogue, name: str) -> list[Stretch]:
 
     name: of the tensor, as layouts have it.
     """
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     steps: dict[int, Key] = {}
-    there: set[int] = set()
+    with_tensor: set[int] = set()
     problem = ""
     befores = [*(record.before for record in catalogue.records[1:]), catalogue.end]
     for record, after in zip(catalogue.records, befores):
         if record.aside:
             continue
         if record.reached and record.entry.kind == "base" and steps:
-            found.append(Stretch(steps, frozenset(there), problem))
-            steps, there, problem = {}, set(), ""
+            stretches.append(Stretch(steps, frozenset(with_tensor), problem))
+            steps, with_tensor, problem = {}, set(), ""
         if record.reached and (steps or record.entry.kind == "base"):
             steps |= dict.fromkeys(record.steps, record.key)
             layout = after.layout.tensors if after.layout else ()
             if any(spec.name == name and spec.dtype == "F32" for spec in layout):
-                there |= set(record.steps)
+                with_tensor |= set(record.steps)
         elif not record.reached:
             problem = problem or record.problem
-    return [*found, Stretch(steps, frozenset(there), problem)] if steps else found
+    return [*stretches, Stretch(steps, frozenset(with_tensor), problem)] if steps else stretches
 
 
 def read_stretch(chain: codec.Chain, stretch: Stretch, history: History) -> Iterator[Read]:
@@ -126,7 +126,7 @@ def read_stretch(chain: codec.Chain, stretch: Stretch, history: History) -> Iter
     """
     missing = history.missing(stretch)
     # Also those that are known: they are passed anyway, and whoever waits can look up meanwhile.
-    steps = [s for s in stretch.steps if s in stretch.there and missing and s <= missing[-1]]
+    steps = [s for s in stretch.steps if s in stretch.with_tensor and missing and s <= missing[-1]]
     for step, tensor in chain.history(history.name, steps):
         values = np.asarray(tensor)
         yield [(step, values if history.place is None else element(values, history.place))]

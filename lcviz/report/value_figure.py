@@ -86,13 +86,13 @@ def _table(points: Sequence[Point]) -> pd.DataFrame:
 
 def _sentence(points: Sequence[Point], is_thinned: bool) -> str:
     texts = []
-    known = [
+    changes = [
         (after.value - before.value, after)
         for before, after in pairwise(points)
         if _is_finite(before.value) and _is_finite(after.value)
     ]
-    by_step = [(change, p.step) for change, p in known if not p.is_base]
-    by_base = [(change, p.step) for change, p in known if p.is_base]
+    by_step = [(change, p.step) for change, p in changes if not p.is_base]
+    by_base = [(change, p.step) for change, p in changes if p.is_base]
     if by_step:
         moves = [(change, step) for change, step in by_step if change]
         n = plural(len(by_step), "step")

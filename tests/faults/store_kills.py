@@ -350,8 +350,8 @@ def take_over(url: str, seen: dict[int, str], bases: set[int], tell: Tell) -> No
     seen: step -> digest of its track. bases: steps that were saved as bases.
     """
     if seen:
-        found = {entry.step for entry in codec.Chain(url).entries if entry.kind == "base"}
-        first = sorted(bases | found)[-KEPT:][0]
+        bases_left = {entry.step for entry in codec.Chain(url).entries if entry.kind == "base"}
+        first = sorted(bases | bases_left)[-KEPT:][0]
         seen = {step: digest for step, digest in seen.items() if step >= first}
         check_told(url, seen)
         report = codec.verify(url)

@@ -97,7 +97,7 @@ def test_a_tensor_that_comes_later_and_one_in_another_dtype(path: Path) -> None:
     values = [p.value for p in history.points(stretches, AT)]
     assert values[:5] == [None] * 5
     assert values[5:] == [float(codec.restore(path, s)["late"][AT]) for s in range(5, STEPS)]
-    assert not any(s.there for s in stretches_of(catalogue_of(path), "half"))
+    assert not any(s.with_tensor for s in stretches_of(catalogue_of(path), "half"))
 
 
 def test_only_what_is_missing_is_read(path: Path) -> None:
