@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from codec.errors import SettingsError, StepOrderError, WriteError
+from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET, Coding
 from codec.scheme.warmup import warm_up_beside
@@ -42,11 +42,15 @@ BASE_EVERY = 50  # deltas of a bundle that a restore reads at most, besides its 
 
 
 def _stage_of_save(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Make a method a stage of a save, see current_save: it may raise LockedError."""
+    """Make a method a stage of a save, see current_save: it may raise LockedError, and ChainError
+    for an error of the disk."""
 
     @functools.wraps(method)
     def run(writer: ChainWriter, *args: P.args, **kwargs: P.kwargs) -> R:
-        return writer._current.run(method, writer, *args, **kwargs)
+        try:
+            return writer._current.run(method, writer, *args, **kwargs)
+        except OSError as exc:
+            raise ChainError(f"{writer._step}: cannot be read or listed: {exc}") from exc
 
     return run
 
@@ -261,16 +265,23 @@ class ChainWriter(FileSystemWriter):
         self._current.end()
 
     def _write_metadata(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Make the step whole, durably. Raises StepOrderError, WriteError."""
+        """Make the step whole, durably. Raises StepOrderError, WriteError.
+
+        After an error the step may be whole all the same: the next save looks.
+        """
         step = self._directory
         try:
             step.run.sync_steps()
             super().finish(metadata, results)
             step.run.sync(step.name)
         except (OSError, WriteError) as exc:
-            with contextlib.suppress(OSError):  # a step whose save failed is not whole
-                step.run.remove(step.name, self._mark)
-            raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
+            if isinstance(step.run, LocalRun):  # elsewhere a removal may arrive after a later save
+                with contextlib.suppress(OSError):
+                    step.run.remove(step.name, self._mark)
+            raise WriteError(
+                f"{step}: its {METADATA} may or may not have been written: {exc}; the step is "
+                "whole if it is there"
+            ) from exc
 
     def __reduce__(self) -> NoReturn:
         """Raise SettingsError: in another process the tracks would be lost."""

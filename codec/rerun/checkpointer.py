@@ -41,6 +41,7 @@ BASE_EVERY = 200
 MAX_STEPS = 8  # between two saves: with more, a base is about as small
 MAX_CHANGED = 0.5  # share of the bytes of parameters and state: above it gradients save little
 NOT_LED_TO = "the optimizer's steps, run again, do not lead to"
+NEXT_IS_BASE = "the next record is a base"
 WHY = "something else changes these, or a later hook changes gradients"
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,6 @@ class GradientCheckpointer(Checkpointer):
         self._optimizer, self._base_every = optimizer, base_every
         self._copy: OptimizerCopy | None = None  # None: the next record is a base
         self._steps: list[Step] = []  # since the newest record
-        self._n_copied = 0  # how many of them the copy has run
         self._problem = ""
         self._reasons: set[str] = set()  # for bases: each is logged once
         self._n_since_base, self._n_slots, self._long = 0, 0, set[int]()
@@ -141,14 +141,12 @@ class GradientCheckpointer(Checkpointer):
         elif self._copy is None:  # the next record is a base, and later ones build on its gradients
             self._steps = [Step.next_of(optimizer)]
         elif len(self._steps) == MAX_STEPS:
-            self._drop_copy(f"more than {MAX_STEPS} optimizer steps came after the newest record")
+            self._say(
+                NEXT_IS_BASE, f"more than {MAX_STEPS} optimizer steps came after the newest record"
+            )
+            self._copy = None
         else:
             self._steps.append(Step.next_of(optimizer))
-
-    def _drop_copy(self, reason: str) -> None:
-        """Let the next record be a base."""
-        self._say("the next record is a base", reason)
-        self._copy = None
 
     def _say(self, effect: str, reason: str) -> None:
         """Log what makes records larger, once for each reason."""
@@ -162,13 +160,16 @@ class GradientCheckpointer(Checkpointer):
             raise DTypeError(f"{self.path}: the steps cannot be run again: {self._problem}")
         if not isinstance(state, Mapping) or GRADIENTS in state:
             raise StateMismatchError(f"a state is a mapping without the key {GRADIENTS!r}")
+        # Until the save has ended well, the next record is a base: a save that is interrupted may
+        # have run some of the steps, and written the record or not.
+        copy, self._copy = self._copy, None
         changed: Mapping[str, Tensor] = {}
-        if self._copy is not None:
-            changed = self._run_again()
+        if copy is not None:
+            copy, changed = self._run_again(copy)
         elif not self._steps and self._n_slots == 0:  # made after the first step
             self._find_long_gradients()
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
-        is_base = self._copy is None or is_due
+        is_base = copy is None or is_due
         record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
         record["changed"] = [] if is_base else list(changed)
         record["steps"], unchanged = self._stored_steps()
@@ -176,37 +177,39 @@ class GradientCheckpointer(Checkpointer):
         whole = {**state, GRADIENTS: record}
         saved = self._append(step, whole, is_base=is_base, unchanged=unchanged)
         saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
-        if self._copy is not None:
-            self._copy.overwrite(changed)
+        if copy is not None:
+            copy.overwrite(changed)
         self._n_slots = len(record["steps"])
         self._n_since_base = 0 if saved.kind == "base" else self._n_since_base + 1
-        self._copy = self._copy or OptimizerCopy(self._optimizer)
         self._steps.clear()
-        self._n_copied = 0
+        self._copy = copy or OptimizerCopy(self._optimizer)
         return saved
 
-    def _run_again(self) -> dict[str, Tensor]:
-        """Run the steps on the copy, or drop it. Returns the optimizer's tensors that differ."""
-        assert self._copy is not None
-        if not self._copy.fits(self._optimizer):
-            self._drop_copy("the optimizer's groups have other parameters")
-            return {}
-        for step in self._steps[self._n_copied :]:
-            self._copy.step(step.gradients, step.settings)
-            self._n_copied += 1
-        changed = self._copy.differing(self._optimizer)
+    def _run_again(self, copy: OptimizerCopy) -> tuple[OptimizerCopy | None, dict[str, Tensor]]:
+        """Run the steps on the copy.
+
+        Returns:
+            The copy, None if the next record must be a base; the optimizer's tensors that differ.
+        """
+        if not copy.fits(self._optimizer):
+            self._say(NEXT_IS_BASE, "the optimizer's groups have other parameters")
+            return None, {}
+        for step in self._steps:
+            copy.step(step.gradients, step.settings)
+        changed = copy.differing(self._optimizer)
         if changed is None:
-            self._drop_copy("its steps, run again, lead to other tensors than the optimizer's")
+            reason = "its steps, run again, lead to other tensors than the optimizer's"
         elif _nbytes(changed) > MAX_CHANGED * _nbytes(tensors_of(self._optimizer)):
-            self._drop_copy(f"{NOT_LED_TO} most of its parameters and state: {WHY}")
+            reason = f"{NOT_LED_TO} most of its parameters and state: {WHY}"
         else:
             if changed:
                 self._say(
                     f"the record holds {names_of(changed)} beside the gradients",
                     f"{NOT_LED_TO} them: {WHY}",
                 )
-            return changed
-        return {}
+            return copy, changed
+        self._say(NEXT_IS_BASE, reason)
+        return None, {}
 
     def _places_without(self, changed: Collection[str]) -> list[str]:
         """The places in a record of the optimizer's tensors, without those in ``changed``."""
@@ -257,7 +260,6 @@ class GradientCheckpointer(Checkpointer):
         newest = rerun(Chain(self._location), self._optimizer, self.step)
         self._copy, self._n_since_base, self._n_slots = newest.copy, newest.n, len(newest.steps)
         self._steps.clear()
-        self._n_copied = 0
         return newest.state
 
     def _close(self) -> None:

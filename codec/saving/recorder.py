@@ -148,7 +148,7 @@ class Recorder:
         self.tracker: Tracker | None = None
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
-        self._unconfirmed: str | None = None  # a record that may exist though its save failed
+        self._unconfirmed: Draft | None = None  # may be there, though its save did not end
         self._encoder = DeltaEncoder()
         self._is_base_due = False  # because another version wrote the newest base
         self._reasons: set[str] = set()  # for bases; each is logged once
@@ -188,7 +188,7 @@ class Recorder:
         """
         started = time.perf_counter()
         _check_length(step, layout, values)
-        self._remove_unconfirmed()
+        self._withdraw_unconfirmed()
         newest = self._newest
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
         is_base = is_base or self._is_base_due or self._written.is_long(self._base_every)
@@ -200,18 +200,22 @@ class Recorder:
         encoded = time.perf_counter()
         record = self._check(prepared, place, values)
         checked = time.perf_counter()
-        synced = self._publish(prepared.draft)
-        delta, name = prepared.delta, prepared.draft.name
+        draft, delta = prepared.draft, prepared.delta
+        self._unconfirmed = draft
+        synced = self._directory.publish(draft.name, draft.data)
         if delta is not None and (missing := self._directory.missing(self._needed)):
             _log_missing(step, missing)  # this delta is useless: the base's save removes it
-            return self.save(step, layout, arrays, values, is_base=True)
+            self._is_base_due = True
+            return self.save(step, layout, arrays, values)
         written = time.perf_counter()
+        self.tracker = None  # if the rest of the save is interrupted, the next save is a base
+        self._newest = _Newest(step, record.digest, record.in_run(place.run).run, draft.name)
+        self._unconfirmed = None
         self._needed = [] if delta is None else self._needed
-        self._needed.append(name)
-        self._newest = _Newest(step, record.digest, record.in_run(place.run).run, name)
+        self._needed.append(draft.name)
+        self._written = self._written.and_then(record.kind, record.nbytes)
         self.tracker = _committed(prepared.tracker, delta)
         self._is_base_due = False
-        self._written = self._written.and_then(record.kind, record.nbytes)
         if delta is None:
             self._remove_history()
         if self._jumps and self.tracker:
@@ -250,19 +254,6 @@ class Recorder:
         draft = Draft.of_delta(record_name(place.step, "delta"), place, tracker.track, delta)
         return _Prepared(draft, tracker, arrays)
 
-    def _publish(self, draft: Draft) -> float:
-        """Write a record. Returns when its bytes became durable, by `time.perf_counter`."""
-        before = self.tracker
-        self.tracker = None  # if the rest of the save is interrupted, the next save is a base
-        self._unconfirmed = draft.name
-        try:
-            return self._directory.publish(draft.name, draft.data)
-        except Exception:
-            self.tracker = before
-            if not self._directory.last_save_uncertain:
-                self._unconfirmed = None
-            raise
-
     def _log_behind(self, saved: Saved) -> None:
         """Log once that a restart would be far behind, and the setting that changes it."""
         if saved.behind > FAR_BEHIND and self._written.n >= SETTLED and not self._has_warned:
@@ -294,24 +285,15 @@ class Recorder:
             self._reasons.add(key)
             _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
 
-    def _remove_unconfirmed(self) -> None:
-        """Remove the record of an interrupted save: the next record may have its step.
+    def _withdraw_unconfirmed(self) -> None:
+        """Remove what an interrupted or failed save has left: the next record has another parent.
 
         Raises:
-            WriteError: The record cannot be removed.
+            LockedError, WriteError: Nobody knows whether it is there.
         """
-        name, newest = self._unconfirmed, self._newest.name if self._newest else None
-        if name is not None and name != newest:
-            try:
-                self._directory.remove([name])
-            except WriteError as exc:
-                # In a store that refuses to delete, the next record is a base that ignores it.
-                stays = isinstance(exc.__cause__, PermissionError)
-                stays = stays and self._directory.may_gain_records
-                if not stays and not isinstance(exc.__cause__, FileNotFoundError):
-                    raise
-                if stays:
-                    _log.warning("%s stays, though its save had failed: %s", name, exc)
+        draft, newest = self._unconfirmed, self._newest
+        if draft is not None and not (newest and newest.name == draft.name):
+            self._directory.withdraw(draft.name, draft.data)
         self._unconfirmed = None
 
     def restore(self, step: int) -> dict[Any, Any]:
@@ -375,7 +357,7 @@ class Recorder:
                 needless = superseded(entries, self._keep_bases)
                 self._directory.remove(entry.name for entry in needless)
             except ChainError as exc:
-                _log.warning("history stays: %s", exc)
+                _log.warning("history may stay: %s", exc)
 
     def _encode(
         self,

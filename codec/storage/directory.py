@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from codec.errors import LockedError, StepOrderError, WriteError
 
@@ -36,13 +36,9 @@ class Store(ABC):
     """A place for records that only this object writes to.
 
     Readers see each record whole or not at all, and no record is ever overwritten. Failures are
-    ChainErrors; after one, everything that was there before is still there.
+    ChainErrors; after one, everything that was there before is still there. An exception never
+    proves that nothing happened: after any in `publish`, call `withdraw` before the next record.
     """
-
-    @property
-    def last_save_uncertain(self) -> bool:
-        """Whether the last record may still appear, although its save failed: remove it."""
-        return False
 
     @property
     def may_gain_records(self) -> bool:
@@ -62,9 +58,17 @@ class Store(ABC):
             When its bytes became durable, by `time.perf_counter`.
 
         Raises:
-            StepOrderError: There is a record of that name.
+            StepOrderError: There is another record of that name.
             LockedError: Another writer has taken over.
-            WriteError: Writing failed, or this store is closed.
+            WriteError: Writing failed, or this store is closed. The message says whether the record
+                may be there.
+        """
+
+    @abstractmethod
+    def withdraw(self, name: str, data: bytes) -> None:
+        """Remove what `publish`, called with the same arguments, may have left although it raised.
+
+        Another record of that name stays. Raises LockedError, WriteError.
         """
 
     @abstractmethod
@@ -124,7 +128,6 @@ class Directory(Store):
         import filelock  # here, because it takes a while and readers do without
 
         self.path = path
-        self._stuck: list[Path] = []  # files that a failed save could not remove
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
         self._seal = Seal(path)
         self._owner = os.getpid()
@@ -156,21 +159,22 @@ class Directory(Store):
     def publish(self, name: str, data: bytes) -> float:
         """Add a file, see `Store.publish`."""
         self._check()
-        while self._stuck:
-            with write_errors(self._stuck[-1], "could not be removed"):
-                self._stuck[-1].unlink(missing_ok=True)
-            self._stuck.pop()
-        try:
-            return publish(
-                self.path / name,
-                lambda file: file.write(data),
-                nameless=self._nameless,
-                changing=self._seal.opened,
-            )
-        except WriteError as exc:
-            if isinstance(exc.__cause__, _StuckFileError):
-                self._stuck.append(self.path / name)
-            raise
+        return publish(
+            self.path / name,
+            lambda file: file.write(data),
+            nameless=self._nameless,
+            changing=self._seal.opened,
+        )
+
+    def withdraw(self, name: str, data: bytes) -> None:
+        """Unlink the file if it holds these bytes, see `Store.withdraw`."""
+        self._check()
+        with write_errors(self.path / name, "may be left of a save that failed; removing it failed"):
+            with contextlib.suppress(FileNotFoundError):
+                if (self.path / name).read_bytes() == data:
+                    with self._seal.opened():
+                        os.unlink(self.path / name)
+            fsync_directory(self.path)
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """The records that are gone, see `Store.missing`. One stat while the seal is whole."""
@@ -226,7 +230,7 @@ class Directory(Store):
             )
         if self._locked is None:
             raise WriteError(f"{self.path}: this writer is closed; open the directory again")
-        with write_errors(self.path, "its lock cannot be checked, nothing was changed"):
+        with write_errors(self.path, "its lock cannot be checked, so nothing is written"):
             try:
                 current = _identity(self.path / LOCK)
             except (FileNotFoundError, NotADirectoryError):
@@ -237,8 +241,8 @@ class Directory(Store):
             raise WriteError(_gone(self.path))
         problem = "was deleted" if current is None else "is another file now"
         raise LockedError(
-            f"{self.path}: its lock file {LOCK} {problem}, so another writer may be at work there; "
-            f"nothing was changed; {REOPEN}"
+            f"{self.path}: its lock file {LOCK} {problem}, so another writer may be at work there, "
+            f"and nothing is written; {REOPEN}"
         )
 
     def close(self) -> None:
@@ -342,12 +346,12 @@ def publish(
         When its bytes had been fsynced, by `time.perf_counter`. The file got its name after that.
 
     Raises:
-        StepOrderError: The name exists.
-        WriteError: The disk refused. No trace is left, unless a file was replaced before the fsync
-            of the directory failed, or a file cannot be unlinked (the cause is a _StuckFileError).
+        StepOrderError: Another file has the name.
+        WriteError: The disk refused. The message says whether the file may have its name all the
+            same: an error from the naming call on does not tell. Nor does an exception from
+            elsewhere, for example from a signal handler.
     """
-    temporary = None
-    linked = False
+    temporary, may_have_name = None, False
     try:
         if nameless is None:
             with changing():
@@ -361,53 +365,49 @@ def publish(
                 os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
             os.fsync(file.fileno())
             synced = time.perf_counter()
-            if nameless is not None:
-                with changing():
-                    _name(file.fileno(), path.name, nameless)
-                    linked = True
-        if overwrite and temporary is not None:
+            may_have_name = True
             with changing():
-                os.replace(temporary, path)
-                temporary = None
-        elif temporary is not None:
-            with changing():
-                os.link(temporary, path)
-                linked = True
+                _give_name(file.fileno(), path, temporary, nameless, overwrite)
         fsync_directory(path.parent if nameless is None else nameless)
         return synced
-    except BaseException as exc:
-        # A record whose save failed must not stay, whatever happened (Ctrl-C too): the next save
-        # would name the record before it as its parent, and no reader could follow.
-        _take_back(path, exc, linked, nameless)
+    except OSError as exc:
+        problem = "could not be written, nothing was changed"
+        if may_have_name:
+            problem = "may or may not have been written, as the disk failed while it got its name"
+        if not _is_there(path.parent, nameless):
+            gone = f"there is no directory {path.parent}" if nameless is None else _gone(path.parent)
+            problem = f"{problem}; {gone}"
+        raise WriteError(f"{path}: {problem}: {exc}") from exc
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError), changing():  # leftovers are ignored
                 os.unlink(temporary)
 
 
-def _take_back(path: Path, exc: BaseException, linked: bool, nameless: int | None) -> NoReturn:
-    """Unlink a file if it has its name already, and raise an error that says what happened."""
-    is_there = _is_there(path.parent, nameless)
-    if linked and is_there:  # else another directory has the path now
-        try:
-            os.unlink(path)
-        except OSError as refusal:
-            text = f"{path}: was not saved, and could not be removed: {refusal}"
-            raise WriteError(text) from _StuckFileError(*refusal.args)
-    if isinstance(exc, FileExistsError):
-        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
-    if not isinstance(exc, OSError):
-        raise exc
-    text = f"{path}: could not be written, nothing was changed: {exc}"
-    if not is_there and nameless is None:
-        text = f"{path}: could not be written: there is no directory {path.parent}"
-    elif not is_there:
-        text = _gone(path.parent)
-    raise WriteError(text) from exc
+def _give_name(
+    descriptor: int, path: Path, temporary: str | None, nameless: int | None, overwrite: bool
+) -> None:
+    """Give an open file its name, see `publish`. Raises OSError; StepOrderError for a taken name.
 
-
-class _StuckFileError(OSError):
-    """A file has its name, is not durable, and could not be removed."""
+    If the call fails and the name leads to this file all the same, only its answer was lost.
+    """
+    try:
+        if temporary is None:
+            assert nameless is not None, "a file has a temporary name or none"
+            _name(descriptor, path.name, nameless)
+        elif overwrite:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
+    except OSError as exc:
+        with contextlib.suppress(FileNotFoundError):
+            place, at = (path, None) if nameless is None else (path.name, nameless)
+            if _identity(descriptor) == _identity(place, at):
+                return
+            if isinstance(exc, FileExistsError):
+                text = f"{path}: exists already, and records are never overwritten"
+                raise StepOrderError(text) from exc
+        raise
 
 
 @contextlib.contextmanager
@@ -498,9 +498,12 @@ def _name(descriptor: int, name: str, directory: int) -> None:
     os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
 
 
-def _identity(place: Path | int) -> tuple[int, int]:
-    """Device and inode of a path or an open descriptor. Raises OSError."""
-    status = os.stat(place)
+def _identity(place: Path | str | int, directory: int | None = None) -> tuple[int, int]:
+    """Device and inode of a path or an open descriptor. Raises OSError.
+
+    directory: descriptor of the directory that a relative path begins in.
+    """
+    status = os.stat(place, dir_fd=directory)
     return status.st_dev, status.st_ino
 
 

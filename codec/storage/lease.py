@@ -19,6 +19,7 @@ without conditions, one of two puts of the same name may overwrite the other.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import socket
@@ -45,6 +46,8 @@ MAX_TOKEN = 4096  # bytes; a token is one line
 LOOK = 60.0  # seconds between two listings for missing records: each is one more request
 LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
+_log = logging.getLogger(__name__)
+
 
 class LeasedStore(Store):
     """A Store in a directory of an fsspec filesystem, see above.
@@ -55,7 +58,7 @@ class LeasedStore(Store):
 
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
-        self._last_save_uncertain = self._may_gain_records = False
+        self._may_gain_records = False  # a put that was given up may still arrive
         self._may_lose_records = False  # a removal that was given up may still arrive
         self._rival_until = 0.0  # by time.monotonic
         self._listed_at = time.monotonic()  # when missing records were last looked for
@@ -84,14 +87,9 @@ class LeasedStore(Store):
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
 
     @property
-    def last_save_uncertain(self) -> bool:
-        """See `Store`."""
-        return self._last_save_uncertain
-
-    @property
     def may_gain_records(self) -> bool:
         """See `Store`."""
-        return self._may_gain_records or self._last_save_uncertain
+        return self._may_gain_records
 
     @property
     def has_rival(self) -> bool:
@@ -100,14 +98,13 @@ class LeasedStore(Store):
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a record, see `Store.publish`."""
-        self._may_gain_records, self._last_save_uncertain = self.may_gain_records, False
         self._check()
         if self._first is None:
             entry = entry_of(name, len(data))
             assert entry is not None, "a record's name"
             self._first, self._names = entry.step, set(self._remote.listed)
         self._set_late_aside()
-        self._last_save_uncertain = True  # in case this is interrupted
+        might_gain_before, self._may_gain_records = self._may_gain_records, True
         failure: OSError | None = None
         refused, arrived, synced = False, False, 0.0
         try:
@@ -120,11 +117,29 @@ class LeasedStore(Store):
                 arrived = self._remote.nbytes(name) == len(data)
             except OSError as exc:
                 failure = exc
-        if not arrived:
-            self._compare(name, data, failure, refused)
-        self._may_gain_records = self._last_save_uncertain = False
+        if not arrived and (why := self._why_absent(name, data, failure, refused)):
+            self._may_gain_records = might_gain_before
+            raise why from failure
+        self._may_gain_records = False
         self._names.add(name)
         return synced or time.perf_counter()
+
+    def withdraw(self, name: str, data: bytes) -> None:
+        """Delete the record if it holds these bytes, or their beginning, see `Store.withdraw`.
+
+        If the store refuses to delete, it stays, and the next record must be a base.
+        """
+        self._check()
+        where = f"{self._remote.where}/{name}"
+        with write_errors(where, "may be left of a save that failed; removing it failed"):
+            try:
+                if data.startswith(self._remote.read(name, len(data))):
+                    self._delete(name)
+            except FileNotFoundError:
+                pass
+            except PermissionError as exc:
+                self._may_gain_records = True
+                _log.warning("%s stays, though its save had failed: %s", where, exc)
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """The records that are gone, see `Store.missing`. Lists at most once in LOOK seconds."""
@@ -284,10 +299,12 @@ class LeasedStore(Store):
                 "opened the chain; it was set aside"
             )
 
-    def _compare(self, name: str, data: bytes, failure: OSError | None, refused: bool) -> None:
-        """Find out how a put ended. Raises StepOrderError, WriteError unless the record is there.
+    def _why_absent(
+        self, name: str, data: bytes, failure: OSError | None, refused: bool
+    ) -> ChainError | None:
+        """Find out how a put ended: None if the record is there, the error to raise if it is not.
 
-        refused: the store refused it, so nothing is on its way.
+        refused: the store refused it, so nothing is on its way. Raises WriteError if nobody knows.
         """
         where = f"{self._remote.where}/{name}"
         stored: bytes | None = None
@@ -298,18 +315,14 @@ class LeasedStore(Store):
         except OSError:  # an earlier attempt of the refused request may have arrived
             refused = False
         if stored == data:  # only the answer was lost
-            return
-        if stored is not None and not (len(stored) < len(data) and data.startswith(stored)):
-            self._last_save_uncertain = False
-            text = f"{where}: exists already, and records are never overwritten"
-            raise StepOrderError(text) from failure
+            return None
+        if stored is not None and not data.startswith(stored):
+            return StepOrderError(f"{where}: exists already, and records are never overwritten")
         if refused:
-            self._last_save_uncertain = False
-            text = f"{where}: could not be written, nothing was changed: {failure}"
-            raise WriteError(text) from failure
+            return WriteError(f"{where}: could not be written, nothing was changed: {failure}")
         raise WriteError(
-            f"{where}: was not saved, or the answer was lost; the next save removes what there is "
-            f"of it: {failure or 'it was cut short'}"
+            f"{where}: was not saved, or the answer was lost; the next save finds out: "
+            f"{failure or 'it was cut short'}"
         ) from failure
 
 

@@ -1,11 +1,13 @@
-"""Refuse every call to the file system in turn: no room, an I/O error, no permission.
+"""Fail every call to the file system in turn: no room, an I/O error, a stale or a taken name.
 
     PYTHONPATH=. python tests/faults/disks.py
 
-A chain is begun, opened, saved to, read and packed, and each time one call fails, or that one and
-all after it, as on a disk that is gone for a while. Then what failed must have failed with a named
-error, everything that was saved before must restore to the last bit, and the same Checkpointer must
-go on. The kernel refuses as well: files that may grow no larger, and a file system that is full.
+A chain is begun, opened, saved to, read and packed, distributed steps and gradients are saved. Each
+time one call fails, or takes effect and loses its answer, or one fails and all after it, as on a
+disk that is gone for a while. Then what failed must have failed with a named error, everything that
+was reported as saved must restore to the last bit, and the same writer must go on: of the next five
+saves at least four succeed. The kernel refuses as well: files that may grow no larger, and a file
+system that is full.
 """
 
 from __future__ import annotations
@@ -14,66 +16,100 @@ import argparse
 import contextlib
 import ctypes
 import errno
+import mmap
 import os
 import resource
+import socket
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
+import torch
+import torch.distributed.checkpoint as dcp
 from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
 
+from torch.distributed.checkpoint.api import CheckpointException
+
 import codec
-from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning
+from codec import rerun
+from codec.dcp import ChainReader, ChainWriter
+from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning, StepOrderError
+from codec.rerun import GradientCheckpointer
+from codec.saving import background, process
+from codec.saving.channel import Line
+from codec.storage import directory
+from codec.storage.location import Location
 
 Task = Callable[[Path, "Refusal", Counter[str]], None]
-CODES = (errno.ENOSPC, errno.EIO, errno.EACCES)
+CODES = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.EEXIST, errno.EACCES)
+LATER = 5  # saves after one that failed
 FILLER = "filler"
 
 
 class Refusal:
-    """The call ``number``, counted from 0, fails; if lasting, all after it too.
+    """The call ``number``, counted from 0, fails. Not a lock's release: that needs no disk.
 
-    But not for what needs no disk: a lock is let go of whatever happens to it.
+    when: "before" it takes effect; "after" it, so that only the answer is lost; "lasting": before
+    it takes effect, as do all calls after it.
     """
 
-    def __init__(self, number: int, code: int, lasting: bool) -> None:
-        self.number, self.code, self.lasting = number, code, lasting
-        self.calls, self.met = 0, ""
+    def __init__(self, number: int, code: int, when: str) -> None:
+        self.number, self.code, self.when = number, code, when
+        self.calls = 0
+        self._met = mmap.mmap(-1, 1)  # also of a fork
 
-    def __call__(self, name: str) -> None:
-        later = self.lasting and self.calls > self.number and name != "flock"
-        mine = self.calls == self.number or later
+    @property
+    def met(self) -> bool:
+        """Whether there was such a call."""
+        return bool(self._met[0])
+
+    def before(self, name: str) -> None:
+        """To be called before each call."""
+        lasts = self.when == "lasting" and self.calls > self.number and name != "flock"
+        if self.when != "after" and (self.calls == self.number or lasts):
+            self._fail(name)
         self.calls += 1
-        if mine:
-            self.met = self.met or name
-            raise OSError(self.code, f"{os.strerror(self.code)} ({name})")
+
+    def after(self, name: str) -> None:
+        """To be called after each call."""
+        if self.when == "after" and self.calls == self.number + 1 and not self.met:
+            self._fail(name)
+
+    def _fail(self, name: str) -> None:
+        self.calls += 1
+        self._met[0] = 1
+        raise OSError(self.code, f"{os.strerror(self.code)} ({name})")
 
     def watching(self) -> Calls:
         """While this is entered."""
-        return Calls(self, names=WRITING + READING)
+        return Calls(self.before, self.after, names=WRITING + READING)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns the number of faults after which something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--codes", type=int, default=len(CODES), help="1: ENOSPC alone")
-    parser.add_argument("--every", type=int, default=1, help="of so many calls one fails alone")
-    parser.add_argument("--lasting", type=int, default=1, help="of so many calls one that lasts")
+    parser.add_argument("--codes", type=int, default=len(CODES), help="1: EIO alone")
+    parser.add_argument("--every", type=int, default=1, help="of so many calls one fails")
     parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
-    for at, what in enumerate(TASKS):
+    offset = 0  # so that all tasks together meet every kind of call
+    for what in TASKS:
         for code in CODES[: options.codes]:
-            for lasting, share in ((False, options.every), (True, options.lasting)):
-                number = at % share  # so that all tasks together meet every kind of call
-                while one_fault(what, Refusal(number, code, lasting), met):
-                    number += share
+            for when in ("before", "after", "lasting"):
+                offset += 1
+                number = offset % options.every
+                while one_fault(what, Refusal(number, code, when), met):
+                    number += options.every
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
@@ -88,7 +124,7 @@ def attempt(
         work()
     except Exception as exc:
         met["WRONG"] += 1
-        print(f"WRONG: {what}, {refusal and vars(refusal)}: {type(exc).__name__}: {exc}")
+        print(f"WRONG: {what}, {refusal and (refusal.when, refusal.number, refusal.code)}: {type(exc).__name__}: {exc}")
 
 
 def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:
@@ -125,20 +161,132 @@ def begun(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     go_on(path, {})
 
 
-def saved(path: Path, refusal: Refusal, met: Counter[str], step: int) -> None:
-    """The record of a step, after those of all steps before."""
-    with codec.Checkpointer(path) as checkpoints:
+def saved(
+    path: Path, refusal: Refusal, met: Counter[str], step: int, nameless: bool = True
+) -> None:
+    """The record of a step, after those of all steps before, and those of the next five.
+
+    nameless: on a disk where files can be made without a name.
+    """
+    opened = directory._opened_for_nameless if nameless else lambda _path: None
+    with (
+        mock.patch.object(directory, "_opened_for_nameless", opened),
+        codec.Checkpointer(path) as checkpoints,
+    ):
         noted = dict(saves(checkpoints, range(step)))
-        with refused(refusal, met, codec.WriteError) as raised:
+        with refused(refusal, met, codec.WriteError, StepOrderError) as raised:
             noted |= saves(checkpoints, range(step, step + 1))
         check_told(path, noted)
+        unchanged = bool(raised) and "nothing was changed" in str(raised[0])
+        steps = codec.Chain(path).steps if any(path.glob("*.safetensors")) else ()
+        assert not unchanged or steps == tuple(noted)
         left = list(path.glob(".lcc-*"))
-        assert refusal.lasting or bool(refusal.met) != bool(raised) or not left, f"{left} is left"
-        noted |= saves(checkpoints, range(step + 1, step + 3))
+        assert refusal.when != "before" or bool(refusal.met) != bool(raised) or not left, left
+        later = range(step + bool(refusal.number % 2), step + LATER + 1)  # or the same step again
+        noted |= go_on_saving(checkpoints, later)
         check_told(path, noted)
         report = codec.verify(path)
         assert report.ok, report.problems
+        assert set(report.steps) >= set(noted)
     go_on(path, noted)
+
+
+def go_on_saving(checkpoints: codec.Checkpointer, steps: range) -> dict[int, str]:
+    """Save these steps after one that failed: all but one must succeed. What was saved."""
+    noted: dict[int, str] = {}
+    for step in steps:
+        with contextlib.suppress(codec.WriteError, StepOrderError):
+            noted |= saves(checkpoints, range(step, step + 1))
+    assert len(noted) >= len(steps) - 1, f"of {steps} only {list(noted)} were saved"
+    return noted
+
+
+def saved_in_background(path: Path, refusal: Refusal, met: Counter[str]) -> None:
+    """Records that another process saves, in which a call fails."""
+
+    def start(_location: Location) -> tuple[Any, Line]:
+        ours, theirs = socket.socketpair()
+        parent, child = os.getpid(), os.fork()
+        if child == 0:
+            try:
+                ours.close()
+                with refusal.watching():
+                    process._serve(Line(theirs), parent)
+            finally:
+                os._exit(0)
+        theirs.close()
+        return SimpleNamespace(wait=cache(lambda: os.waitpid(child, 0)[1])), Line(ours)
+
+    noted: dict[int, str] = {}
+    with mock.patch.object(background, "start", start):
+        try:
+            with codec.Checkpointer(path, asynchronous=True) as checkpoints:
+                for step in range(2 + LATER):
+                    with contextlib.suppress(codec.WriteError, StepOrderError):
+                        checkpoints.save(step, state_of(step)).result()
+                        noted[step] = ""
+                assert len(noted) >= 1 + LATER or refusal.when == "lasting", f"only {list(noted)}"
+        except (codec.ChainError, LockedError) as exc:  # it could not begin
+            met[type(exc).__name__] += 1
+    for step in noted:
+        assert codec.restore(path, step)["exact"].tobytes() == state_of(step)["exact"].tobytes()
+    go_on(path, {}, max(noted, default=0))
+
+
+def saved_gradients(path: Path, refusal: Refusal, met: Counter[str]) -> None:
+    """Records from which an optimizer's steps are run again."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 10)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    noted: dict[int, bytes] = {}
+
+    def save(checkpoints: GradientCheckpointer, step: int) -> None:
+        optimizer.zero_grad()
+        model(torch.randn(5, 20)).square().mean().backward()
+        optimizer.step()
+        checkpoints.save(step, {"weights": model.state_dict()})
+        noted[step] = model.weight.detach().numpy().tobytes()
+
+    with GradientCheckpointer(path, optimizer) as checkpoints:
+        for step in range(3):
+            save(checkpoints, step)
+        with refused(refusal, met, codec.WriteError, StepOrderError):
+            save(checkpoints, 3)
+        for step in range(4, 4 + LATER):
+            with contextlib.suppress(codec.WriteError, StepOrderError):
+                save(checkpoints, step)
+    assert len(noted) >= 2 + LATER, f"only {list(noted)} were saved"
+    assert codec.verify(path).ok
+    for step, weights in noted.items():
+        restored = rerun.restore(path, optimizer, step)["weights"]["weight"]
+        assert restored.numpy().tobytes() == weights, f"{step} has changed"
+
+
+def saved_distributed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
+    """Steps of PyTorch's distributed checkpoints."""
+    writer, noted = ChainWriter(bits=2), set[int]()
+
+    def save(step: int) -> None:
+        state = {"w": torch.from_numpy(state_of(step)["exact"]), "step": step}
+        try:
+            dcp.save(state, storage_writer=writer, checkpoint_id=path / f"step-{step}")
+        except CheckpointException as exc:
+            raise exc.failures[0][0] from exc
+        noted.add(step)
+
+    for step in range(2):
+        save(step)
+    with refused(refusal, met, codec.WriteError, StepOrderError, codec.ChainError):
+        save(2)
+    for step in range(3, 3 + LATER):
+        with contextlib.suppress(codec.WriteError):
+            save(step)
+    assert len(noted) >= 1 + LATER, f"only {noted} were saved"
+    for step in noted:
+        state: dict[str, Any] = {"w": torch.zeros(50, dtype=torch.float64), "step": -1}
+        dcp.load(state, storage_reader=ChainReader(path / f"step-{step}"))
+        assert state["step"] == step
+        assert state["w"].numpy().tobytes() == state_of(step)["exact"].tobytes()
 
 
 def opened(path: Path, refusal: Refusal, met: Counter[str]) -> None:
@@ -209,6 +357,10 @@ TASKS: dict[str, Task] = {
     "saved first": partial(saved, step=0),
     "saved delta": partial(saved, step=1),
     "saved base": partial(saved, step=3),
+    "saved by a temporary name": partial(saved, step=1, nameless=False),
+    "saved in the background": saved_in_background,
+    "saved gradients": saved_gradients,
+    "saved distributed": saved_distributed,
     "opened": opened,
     "opened before a base": opened_before_a_base,
     "read": read,
@@ -216,11 +368,11 @@ TASKS: dict[str, Task] = {
 }
 
 
-def go_on(path: Path, noted: dict[int, str]) -> None:
+def go_on(path: Path, noted: dict[int, str], newest: int = 0) -> None:
     """Raise unless the disk, now sound, lets the chain be opened, saved to and read."""
-    newest = max(noted, default=0)
+    newest = max(noted, default=newest)
     with codec.Checkpointer(path, resume=True) as checkpoints:
-        assert (checkpoints.step is None) == (not noted)
+        assert (checkpoints.step or 0) >= newest
         noted |= saves(checkpoints, range(newest + 10, newest + 12))
     check_told(path, noted)
     report = codec.verify(path)

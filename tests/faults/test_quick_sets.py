@@ -17,7 +17,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 SETS = {
     # Calls that are refused, once or from there on, and what the kernel refuses.
-    "disks": ("--codes 1 --every 9 --lasting 19 --stride 20", [(r"(\d+) calls refused", 25)]),
+    "disks": ("--codes 1 --every 9 --stride 20", [(r"(\d+) calls refused", 25)]),
     # Bits and lengths of records in memory, as files, and of an archive.
     "flips": (
         "--every 11 --files 700 --archive 320 --bits 1",

@@ -687,11 +687,12 @@ def test_an_interrupted_step_is_saved_again(
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(40, state)
         monkeypatch.undo()
-        assert checkpoints.save(40, last).kind == "base"
+        assert (run / "00000040.delta.safetensors").exists()
+        assert checkpoints.save(40, last).kind == "delta"
         assert checkpoints.save(45, last).kind == "delta"
-    assert not (run / "00000040.delta.safetensors").exists()
     for step in (40, None):
-        assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
+        restored = codec.restore(run, step)
+        assert all(restored[k].tobytes() == last[k].tobytes() for k in ("d", "ids"))
     assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40, 45))
 
 
@@ -711,7 +712,7 @@ def test_a_record_that_could_not_be_taken_back(
                 patch.setattr(os, "unlink", refuse)
                 with pytest.raises(codec.WriteError):
                     checkpoints.save(step, states[0])
-                with pytest.raises(codec.WriteError, match="could not be removed"):
+                with pytest.raises(codec.WriteError, match="left of a save that failed"):
                     checkpoints.save(step + 1, states[0])
             assert codec.Chain(tmp_path / "run.lcc").steps[-1] == step
             assert checkpoints.save(step + 1, states[1]).kind == ("delta" if step else "base")
@@ -913,7 +914,7 @@ def test_history_that_cannot_be_removed(
             for step in range(5):
                 checkpoints.save(step, {"w": np.full(8, step, np.float32)})
             assert kinds(path) == "bdbdb"
-            assert "history stays: " in caplog.text
+            assert "history may stay: " in caplog.text
         checkpoints.save(5, {"w": np.zeros(8, np.float32)})
         checkpoints.save(6, {"w": np.zeros(8, np.float32)})
     assert kinds(path) == "bdb"

@@ -15,7 +15,6 @@ import codec
 from codec.record.encode import Draft
 from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
-from codec.saving.recorder import Recorder
 from codec.storage import directory as storage
 from codec.storage.directory import Seal
 
@@ -189,22 +188,22 @@ def test_a_directory_that_cannot_be_listed_for_a_while(tmp_path: Path, monkeypat
 
 def test_a_base_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:
     """The save fails, the delta is gone, and the next one is a base."""
-    path, save = tmp_path / "run.lcc", Recorder.save
+    path, publish = tmp_path / "run.lcc", storage.publish
 
-    def refuse(recorder: Recorder, *args: Any, is_base: bool = False, **kwargs: Any) -> Any:
-        if is_base:
+    def refuse(path: Path, *args: Any, **kwargs: Any) -> float:
+        if ".base." in path.name:
             raise codec.WriteError("full")
-        return save(recorder, *args, is_base=is_base, **kwargs)
+        return publish(path, *args, **kwargs)
 
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, walk(0))
         (path / BASE.format(0)).unlink()
         with monkeypatch.context() as patch:
-            patch.setattr(Recorder, "save", refuse)
+            patch.setattr(storage, "publish", refuse)
             with pytest.raises(codec.WriteError, match="full"):
                 checkpoints.save(1, walk(1))
         assert checkpoints.save(1, walk(1)).kind == "base"
-    assert codec.verify(path).ok
+    assert codec.verify(path).steps == (1,)
 
 
 def test_a_seal(tmp_path: Path) -> None:

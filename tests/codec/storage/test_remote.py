@@ -572,7 +572,7 @@ def test_nothing_is_overwritten(
 
 LOST, REFUSED = ConnectionError("reset by peer"), PermissionError("Access Denied")
 NEXT = "00000002.delta.safetensors"
-REMOVES = "the next save removes what"
+FINDS_OUT = "the next save finds out"
 
 
 @pytest.mark.parametrize(
@@ -586,9 +586,9 @@ REMOVES = "the next save removes what"
         ([("after", "put", LOST)], None, None, "delta"),
         ([("after", "info", LOST)], None, None, "delta"),
         # Nor can it be read: it is taken back later.
-        ([("after", "put", LOST), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
+        ([("after", "put", LOST), ("before", "get", LOST)], codec.WriteError, FINDS_OUT, "base"),
         # Tried again, by a library, it is refused: what came first may be there.
-        ([("after", "put", REFUSED), ("before", "get", LOST)], codec.WriteError, REMOVES, "base"),
+        ([("after", "put", REFUSED), ("before", "get", LOST)], codec.WriteError, FINDS_OUT, "base"),
         # Another library's error.
         ([("before", "put", KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
         ([("before", "put", KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
@@ -632,7 +632,7 @@ def test_a_put_that_is_cut_short_or_comes_late(
     late: list[bytes] = []
     with begun(2) as (training, checkpoints):
         on("after", "put", NEXT, cut)
-        with pytest.raises(codec.WriteError, match="removes what there is of it: it was cut short"):
+        with pytest.raises(codec.WriteError, match="the next save finds out: it was cut short"):
             training.save(checkpoints, 2)
         assert path in store
         # What was in doubt still is after a save that could not even ask who writes here.
@@ -794,7 +794,7 @@ def test_where_nothing_can_be_deleted(
     with begun(2) as (training, checkpoints):
         on("after", "put", NEXT, LOST)
         on("before", "get", NEXT, refuse)
-        with pytest.raises(codec.WriteError, match="the next save removes what"):
+        with pytest.raises(codec.WriteError, match="the next save finds out"):
             training.save(checkpoints, 2)
         assert training.save(checkpoints, 2).kind == "base"
         assert training.save(checkpoints, 3).kind == "delta"
