@@ -169,7 +169,9 @@ class Directory(Store):
     def withdraw(self, name: str, data: bytes) -> None:
         """Unlink the file if it holds these bytes, see `Store.withdraw`."""
         self._check()
-        with write_errors(self.path / name, "may be left of a save that failed; removing it failed"):
+        with write_errors(
+            self.path / name, "may be left of a save that failed; removing it failed"
+        ):
             with contextlib.suppress(FileNotFoundError):
                 if (self.path / name).read_bytes() == data:
                     with self._seal.opened():
@@ -375,7 +377,9 @@ def publish(
         if may_have_name:
             problem = "may or may not have been written, as the disk failed while it got its name"
         if not _is_there(path.parent, nameless):
-            gone = f"there is no directory {path.parent}" if nameless is None else _gone(path.parent)
+            gone = (
+                f"there is no directory {path.parent}" if nameless is None else _gone(path.parent)
+            )
             problem = f"{problem}; {gone}"
         raise WriteError(f"{path}: {problem}: {exc}") from exc
     finally:

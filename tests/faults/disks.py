@@ -124,7 +124,9 @@ def attempt(
         work()
     except Exception as exc:
         met["WRONG"] += 1
-        print(f"WRONG: {what}, {refusal and (refusal.when, refusal.number, refusal.code)}: {type(exc).__name__}: {exc}")
+        print(
+            f"WRONG: {what}, {refusal and (refusal.when, refusal.number, refusal.code)}: {type(exc).__name__}: {exc}"
+        )
 
 
 def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:

@@ -26,6 +26,8 @@ SETS = {
     "fuzz": ("--inputs 2000 --seed 1", [(r"(2,000) inputs, 0 findings", 0)]),
     # All files that are soon made; a slow machine is no fault.
     "hostile": ("--small --seconds 120", [(r"(\d+) cases, 0 WRONG", 50)]),
+    # Every kind of writer, and a few chains that are interrupted often.
+    "interrupts": ("--random 50 --chains 2", [(r"(\d+) interrupted", 60), (r"(0) lost", 0)]),
     # Calls of a save, and a few random times.
     "kills": ("--random 3 --every 5", [(r"(\d+) planned, \1 reached", 16), (r" (\d+) fsync", 5)]),
     "length": ("--records 100 --count", [(r"(0) figures beyond their limit", 0)]),
@@ -43,7 +45,8 @@ SETS = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=LINUX) if n in ("disks", "hostile") else n for n in SETS]
+    "name",
+    [pytest.param(n, marks=LINUX) if n in ("disks", "hostile", "interrupts") else n for n in SETS],
 )
 def test_a_quick_set_finds_nothing(
     name: str, forks: None, in_fork: Callable[..., tuple[int, str]]
