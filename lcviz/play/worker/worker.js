@@ -60,6 +60,7 @@ class Player {
     this.step = null;
     /** @type {number | null} */
     this.followed = null;
+    this.chosen = 0; // how often a visitor has chosen a weight
     this.byWorth = false;
     /** @type {number | null} iterations a second; null for full speed */
     this.speed = 10;
@@ -213,7 +214,9 @@ class Player {
 
   /** @param {number | null} weight */
   follow(weight) {
-    if (weight !== null) this.followed = weight;
+    if (weight === null) return;
+    this.followed = weight;
+    this.chosen += 1;
   }
 
   /** The checkpoint to show, as tried or, until that is computed, as the run saved it; none before the first. */
@@ -277,6 +280,7 @@ class Player {
         step: this.step,
         shown: view?.checkpoint.step ?? 0,
         followed: this.followed,
+        chosen: this.chosen,
         byWorth: this.byWorth,
         setting: this.setting,
         own: run.own.setting,
