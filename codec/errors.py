@@ -55,7 +55,12 @@ class SettingsError(InputError):
 
 
 class BudgetError(SettingsError):
-    """The budget is too small for any change of the lossy tensors."""
+    """The budget is too small for any change of the lossy tensors.
+
+    Attribute: ``budget``, the budget that the message advises; None if it advises none.
+    """
+
+    budget: float | None = None
 
 
 class DTypeError(InputError):

@@ -29,14 +29,16 @@ class Attempt:
 
     form: the coding of the sidebar. untried: the form's coding when the era began, which stands for
     the run's own; None after a picture has set the form. most_buckets: of each step, None for all
-    that the coding keeps. is_ahead: whether the sidebar does not show the form yet. stairs: those
-    that were drawn last, by their weight and trial.
+    that the coding keeps. raised_budget: a budget that took the place of one that held no change in
+    some step; None if none did. is_ahead: whether the sidebar does not show the form yet. stairs:
+    those that were drawn last, by their weight and trial.
     """
 
     era: Era
     form: Coding
     untried: Coding | None
     most_buckets: int | None = None
+    raised_budget: float | None = None
     is_ahead: bool = False
     stairs: dict[tuple[Weight, Trial | None], Stairs] = field(default_factory=dict)
 
@@ -54,6 +56,7 @@ class Attempt:
     def use(self, coding: Coding, **switches: bool) -> None:
         """Set the sidebar to a coding, which the page then tries. switches: by widget key."""
         self.keep(None)
+        self.untried = None
         set_widgets({**widget_values(coding), **switches})
         self.form, self.is_ahead = coding, True
 

@@ -37,6 +37,7 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * @property {boolean} isTrial whether the checkpoint is of a setting that is only tried
  * @property {boolean} byWorth whether bars show what removing them costs
  * @property {{ loss: number, without: number[] } | null} worth
+ * @property {number | null} raised the budget that took the place of one that held no change
  * @property {boolean} playing
  * @property {number} rate iterations a second
  * @property {boolean} dead
@@ -60,6 +61,8 @@ class Player {
     this.step = null;
     /** @type {number | null} */
     this.followed = null;
+    /** @type {number | null} a budget that took the place of one that held no change in some step */
+    this.raised = null;
     this.chosen = 0; // how often a visitor has chosen a weight
     this.byWorth = false;
     /** @type {number | null} iterations a second; null for full speed */
@@ -250,6 +253,7 @@ class Player {
       isTrial,
       byWorth: this.byWorth,
       worth: measures ? lossesWithout(checkpoint, dissected, this.data.heldOut) : null,
+      raised: this.raised === chain.setting.budget ? this.raised : null,
       playing: this.playing,
       rate: this.rate,
       dead: this.dead,
@@ -308,6 +312,7 @@ class Player {
     if (this.playing) this.advance(until);
     const before = run.trial?.checkpoints.length;
     run.replay(Math.max(until - performance.now(), 1));
+    if (run.trial?.tracker.leastBudget) this.use({ budget: (this.raised = run.trial.tracker.leastBudget) });
     this.changed ||= before !== run.trial?.checkpoints.length;
     const isFast = this.isCatchingUp || (this.playing && !this.speed);
     if (this.changed && this.isPageReady && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.answer();

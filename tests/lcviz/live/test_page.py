@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -434,6 +435,29 @@ def test_looks_at_a_run_that_plays_are_timed(
     page.finish()
     page.run()
     assert len(session._looks[run]) == 1
+
+
+def test_who_reads_another_page_watches(bare: Live, create: Create, monkeypatch: Patch) -> None:
+    """Until the last page is closed, or shows another run."""
+    run, other = create(), create()
+    page = bare(run=run.id)
+    pages = SimpleNamespace(is_active_session=lambda _: is_open)
+
+    def seconds_after(seconds: float) -> float:
+        with monkeypatch.context() as patch:
+            patch.setattr(session.runtime, "exists", lambda: True)
+            patch.setattr(session.runtime, "get_instance", lambda: pages)
+            run._last_watched -= seconds
+            return run.seconds_unwatched()
+
+    is_open = True
+    assert seconds_after(300) < 100
+    is_open = False
+    assert seconds_after(300) >= 300
+    is_open = True
+    page.at.query_params["run"] = other.id
+    page.run()
+    assert seconds_after(300) >= 300
 
 
 def test_a_step_that_takes_long_is_watched(
