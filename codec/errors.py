@@ -60,7 +60,9 @@ class BudgetError(SettingsError):
     Attribute: ``budget``, the budget that the message advises; None if it advises none.
     """
 
-    budget: float | None = None
+    def __init__(self, message: str, budget: float | None = None) -> None:
+        super().__init__(message)
+        self.budget = budget
 
 
 class DTypeError(InputError):

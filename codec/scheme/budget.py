@@ -194,13 +194,12 @@ class Budget:
         if other_records := share * whole - self.allowance.most:
             parts.insert(0, f"other records take {int(other_records):,}")
         advised = self._advised(needed + other_records)
-        error = BudgetError(
+        raise BudgetError(
             f"a budget of {100 * share:g} % of the lossy tensors' {whole:,} bytes is "
             f"{int(share * whole):,} bytes, which is too small: {', '.join(parts)}. "
-            f"{self._advice(advised)}"
+            f"{self._advice(advised)}",
+            advised,
         )
-        error.budget = advised
-        raise error
 
     def _advised(self, needed: float) -> float | None:
         """The budget to advise where a record needs so many bytes; None if there is none."""

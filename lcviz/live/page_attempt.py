@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
@@ -11,7 +11,7 @@ from codec import Coding
 from lcviz.lab.follow_weight import Weight
 from lcviz.run.whole_run import Trial
 from lcviz.ui.coding_form import widget_values
-from lcviz.ui.set_widgets import set_widgets
+from lcviz.ui.set_widgets import set_widgets, set_widgets_next
 
 from .followed import Stair
 
@@ -56,9 +56,14 @@ class Attempt:
     def use(self, coding: Coding, **switches: bool) -> None:
         """Set the sidebar to a coding, which the page then tries. switches: by widget key."""
         self.keep(None)
-        self.untried = None
         set_widgets({**widget_values(coding), **switches})
-        self.form, self.is_ahead = coding, True
+        self.form, self.untried, self.is_ahead = coding, None, True
+
+    def raise_budget(self, coding: Coding, budget: float) -> None:
+        """Try a coding with a larger budget; the page has to be drawn again."""
+        self.raised_budget = budget
+        self.form, self.untried, self.is_ahead = replace(coding, budget=budget), None, True
+        set_widgets_next(widget_values(self.form))
 
 
 def stored_attempt() -> Attempt | None:

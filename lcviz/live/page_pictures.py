@@ -295,8 +295,7 @@ def _subject(run: Run, viewed: Checkpoint, attempt: Attempt) -> tuple[Subject, s
         return saved, str(exc)
     least = whole_run.replay.least_budget
     if whole_run.problem and least is not None and least <= MOST_BUDGET:
-        attempt.raised_budget = least
-        attempt.use(replace(trial.coding, budget=least))  # the page is drawn again with it
+        attempt.raise_budget(trial.coding, least)
         return saved, None
     if whole_run.problem:
         return saved, f"The run cannot be saved like this: {whole_run.problem}"

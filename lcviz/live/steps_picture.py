@@ -152,7 +152,8 @@ def _sentence(record: StepRecord, bars: Bars) -> str:
 def _raised_text(budget: float | None) -> str:
     if budget is None:
         return ""
-    return f" The size is raised to {percent_text(budget)}: with less, a checkpoint may hold no change."
+    size = percent_text(budget)
+    return f" The size is raised to {size}: with less, a checkpoint may hold no change."
 
 
 def _table(bars: Bars, counts: Any, dead: int) -> pd.DataFrame:

@@ -60,6 +60,28 @@ DRAW = """async ([given, step]) => {
     player.step = step;
     return picturesOf(player.view());
 }"""
+# At the size of x = 1, equal steps have no room in some steps: the budget that is then tried, how
+# many weights each checkpoint moves, and what the page says of it.
+RAISED = """async given => {
+    const player = await playerOf(given);
+    while (!player.run.finished) player.run.advance();
+    player.step = 20;
+    const replayed = async () => {
+        player.wake();
+        while (player.working) await new Promise(resolve => setTimeout(resolve, 1));
+    };
+    player.use({ x: 1 });
+    await replayed();
+    const { nbytes } = player.shown();
+    player.heard("bits", "steps");
+    await replayed();
+    return {
+        share: nbytes / (4 * N),
+        budget: player.setting.budget,
+        moved: player.run.trial.checkpoints.map(({ quantized }) => N - quantized.counts[0]),
+        text: stepsPicture(player.view()).text,
+    };
+}"""
 RACE = """async ([given, at, setting]) => {
     const player = await playerOf(given);
     const run = player.run;
@@ -458,6 +480,14 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
 
 def test_the_page_hears_of_the_iteration_it_asked_for(worker: Page) -> None:
     assert worker.evaluate(TARGET, given()) == 47
+
+
+def test_equal_steps_get_the_room_that_a_change_needs(worker: Page) -> None:
+    answer = worker.evaluate(RAISED, given())
+    assert answer["share"] < answer["budget"] < 2 * answer["share"]
+    assert min(answer["moved"]) > 0
+    raised = f"The size is raised to {100 * answer['budget']:.2f} %: with less, a checkpoint"
+    assert raised in answer["text"]
 
 
 def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., Page]) -> None:

@@ -560,7 +560,7 @@ def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
 def test_keeping_by_bits_or_budget_in_the_sidebar(bare: Live) -> None:
     """One choice shows only its own control, and both remember what was set.
 
-    A link carries what is tried; a setting that cannot save the run says why.
+    A link carries what is tried. A budget that holds no change in some step is raised.
     """
     page = bare(bits="5")
     assert page.picture("headline")["kept"] is not None
@@ -573,8 +573,13 @@ def test_keeping_by_bits_or_budget_in_the_sidebar(bare: Live) -> None:
     page.set("segmented_control", "keep", "budget")
     assert page.at.number_input(key="budget").value == 12.5
     page.set("number_input", "budget", 0.5)
-    assert page.texts("warning")[0].startswith("The run cannot be saved like this: ")
-    assert page.picture("headline")["kept"] is None
+    page.run()  # a browser does so at once
+    assert page.texts("warning") == []
+    raised = page.at.number_input(key="budget").value
+    assert 0.5 < raised < 1
+    sentence = f"The size is raised to {raised:.2f} %: with less, a checkpoint may hold no change."
+    assert page.picture("equal-steps")["text"].endswith(sentence)
+    assert page.picture("headline")["kept"] is not None
 
 
 # What goes wrong.
