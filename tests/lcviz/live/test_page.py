@@ -670,9 +670,9 @@ def test_a_diverged_run(live: Live) -> None:
     assert page.at.button(key="kill").disabled
 
 
-def test_a_budget_without_room_is_told(bare: Live) -> None:
+def test_a_budget_without_room_is_told(bare: Live, create: Create) -> None:
     """Half a percent of 31 kB is less than a header."""
-    page = bare(**SHORT, keep="Budget", budget="0.5").click("start")
+    page = bare(run=create(budget=0.005).id).click("play")
     snapshot = page.finish()
     assert (snapshot.status, [c.kind for c in snapshot.checkpoints]) == ("failed", ["base"])
     for part in ("budget of 0.5 %", "157 bytes", "bits instead"):
