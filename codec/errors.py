@@ -55,7 +55,14 @@ class SettingsError(InputError):
 
 
 class BudgetError(SettingsError):
-    """The budget is too small for any change of the lossy tensors."""
+    """The budget is too small for any change of the lossy tensors.
+
+    Attribute: ``budget``, the budget that the message advises; None if it advises none.
+    """
+
+    def __init__(self, message: str, budget: float | None = None) -> None:
+        super().__init__(message)
+        self.budget = budget
 
 
 class DTypeError(InputError):

@@ -132,7 +132,8 @@ class RankWriter:
                 pickles = {c.name for c in members if c.data is not None}
                 written[i] = bundle.delta(values, self._put, allowance, pickles)
             except BudgetError as exc:
-                raise BudgetError(f"{self._step}, rank {self._rank}: {exc}") from exc
+                text = f"{self._step}, rank {self._rank}: {exc}"
+                raise BudgetError(text, exc.budget) from exc
             if shared and sizes[i]:
                 shared.spend(sizes[i], written[i].budgeted_nbytes)
         for i, (_, members) in enumerate(tracked):

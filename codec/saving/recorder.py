@@ -370,7 +370,7 @@ class Recorder:
         try:
             return self._encoder.encode(tracker, place, arrays, values, transition=transition)
         except BudgetError as exc:
-            raise BudgetError(f"step {place.step}: {exc}") from exc
+            raise BudgetError(f"step {place.step}: {exc}", exc.budget) from exc
 
     def _check(self, prepared: _Prepared, place: Place, values: tuple[str, ...]) -> Record:
         """Check a record. If a delta fails, raise the error that a diagnosis gives."""

@@ -193,17 +193,23 @@ class Budget:
         share, whole = self.allowance.share, self.allowance.whole
         if other_records := share * whole - self.allowance.most:
             parts.insert(0, f"other records take {int(other_records):,}")
+        advised = self._advised(needed + other_records)
         raise BudgetError(
             f"a budget of {100 * share:g} % of the lossy tensors' {whole:,} bytes is "
             f"{int(share * whole):,} bytes, which is too small: {', '.join(parts)}. "
-            f"{self._advice(needed + other_records)}"
+            f"{self._advice(advised)}",
+            advised,
         )
 
-    def _advice(self, needed: float) -> str:
+    def _advised(self, needed: float) -> float | None:
+        """The budget to advise where a record needs so many bytes; None if there is none."""
         share = 1.25 * needed / max(self.allowance.whole, 1)  # a margin: other steps may need more
         digits = 2 - math.ceil(math.log10(share))
-        suggested = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
-        ways = [f"pass budget={suggested:g} or more"] if suggested < 1 else []
+        advised = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
+        return advised if advised < 1 else None
+
+    def _advice(self, advised: float | None) -> str:
+        ways = [] if advised is None else [f"pass budget={advised:g} or more"]
         ways.append("pass bits instead of a budget")
         if not coder_of(self.coder).counts_runs:
             ways.append("pass coder='runlength', for plain Huffman takes at least a bit a value")

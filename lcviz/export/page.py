@@ -73,7 +73,6 @@ def _package(run: Run) -> tuple[Package, Receipt]:
     bar = st.empty()  # always there: the widgets below keep their places, and clicks reach them
 
     def progress(done: int, total: int) -> None:
-        run.watch()
         bar.progress(done / total, f"Checked {done} of {total} records")
 
     def packed() -> tuple[Package, Receipt]:
@@ -93,8 +92,7 @@ def _package(run: Run) -> tuple[Package, Receipt]:
 
 
 def _offer_newer(run: Run, package: Package) -> None:
-    """Keep watching while the run plays, and offer the steps it has saved since."""
-    run.watch()
+    """Offer the steps that the run has saved since."""
     newest, last = run.snapshot().newest.step, package.steps[-1]
     if newest > last and widgets.button(
         f"Include newer checkpoints, up to step {newest}",

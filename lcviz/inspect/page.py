@@ -135,8 +135,6 @@ def _pace(source: ChainSource, findings: Findings) -> float | None:
 
 def _records(source: ChainSource, pace: float | None, records_drawn: int, follow: bool) -> None:
     """The records as they are now, in cards. records_drawn: how many the page below shows."""
-    if source.run is not None:
-        source.run.watch()
     try:
         findings = read(source)
     except codec.LccError:
@@ -244,7 +242,7 @@ def _integrity(findings: Findings, summary: Summary) -> None:
 def _verify(source: ChainSource, findings: Findings) -> None:
     """Decode everything; the session keeps the report."""
     try:
-        with progress_bar("Decoded {} of {} records", source.run, "stop") as progress:
+        with progress_bar("Decoded {} of {} records", "stop") as progress:
             chain = source.chain()
             findings.report = chain.verify(progress), len(chain.entries)
     except codec.LccError as exc:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from lcviz.run.run import Run
 from lcviz.text import plain, plural
 from lcviz.ui import widgets
 
@@ -18,14 +17,11 @@ MOST_PROBLEMS = 20  # shown
 
 
 @contextmanager
-def progress_bar(
-    text: str, run: Run | None = None, stop: str = ""
-) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(text: str, stop: str = "") -> Iterator[Callable[[int, int], None]]:
     """A progress bar during long work; yields progress(done, total).
 
     Args:
         text: What is done, with two places for numbers: "Read {} of {} records".
-        run: It is told that somebody watches.
         stop: Key of a button beside the bar; any click ends the script's run.
     """
     button, bar = st.empty(), st.empty()
@@ -33,8 +29,6 @@ def progress_bar(
         button.button("Stop", icon=":material/stop:", key=stop)
 
     def progress(done: int, total: int) -> None:
-        if run is not None:
-            run.watch()
         bar.progress(min(done / max(total, 1), 1.0), text.format(f"{done:,}", f"{total:,}"))
 
     try:

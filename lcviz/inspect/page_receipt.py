@@ -65,7 +65,7 @@ def _check(source: ChainSource, receipt: Receipt, key: object) -> None:
             return
         st.session_state.pop(_CHECKED, None)
         try:
-            with progress_bar("Rebuilt {} of {} steps", source.run, "stop-receipt") as progress:
+            with progress_bar("Rebuilt {} of {} steps", "stop-receipt") as progress:
                 mismatches = list(problems(receipt, _archive(source), progress))
                 st.session_state[_CHECKED] = key, mismatches
         except (codec.LccError, OSError) as exc:

@@ -147,7 +147,7 @@ def _read(source: ChainSource, stretches: Sequence[Stretch], history: History, c
     if not to_read:
         return
     total = sum(len(s.with_tensor) for s in stretches)
-    with progress_bar("Read this value at {} of {} steps", source.run) as progress:
+    with progress_bar("Read this value at {} of {} steps") as progress:
         chain = source.chain()
         ask: Callable[[Callable[[], T]], T] = _at_once
         if isinstance(source.target, str):

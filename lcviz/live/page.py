@@ -116,7 +116,6 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, page_state: li
 
     page_state: `_page_state` when the rest of the page was drawn; empty until then.
     """
-    run.watch()
     started = time.perf_counter()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != _pace(run) or _is_old(page_state, snapshot):

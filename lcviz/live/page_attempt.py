@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
@@ -11,7 +11,7 @@ from codec import Coding
 from lcviz.lab.follow_weight import Weight
 from lcviz.run.whole_run import Trial
 from lcviz.ui.coding_form import widget_values
-from lcviz.ui.set_widgets import set_widgets
+from lcviz.ui.set_widgets import set_widgets, set_widgets_next
 
 from .followed import Stair
 
@@ -29,14 +29,16 @@ class Attempt:
 
     form: the coding of the sidebar. untried: the form's coding when the era began, which stands for
     the run's own; None after a picture has set the form. most_buckets: of each step, None for all
-    that the coding keeps. is_ahead: whether the sidebar does not show the form yet. stairs: those
-    that were drawn last, by their weight and trial.
+    that the coding keeps. raised_budget: a budget that took the place of one that held no change in
+    some step; None if none did. is_ahead: whether the sidebar does not show the form yet. stairs:
+    those that were drawn last, by their weight and trial.
     """
 
     era: Era
     form: Coding
     untried: Coding | None
     most_buckets: int | None = None
+    raised_budget: float | None = None
     is_ahead: bool = False
     stairs: dict[tuple[Weight, Trial | None], Stairs] = field(default_factory=dict)
 
@@ -55,7 +57,13 @@ class Attempt:
         """Set the sidebar to a coding, which the page then tries. switches: by widget key."""
         self.keep(None)
         set_widgets({**widget_values(coding), **switches})
-        self.form, self.is_ahead = coding, True
+        self.form, self.untried, self.is_ahead = coding, None, True
+
+    def raise_budget(self, coding: Coding, budget: float) -> None:
+        """Try a coding with a larger budget; the page has to be drawn again."""
+        self.raised_budget = budget
+        self.form, self.untried, self.is_ahead = replace(coding, budget=budget), None, True
+        set_widgets_next(widget_values(self.form))
 
 
 def stored_attempt() -> Attempt | None:

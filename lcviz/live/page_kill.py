@@ -81,15 +81,21 @@ class RaceBack:
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
-    """The button that crashes the run. Returns the error if a click failed."""
-    obstacle, problem, steering = _obstacle(snapshot), None, session.steered()
+    """The button that crashes the run. Returns the error if a click failed.
+
+    That of a dead run explains nothing: the pointer that has just killed the run is still on it.
+    """
+    dead, obstacle = snapshot.status in DEAD, _obstacle(snapshot)
+    problem, steering = None, session.steered()
     if widgets.button(
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
         about=(run.id, len(snapshot.kills)),
-        disabled=obstacle is not None,
-        help=obstacle
+        disabled=dead or obstacle is not None,
+        help=None
+        if dead
+        else obstacle
         or "A crash at this very moment: the model and its optimizer are gone from memory. The "
         "chain on disk stays as this run saved it, without your tries.",
     ):
@@ -103,9 +109,7 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
 
 
 def _obstacle(snapshot: Snapshot) -> str | None:
-    """Why the run cannot be killed now; None if it can."""
-    if snapshot.status in DEAD:
-        return "The run is dead already: go on from its checkpoint, or Reset."
+    """Why a run that is not dead cannot be killed now; None if it can."""
     if snapshot.status == FAILED:
         return "This run has failed by itself: there is nothing left to kill."
     if len(snapshot.checkpoints) < 2:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import streamlit as st
 
-from codec import Coding
 from lcviz.lab.follow_weight import Weight
 from lcviz.lab.progress import Report
 from lcviz.lab.removed_bucket import RemovedBuckets
@@ -21,7 +19,7 @@ from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import RetriedRun
 from lcviz.text import CODER_NAMES, enumerated, kept_text, percent_text
 from lcviz.ui import layout, picture, session
-from lcviz.ui.coding_form import LEAST_BUDGET
+from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
 
@@ -40,7 +38,6 @@ from .weight_picture import weight_picture
 from .weights_picture import Image, drawable, weights_picture
 
 PATIENCE = 0.3  # seconds that a page waits for a whole run; a short one is over by then
-_SESSION_ID = "live-who"  # in the session: an id that nobody else has
 _TENSOR = "live-tensor"  # in the session: the tensor in the picture of δ
 _WORTH = "live-worth"  # in the session: what the bars of the buckets show
 
@@ -52,10 +49,12 @@ class Subject:
     Attributes:
         record: Of the step on the page: as the run saved it, or in the trial.
         whole_run: The whole run saved once more in the trial, so far; None without a trial.
+        raised_budget: See `Attempt`; None if the trial has another budget.
     """
 
     record: StepRecord
     whole_run: RetriedRun | None = None
+    raised_budget: float | None = None
 
     @property
     def trial_run(self) -> RetriedRun | None:
@@ -134,7 +133,8 @@ def pictures(
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
     yield "headline", headline(record, snapshot.checkpoints, status, crash, actual, nbytes)
     if any(a.uniform for a in record.alphabets):
-        yield "buckets", steps_picture(record, history.followed if history else None)
+        followed = history.followed if history else None
+        yield "buckets", steps_picture(record, followed, subject.raised_budget)
     else:
         marked = history.bucket if history else None
         yield "buckets", buckets_picture(record, bits_that_keep(record), worth, marked)
@@ -212,13 +212,13 @@ def _worth(run: Run, snapshot: Snapshot, subject: Subject, attempt: Attempt) -> 
     def work(_part: int, report: Report) -> RemovedBuckets:
         return record.removed_buckets(run.task.probe_loss, report)
 
-    jobs, session_id = session.all_measurements(), _session_id()
+    jobs, visitor = session.all_measurements(), session.visitor()
     trial = subject.trial_run.replay.trial if subject.trial_run else None
     key = attempt.era, record.step, trial
-    view = jobs.look(key, 1, session_id)
+    view = jobs.look(key, 1, visitor)
     if not view.finished_parts and view.status != FAILED:
         try:
-            jobs.ask(key, 1, work, session_id)
+            jobs.ask(key, 1, work, visitor)
         except CrowdedError as exc:
             return Worth(True, waiting=str(exc))
         view = jobs.wait(key, 1, PATIENCE)
@@ -233,16 +233,12 @@ def _worth(run: Run, snapshot: Snapshot, subject: Subject, attempt: Attempt) -> 
 def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events:
     """The events that a picture can send, each with its handler."""
 
-    def use(coding: Coding) -> None:
-        attempt.untried = None
-        attempt.use(coding)
-
     def choose(text: str) -> None:
         if text == STEPS:  # at the size of the record on the page
             share = record.nbytes / record.checkpoint.full_nbytes
-            use(attempt.form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
+            attempt.use(attempt.form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
         else:
-            use(attempt.form.keeping(None if text == "all" else int(text)))
+            attempt.use(attempt.form.keeping(None if text == "all" else int(text)))
 
     def follow_pixel(pixel: Sequence[float]) -> None:
         row, column = map(int, pixel)
@@ -274,7 +270,7 @@ def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events
             "view": lambda view: st.session_state.update({_WORTH: view}),
         },
         "bits": {
-            "coder": lambda coder: use(replace(attempt.form, coder=coder)),
+            "coder": lambda coder: attempt.use(replace(attempt.form, coder=coder)),
             "word": lambda weight: follow(Weight(str(weight[0]), int(weight[1]))),
         },
         "loss": {"step": lambda step: look_into(run, int(step))},
@@ -294,23 +290,23 @@ def _subject(run: Run, viewed: Checkpoint, attempt: Attempt) -> tuple[Subject, s
     if trial == Trial(actual):
         return saved, None
     try:
-        whole_run = session.all_replays().look(run, trial, viewed.step, _session_id(), PATIENCE)
+        whole_run = session.all_replays().look(run, trial, viewed.step, session.visitor(), PATIENCE)
     except CrowdedError as exc:
         return saved, str(exc)
+    least = whole_run.replay.least_budget
+    if whole_run.problem and least is not None and least <= MOST_BUDGET:
+        attempt.raise_budget(trial.coding, least)
+        return saved, None
     if whole_run.problem:
         return saved, f"The run cannot be saved like this: {whole_run.problem}"
     # The replay works in the background: it may have a delta that `whole_run` does not list yet.
     if whole_run.at(viewed.step) and (delta := whole_run.replay.delta(viewed.step)):
-        return Subject(trial_record(viewed, trial, delta), whole_run), None
+        raised = attempt.raised_budget if attempt.raised_budget == trial.coding.budget else None
+        return Subject(trial_record(viewed, trial, delta), whole_run, raised), None
     done = f"{len(whole_run.steps)} of {whole_run.n} checkpoints"
     if not whole_run.is_over:
         return replace(saved, whole_run=whole_run), f"The whole run is saved like this: {done}."
     return saved, f"Step {viewed.step} is no longer kept. Choose a later one to try a setting."
-
-
-def _session_id() -> str:
-    session_id: str = st.session_state.setdefault(_SESSION_ID, secrets.token_hex(8))
-    return session_id
 
 
 def _tensor(record: StepRecord) -> str:

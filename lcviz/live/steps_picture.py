@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.follow_weight import Followed, Weight
-from lcviz.text import exponent_text, plural
+from lcviz.text import exponent_text, percent_text, plural
 from lcviz.ui.picture import Picture
 
 from .buckets_picture import OPTIONS, STEPS
@@ -77,12 +77,15 @@ class Bars:
         return largest_among(record, lambda a: selected & (a is self.alphabet), tensor)
 
 
-def steps_picture(record: StepRecord, followed: Followed | None = None) -> Picture:
+def steps_picture(
+    record: StepRecord, followed: Followed | None = None, raised_budget: float | None = None
+) -> Picture:
     """The bars of the largest alphabet on a line of changes, with the dead zone in the middle.
 
     Args:
         record: Of the step on the page, in equal steps.
         followed: The weight whose bar is marked.
+        raised_budget: The share of float32 that took the place of a smaller one; None if none did.
     """
     bars = Bars.of(record)
     alphabet, size, steps_per_bar = bars.alphabet, bars.size, bars.steps_per_bar
@@ -96,7 +99,7 @@ def steps_picture(record: StepRecord, followed: Followed | None = None) -> Pictu
         "steps",
         "Equal steps",
         of_weights if len(record.alphabets) == 1 else alphabet.names[0],
-        _sentence(record, bars),
+        _sentence(record, bars) + _raised_text(raised_budget),
         {
             "size": size,
             "each": steps_per_bar,
@@ -144,6 +147,13 @@ def _sentence(record: StepRecord, bars: Bars) -> str:
         f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and "
         f"{record.left_out_text()}."
     )
+
+
+def _raised_text(budget: float | None) -> str:
+    if budget is None:
+        return ""
+    size = percent_text(budget)
+    return f" The size is raised to {size}: with less, a checkpoint may hold no change."
 
 
 def _table(bars: Bars, counts: Any, dead: int) -> pd.DataFrame:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from .snapshot import NEXT, TRAINING, Status
 
 WATCH_SECONDS = 20.0  # a run that nobody watched for so long pauses itself
+UNWATCHED = (
+    f"Paused: no page was connected to it for {WATCH_SECONDS:.0f} seconds. Press Play to go on."
+)
 
 
 class Controls:
@@ -24,6 +28,7 @@ class Controls:
         self._interval, self._stop_after = interval, stop_after
         self._step_end = 0  # the iteration at which STEPPING ends
         self._last_watched = time.monotonic()
+        self._visitors: dict[str, Callable[[str], bool]] = {}
         self._speed: float | None = None
 
     def play(self) -> None:
@@ -51,14 +56,23 @@ class Controls:
             self._speed = rate
             self.changed.notify_all()
 
-    def watch(self) -> None:
-        """Note that a page watches the run."""
+    def watch(self, visitor: str = "", is_open: Callable[[str], bool] | None = None) -> None:
+        """Note that somebody watches the run: now, and as long as is_open(visitor) is true."""
         with self.changed:
             self._last_watched = time.monotonic()
+            if is_open is not None:
+                self._visitors[visitor] = is_open
+
+    def leave(self, visitor: str) -> None:
+        """Note that a visitor watches the run no more."""
+        with self.changed:
+            self._visitors.pop(visitor, None)
 
     def seconds_unwatched(self) -> float:
-        """Seconds since the last `watch`."""
+        """Seconds since somebody watched the run."""
         with self.changed:
+            if any(is_open(visitor) for visitor, is_open in self._visitors.items()):
+                self._last_watched = time.monotonic()
             return time.monotonic() - self._last_watched
 
     def become(self, status: Status, message: str = "", *, watched: bool = False) -> bool:
@@ -82,7 +96,7 @@ class Controls:
         if stepped or self.status in (Status.PAUSED, Status.PAUSING):
             return Status.PAUSED, ""
         if self.seconds_unwatched() >= WATCH_SECONDS:
-            return Status.PAUSED, "Paused, because no page was watching. Press Play to go on."
+            return Status.PAUSED, UNWATCHED
         return None
 
     def keep_pace(self, started: float) -> None:

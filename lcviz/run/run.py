@@ -1,7 +1,7 @@
 """One live training run with its chain on disk: trained in a thread, killed and restored.
 
-The thread owns the model; all others get immutable snapshots. Pages call `Run.watch`; a run that
-nobody watched for a while pauses itself.
+The thread owns the model; all others get immutable snapshots. A run that nobody watched for a while
+pauses itself.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass, replace
 
 from codec import Coding, Delta
+from codec.errors import BudgetError
 from codec.inspect import Arrays, DryRun, copy_arrays, record_nbytes
 from lcviz.lab.anatomy import cut
 from lcviz.lab.removed_bucket import Dissection
@@ -82,10 +83,12 @@ class Replay:
     Attributes:
         trial: The trial.
         pinned_step: A step whose delta is never dropped; -1 for none.
+        least_budget: The budget that the codec advises, once the trial's was too small; else None.
     """
 
     def __init__(self, run: Run, trial: Trial) -> None:
         self.trial, self.pinned_step = trial, -1
+        self.least_budget: float | None = None
         self._run = run
         self._lock = threading.Lock()
         self._done: list[int] = []
@@ -128,7 +131,11 @@ class Replay:
                 before = saved.whole_before
                 self._dry = DryRun(self.trial.coding, saved.layout, before, saved.values[0])
                 self._last = before
-            nbytes = self._save(saved, self._dry)
+            try:
+                nbytes = self._save(saved, self._dry)
+            except BudgetError as exc:
+                self.least_budget = exc.budget
+                raise
             restored = copy_arrays(weights_of(self._dry.track))
         loss, metric = self._run.task.probe_metric(restored) if measured else (None, None)
         return RetriedStep(step, nbytes, loss, metric)

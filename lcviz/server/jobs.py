@@ -2,8 +2,8 @@
 
 An experiment comes in parts, such as its seeds. Each finished part is kept: whoever asks for the
 same experiment again, or for more parts of it, gets them at once. A job goes on while somebody
-looks at it; when the last one has left, or has not looked for WATCH_SECONDS, it stops the next time
-it reports progress.
+watches it; when the last one has left, or has had no page open for WATCH_SECONDS, it stops the next
+time it reports progress.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ IDLE, WAITING, WORKING = "idle", "waiting", "working"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 ACTIVE = (WAITING, WORKING)
 WATCH_SECONDS = 20.0
+UNWATCHED = f"Stopped: no page was connected for {WATCH_SECONDS:.0f} seconds."
 MAX_WAITING = 6  # jobs behind the one that is being done
 MAX_KEPT = 200  # experiments whose parts are kept
 
@@ -79,9 +80,13 @@ class _QueuedJob:
 
 
 class Jobs(Generic[T]):
-    """The line of all jobs of this server; thread-safe."""
+    """The line of all jobs of this server; thread-safe.
 
-    def __init__(self) -> None:
+    is_open: whether a watcher has a page open, be it another one; who has none must look.
+    """
+
+    def __init__(self, is_open: Callable[[str], bool] = lambda _: False) -> None:
+        self._is_open = is_open
         self._condition = threading.Condition()
         self._line: list[_QueuedJob] = []  # the first is being done
         self._finished: dict[Hashable, list[FinishedPart[T]]] = {}  # the newest last
@@ -183,14 +188,14 @@ class Jobs(Generic[T]):
         self._sweep()
 
     def _sweep(self) -> None:
-        """Drop watchers who have not looked for long, and waiting jobs without watchers."""
+        """Drop watchers who have been away for long, and waiting jobs without watchers."""
         now = time.monotonic()
         for i, job in reversed(list(enumerate(self._line))):
             all_left = not job.watchers
-            job.watchers = {w: at for w, at in job.watchers.items() if now - at < WATCH_SECONDS}
+            seen = {w: now if self._is_open(w) else at for w, at in job.watchers.items()}
+            job.watchers = {w: at for w, at in seen.items() if now - at < WATCH_SECONDS}
             if not job.watchers and job.key not in self._ends:
-                why = "Stopped." if all_left else "Stopped, because no page was watching."
-                self._ends[job.key] = STOPPED, why
+                self._ends[job.key] = STOPPED, "Stopped." if all_left else UNWATCHED
             elif job.watchers and i == 0:
                 self._ends.pop(job.key, None)  # somebody came back in time
             if not job.watchers and i:

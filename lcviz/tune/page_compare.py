@@ -57,7 +57,6 @@ def section() -> None:
 
 
 def _look(run: Run, poll: float | None) -> None:
-    run.watch()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != session.poll_interval(run):
         st.rerun()  # the whole page: polling changes pace, or another tab has reset the run

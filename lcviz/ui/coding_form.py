@@ -23,7 +23,7 @@ DEFAULT = Coding()
 # The options' texts stand in the URL, so shared links depend on them.
 KEEP = {"bits": "Bits x", "distance": "Distance", "budget": "Budget", "tolerance": "Tolerance"}
 QUANTIZERS = {"uniform": "equal steps", "exponent": "powers of two"}
-LEAST_BUDGET = 0.005
+LEAST_BUDGET, MOST_BUDGET = 0.005, 0.5
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 CODERS = {name: title.removesuffix(" Huffman") for name, title in CODER_NAMES.items()}  # short
 Container = AbstractContextManager[Any]
@@ -57,7 +57,7 @@ TARGETS = {
     ),
     "budget": _Target(
         "Budget, % of float32",
-        Limits(100 * LEAST_BUDGET, 50.0, 5.0, 0.5),
+        Limits(100 * LEAST_BUDGET, 100 * MOST_BUDGET, 5.0, 0.5),
         "The size of a whole record, against the same state in float32. A header alone takes about "
         "175 bytes.",
         whole=100.0,

@@ -1,12 +1,11 @@
 """How a page asks for an experiment of this server, follows it, and stops it.
 
-A job goes on while somebody looks at it, see `jobs`: while this session follows one, its part of
-the page looks again every second. A job that this session has stopped may go on for others.
+A job goes on while somebody watches it, see `jobs`. While this session follows one, its part of the
+page looks again every second. A job that this session has stopped may go on for others.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -191,8 +190,8 @@ class PageJob(Generic[T]):
         return cast("Key | None", st.session_state.get(f"{self.name}-left"))
 
     def _watcher(self) -> str:
-        """An id of this session, for this part of the page."""
-        return str(st.session_state.setdefault(f"{self.name}-who", secrets.token_hex(8)))
+        """This session, for this part of the page."""
+        return f"{session.visitor()}/{self.name}"
 
 
 def _progress_text(view: View[T], working: str) -> str:

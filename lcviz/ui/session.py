@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import statistics
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 import codec
 import demo_models
@@ -43,6 +46,7 @@ RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 T = TypeVar("T")
 _STEERING = "steering"  # in the session
+_VISITOR, _SEEN = "visitor", "seen-run"  # in the session: see `visitor`; the run that it shows
 _RUN, WEIGHT = "run", "weight"  # in the URL of every page
 _looks: WeakKeyDictionary[Run, list[float]] = WeakKeyDictionary()  # seconds of the first LOOKS
 
@@ -58,7 +62,7 @@ def all_runs() -> Runs:
 @st.cache_resource(show_spinner=False)
 def all_jobs() -> Jobs[Any]:
     """The line of this server's experiments."""
-    return Jobs()
+    return Jobs(has_page)
 
 
 @st.cache_resource(show_spinner=False)
@@ -164,7 +168,28 @@ def look_at(run: Run) -> None:
     """Make this session and its URL show a run."""
     if KEY in st.query_params:  # a private link
         steered().take(st.query_params.pop(KEY), run)
+    seen: Run | None = st.session_state.get(_SEEN)
+    if seen is not None and seen is not run:
+        seen.leave(visitor())
+    st.session_state[_SEEN] = run
+    if not is_example(run):
+        run.watch(visitor(), has_page)
     remember(_RUN, None if is_example(run) else run.id)
+
+
+def visitor() -> str:
+    """This session among all of the server: nobody else has this text."""
+    context = get_script_run_ctx()
+    assert context is not None, "a page is drawn"
+    text: str = st.session_state.setdefault(
+        _VISITOR, f"{context.session_id}/{secrets.token_hex(8)}"
+    )
+    return text
+
+
+def has_page(visitor: str) -> bool:
+    """Whether a visitor has a page open, whichever. More text may follow a slash."""
+    return runtime.exists() and runtime.get_instance().is_active_session(visitor.partition("/")[0])
 
 
 def keep_in_url() -> None:
@@ -215,8 +240,7 @@ def is_example(run: Run) -> bool:
 def poll_interval(run: Run) -> float | None:
     """Seconds between looks at a run; None for the example, which never changes.
 
-    A run at rest is looked at too: another tab may have played or reset it, and a run that nobody
-    looks at makes room for new ones.
+    A run at rest is looked at too: another tab may have played or reset it.
     """
     if is_example(run):
         return None

@@ -18,9 +18,13 @@ _SEEN = "widgets-seen"  # the key of the hidden widget that brings the number ba
 
 def set_widgets(values: Mapping[str, Any]) -> None:
     """Give widgets these values by key, from a callback."""
-    number = st.session_state.get(_SET, (0, {}))[0] + 1
-    st.session_state[_SET] = number, dict(values)
-    st.session_state.update({**values, _SEEN: number})
+    set_widgets_next(values)
+    st.session_state.update({**values, _SEEN: st.session_state[_SET][0]})
+
+
+def set_widgets_next(values: Mapping[str, Any]) -> None:
+    """Give widgets these values by key when the page is drawn again."""
+    st.session_state[_SET] = st.session_state.get(_SET, (0, {}))[0] + 1, dict(values)
 
 
 def set_again() -> None:

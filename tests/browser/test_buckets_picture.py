@@ -14,7 +14,7 @@ DATA: dict[str, Any] = {
     "picture": "buckets",
     "title": "Buckets",
     "about": "",
-    "text": "",
+    "text": "3 slots",
     "number": 2,
     "buckets": [
         {"exponent": -3 - i, "sign": 0, "kept": 0 if i > 2 else 5, "rest": 5 if i > 2 else 0}
@@ -33,6 +33,14 @@ DATA: dict[str, Any] = {
     "loss": None,
     "left_out": "stay in the next δ",
 }
+OVERLAPS = """() => {
+    const labels = [...document.querySelectorAll('g.bars text')].filter(text => text.textContent);
+    const boxes = labels.map(text => text.getBoundingClientRect());
+    const meet = (a, b) =>
+        a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b => meet(a, b)));
+    return [labels.length, pairs.length];
+}"""
 LOOK = """() => [
     document.querySelector('[role=slider]').getAttribute('aria-valuenow'),
     document.querySelector('[aria-label="Bits x"] [aria-pressed=true]')?.textContent,
@@ -59,8 +67,11 @@ def test_without_an_answer_it_is_taken_back(page: Page) -> None:
     page.get_by_role("button", name="all", exact=True).click()
     page.evaluate("show", DATA | {"marked": [-3, 0]})
     assert page.evaluate(LOOK) == ["9", "all", 0]
+    sentence = page.locator("p.text")
+    assert sentence.text_content() == "All 9 buckets are kept: 45 values change."
     page.clock.fast_forward(2000)
     assert page.evaluate(LOOK) == ["3", "2", 0]
+    assert sentence.text_content() == DATA["text"]
 
 
 def test_the_error_without_a_bucket_is_shown_at_once(page: Page) -> None:
@@ -83,6 +94,8 @@ def test_the_cut_is_dragged(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(to["x"] + to["width"] * 0.9, handle.bounding_box()["y"], steps=4)
     assert page.evaluate(LOOK)[0] == "7"
+    sentence = "7 slots for 9 buckets, largest first: 35 values are kept."
+    assert page.locator("p.text").text_content() == sentence
     page.mouse.up()
     assert page.evaluate("sent")[-1] == ["cut", 7]
 
@@ -108,3 +121,28 @@ def test_a_bar_tells_its_count_as_short_as_it_fits(alone: Callable[..., Page]) -
         page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
         texts.append(page.locator("g.bars text").first.text_content())
     assert list(dict.fromkeys(texts)) == ["1,144", "1.1k", ""]
+
+
+@pytest.mark.parametrize("width", [380, 338], ids=["window", "phone"])
+def test_labels_never_run_into_each_other(alone: Callable[..., Page], width: int) -> None:
+    """Fifteen slots, each with hundreds of values."""
+    buckets = [
+        {"exponent": -4 - i // 2, "sign": i % 2, "rank": i + 1, "error": 0.1, "loss": None}
+        | {"kept": 500 + 9 * i if i < 15 else 0, "rest": 400 if i >= 15 else 0}
+        for i in range(34)
+    ]
+    exponents = list(range(-4, -22, -1))
+    data = DATA | {
+        "buckets": buckets,
+        "exponents": exponents,
+        "largest": 700,
+        "cut": 15,
+        "most": 34,
+    }
+    page = alone("buckets", data)
+    page.locator("main").evaluate("(main, width) => (main.style.width = `${width}px`)", width)
+    drawn = "width => document.querySelector('svg').viewBox.baseVal.width === width"
+    page.wait_for_function(drawn, arg=width)
+    labels, overlaps = page.evaluate(OVERLAPS)
+    assert labels > 5
+    assert overlaps == 0

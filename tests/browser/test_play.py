@@ -60,6 +60,28 @@ DRAW = """async ([given, step]) => {
     player.step = step;
     return picturesOf(player.view());
 }"""
+# At the size of x = 1, equal steps have no room in some steps: the budget that is then tried, how
+# many weights each checkpoint moves, and what the page says of it.
+RAISED = """async given => {
+    const player = await playerOf(given);
+    while (!player.run.finished) player.run.advance();
+    player.step = 20;
+    const replayed = async () => {
+        player.wake();
+        while (player.working) await new Promise(resolve => setTimeout(resolve, 1));
+    };
+    player.use({ x: 1 });
+    await replayed();
+    const { nbytes } = player.shown();
+    player.heard("bits", "steps");
+    await replayed();
+    return {
+        share: nbytes / (4 * N),
+        budget: player.setting.budget,
+        moved: player.run.trial.checkpoints.map(({ quantized }) => N - quantized.counts[0]),
+        text: stepsPicture(player.view()).text,
+    };
+}"""
 RACE = """async ([given, at, setting]) => {
     const player = await playerOf(given);
     const run = player.run;
@@ -345,6 +367,91 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     assert not page.locator("#guide").is_visible()  # once is enough
 
 
+def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
+    """Keys, and what comes later first: nothing has to be done twice."""
+    from playwright.sync_api import expect
+
+    page = opened("", reduced_motion="reduce")
+    settled(page)
+    ask = page.locator("[data-guide=ask]")
+    page.locator("[data-place=bits] .row span >> nth=2").click()  # a weight, by its code word
+    page.wait_for_function("state.chosen === 1")
+    expect(ask).to_contain_text("1 of 5")
+    cut = page.get_by_role("slider", name="Cut between kept and postponed buckets")
+    cut.focus()
+    for left in (2, 1, 0):
+        cut.press("ArrowLeft")
+        page.wait_for_function(f"state.setting.most === {left}")
+    page.locator("#step").focus()
+    page.locator("#step").press("End")
+    page.wait_for_function("state.shown === 600")
+    expect(ask).to_contain_text("2 of 5: No slot is left")
+    page.get_by_role("button", name="2", exact=True).click()
+    expect(ask).to_contain_text("3 of 5")
+    page.locator("#keep").focus()
+    page.keyboard.press("Space")
+    expect(ask).to_contain_text("5 of 5: Switch “Keep what is dropped for next time” on again.")
+    page.locator("#kill").click()
+    expect(ask).to_contain_text("Press “Race back”")
+    page.locator("#race-back").click()
+    expect(ask).to_contain_text("That was all")
+
+
+COVERED = """() => {
+    const [guide, target] = ['#guide', '.guided'].map(
+        name => document.querySelector(name).getBoundingClientRect());
+    const clear = guide.bottom <= target.top || target.bottom <= guide.top;
+    return clear && guide.top >= 0 && target.bottom <= innerHeight ? '' :
+        [guide.top, guide.bottom, target.top, target.bottom].join();
+}"""
+
+
+def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> None:
+    """It stands above what it points at, and both are in sight."""
+    from playwright.sync_api import expect
+
+    page = opened("", SIZES[2], has_touch=True, is_mobile=True, reduced_motion="reduce")
+    settled(page)
+    ask = page.locator("[data-guide=ask]")
+    acts = (
+        lambda: page.get_by_role("button", name="1", exact=True).tap(),
+        lambda: page.locator("#step").fill("600"),
+        lambda: page.locator("#keep").uncheck(),
+        lambda: page.locator("#keep").check(),
+    )
+    for number, act in zip("1234", acts):
+        expect(ask).to_contain_text(f"{number} of 5")
+        page.wait_for_function("state.saved === state.states")
+        assert page.evaluate(COVERED) == ""
+        act()
+    page.locator("[data-place=weights] .map").tap(position={"x": 30, "y": 30})
+    expect(ask).to_contain_text("5 of 5: Press")
+    assert page.evaluate(COVERED) == ""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.locator("header #guide").wait_for()
+
+
+def test_back_returns_to_the_tab_before(opened: Callable[..., Page]) -> None:
+    """The run stays. A link that is pasted still opens its moment."""
+    page = opened("#step=50")
+    settled(page)
+    page.evaluate("window.visited = true")
+    page.locator("#kill").click()
+    page.wait_for_function("state.dead")
+    page.locator("#to-learn").click()
+    page.locator("#learn").wait_for()
+    page.wait_for_function("location.hash.includes('tab=learn')")
+    page.go_back()
+    page.locator("#live").wait_for()
+    assert page.evaluate("visited && state.dead")
+    page.wait_for_function("!location.hash.includes('tab=') && location.hash.includes('dead=1')")
+    page.go_forward()
+    page.locator("#learn").wait_for()
+    assert page.evaluate("visited")
+    page.evaluate("location.hash = 'step=70'")
+    page.wait_for_function("window.visited === undefined && state?.shown === 70")
+
+
 def accuracy(page: Page, whose: str) -> float:
     """Of the restored model: a share."""
     number = page.locator(f"[data-place=examples] [data-quantity={whose}-accuracy]")
@@ -373,6 +480,14 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
 
 def test_the_page_hears_of_the_iteration_it_asked_for(worker: Page) -> None:
     assert worker.evaluate(TARGET, given()) == 47
+
+
+def test_equal_steps_get_the_room_that_a_change_needs(worker: Page) -> None:
+    answer = worker.evaluate(RAISED, given())
+    assert answer["share"] < answer["budget"] < 2 * answer["share"]
+    assert min(answer["moved"]) > 0
+    raised = f"The size is raised to {100 * answer['budget']:.2f} %: with less, a checkpoint"
+    assert raised in answer["text"]
 
 
 def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., Page]) -> None:

@@ -52,8 +52,8 @@ SENTENCES = {
         "the race is played in {lcviz.ui.race:SECONDS!w} seconds",
         "the environment variable `{demo_models:FOLDER_VARIABLE}`",
         "environment variable `{lcviz.server.allowed_paths:FOLDERS}` names folders",
-        "| runs | {lcviz.server.runs:MAX_RUNS}, the example not counted | a stopped run that no "
-        "page has shown for {lcviz.server.runs:IDLE_SECONDS / 60!w} minutes",
+        "| runs | {lcviz.server.runs:MAX_RUNS}, the example not counted | a stopped run "
+        "whose visitors have had no page open for {lcviz.server.runs:IDLE_SECONDS / 60!w} minutes",
         "{lcviz.run.saved_steps:CODES_BUDGET >> 20} MiB of codes and "
         "{lcviz.run.saved_steps:STATES_BUDGET >> 20} MiB of states of its newest steps, "
         "a {lcviz.run.saved_steps:IN_MEMORY!w} of both in memory",
@@ -61,11 +61,12 @@ SENTENCES = {
         "{lcviz.ui.session:LIVELY_SECONDS} s of training, then one every "
         "{lcviz.ui.session:LATER_POLL_SECONDS} to {lcviz.ui.session:MOST_POLL_SECONDS} s; "
         "stopped: one every {lcviz.ui.session:RESTING_POLL_SECONDS} s",
-        "| a training that nobody watches | {lcviz.run.controls:WATCH_SECONDS} s |",
+        "| a training whose visitors have no page of the dashboard open | "
+        "{lcviz.run.controls:WATCH_SECONDS} s |",
         "{lcviz.server.jobs:MAX_WAITING} in the queue; {lcviz.server.replays:KEPT} are kept, each "
         "with {lcviz.run.whole_run:STATES_BUDGET >> 20} MiB of states",
         "one at a time, {lcviz.server.jobs:MAX_WAITING} in the queue | a new one is refused; one "
-        "that nobody watches for {lcviz.server.jobs:WATCH_SECONDS} s",
+        "whose visitors have no page open for {lcviz.server.jobs:WATCH_SECONDS} s",
         "the {lcviz.inspect.watch:MOST_RUNS} that changed last, in at most "
         "{lcviz.inspect.watch_paths:MOST_FOLDERS!,} folders; lines of the "
         "{lcviz.inspect.watch_picture:MOST_LINES} with the newest records",

@@ -53,14 +53,14 @@ function writeSetting(parts, { x, most, budget, coder, carries }) {
   if (!carries) parts.set("keep", "0");
 }
 
-/** Write what is shown into the address. @param {any} state of the worker @param {{ tab: string }} page */
+/** Write what is shown into the address. @param {any} state of the worker @param {{ tab: string, visit: number }} page the entry of the history */
 function writeAddress(state, page) {
   const { setting } = state;
   const parts = new URLSearchParams();
   if (page.tab !== "live") parts.set("tab", page.tab);
   if (!setting) parts.set("step", state.shown); // of a recorded chain
   if (setting) writeRun(parts, state, setting);
-  history.replaceState(null, "", `#${parts}`);
+  history.replaceState(page, "", `#${parts}`);
 }
 
 /** The parts of the address that describe a training. @param {URLSearchParams} parts @param {any} state @param {any} setting */

@@ -1,98 +1,135 @@
-// The first minute: five gestures, each on a picture that answers. It can be skipped.
+// The first minute: five gestures, each on a picture that answers, in any order. It can be skipped.
 
 /** How many buckets a setting keeps of each checkpoint. @param {any} setting */
 const slotsOf = ({ x, most, budget }) => (budget !== null ? NaN : (most ?? (x === null ? Infinity : 2 ** x - 1)));
 
+const LATE = 200; // the step from which one slot suffices
+
+/** What a gesture needs first. @param {any} setting */
+const again = (setting) => (slotsOf(setting) === 0 ? NONE : setting.carries ? "" : "Switch “Keep what is dropped for next time” on again. ");
+const NONE = "No slot is left: drag the cut back to the right, by one bucket. ";
+
+// on: the picture or control. ask(state): what to do. done(state, began, made): whether it is done, by
+// whatever way. began: the state in which the guide began. made: the gestures that are made.
 const GESTURES = [
   {
-    ask: "In picture 2, drag the cut to the left until one slot is left; or press 1 beside x.",
     on: "buckets",
+    ask: ({ setting }) => (slotsOf(setting) === 0 ? NONE : "In picture 2, drag the cut to the left until one slot is left; or press 1 beside x."),
     done: ({ setting }) => slotsOf(setting) === 1,
-    hint: ({ setting }) => (slotsOf(setting) === 0 ? "That is no slot at all: drag the cut back to the right, by one bucket." : ""),
-    told: "Each checkpoint now keeps one bucket of changes. Look at 5: the restored model misreads.",
+    told: "Each checkpoint now keeps one bucket of changes. Look at 5: after early steps the restored model misreads.",
   },
   {
-    ask: "Click far right on the loss curve in 4, or move the step slider to the right.",
     on: "loss",
-    done: ({ setting, shown }) => slotsOf(setting) === 1 && shown >= 200,
-    told: "It reads again: what one checkpoint left out came with later ones.",
+    ask: ({ setting, newest }) =>
+      again(setting) +
+      (newest < LATE
+        ? `Let the training go on, to step ${LATE} or later.`
+        : `Click far right on the loss curve in 4, or move the step slider to the right: to step ${LATE} or later.`),
+    done: ({ setting, shown }, _, made) => made.has(GESTURES[0]) && again(setting) === "" && shown >= LATE,
+    told: "Late steps read again: what one checkpoint left out came with later ones.",
   },
   {
-    ask: "Switch off “Keep what is dropped for next time”.",
     on: "keep",
-    done: ({ setting }) => slotsOf(setting) === 1 && !setting.carries,
+    ask: () => "Switch off “Keep what is dropped for next time”.",
+    done: ({ setting }) => !setting.carries,
     told: "Now it never recovers: what a checkpoint leaves out is lost for good.",
   },
   {
-    ask: "Switch it on again, press 2 beside x, and click a coloured pixel in 1.",
     on: "weights",
-    done: ({ setting, followed }, began) => setting.carries && setting.x === 2 && setting.most === null && followed !== began.followed,
+    ask: ({ setting }) => `${again(setting)}Press 2 beside x, and click a coloured pixel in 1.`,
+    done: ({ setting, chosen }, began) => setting.carries && chosen > began.chosen,
     told: "One weight, everywhere: its bar in 2, its code word in 3, its stairs below 1.",
   },
   {
-    ask: "Press “Train live”: the training begins anew. Press “Kill it now” while it runs, then “Race back”.",
     on: "play",
+    ask: ({ setting, dead }) =>
+      again(setting) +
+      (dead ? "Press “Race back”." : "Press “Train live”: the training begins anew. Press “Kill it now” while it runs, then “Race back”."),
     done: ({ raced }) => raced,
     told: "The price of a crash: iterations until the loss is back. LC is this scheme; SCAR and TOPN have as many bytes, full has many more.",
   },
 ];
 const SEEN = "lcviz-guide"; // in the browser's storage
 
-/** Show the guide in a place, from its first gesture on. */
+const NARROW = matchMedia("(max-width: 700px)"); // then the guide stands above what it points at
+
+/** Asks for the gestures that are not made yet, one after the other. */
 class Guide {
   /** @param {HTMLElement} place @param {(name: string) => HTMLElement | null} find an element by the name of a picture or a control */
   constructor(place, find) {
-    [this.place, this.find] = [place, find];
-    this.at = -1; // the gesture that is asked for
+    [this.place, this.find, this.home] = [place, find, place.parentElement];
+    /** @type {Set<any> | null} the gestures that are made; null while there is no guide */
+    this.made = null;
     place.querySelector("[data-guide=skip]").onclick = () => {
       this.end();
       document.getElementById("play").focus();
     };
+    NARROW.onchange = () => this.made && this.point(this.next);
   }
 
-  begin() {
-    this.at = 0;
-    this.began = null;
+  /** @param {any} state of the worker; null before its first one */
+  begin(state) {
+    this.made = new Set();
+    [this.began, this.asked] = [null, null];
     this.said = "A small model in training is saved every 10 iterations. One minute, five gestures.";
-    this.show();
+    this.show(state ?? { setting: {} });
+    if (state) this.hear(state);
   }
 
   end() {
-    this.at = -1;
+    this.made = null;
     remember(SEEN);
     this.show();
   }
 
-  /** Go on if the gesture has been made. @param {any} state of the worker */
+  /** Go on if gestures have been made, in any order. @param {any} state of the worker */
   hear(state) {
-    if (this.at < 0 || this.at >= GESTURES.length || state.saved < state.states) return;
+    if (!this.made || !this.next || state.saved < state.states) return;
+    if (!this.began) this.asked = null; // the pictures have their places now
     this.began ??= state;
-    const { done, hint } = GESTURES[this.at];
-    const told = hint?.(state);
-    if (told) this.said = told;
-    if (told) this.show();
-    if (!done(state, this.began)) return;
-    this.said = GESTURES[this.at].told;
-    this.at += 1;
-    this.began = state;
-    if (this.at === GESTURES.length) remember(SEEN);
-    this.show();
+    const now = GESTURES.filter((gesture) => {
+      const isNew = !this.made.has(gesture) && gesture.done(state, this.began, this.made);
+      if (isNew) this.made.add(gesture);
+      return isNew;
+    });
+    if (now.length) this.said = now.map(({ told }) => told).join(" ");
+    if (!this.next) remember(SEEN);
+    this.show(state);
   }
 
-  show() {
-    const { place, at } = this;
-    place.hidden = at < 0;
-    for (const marked of document.querySelectorAll(".guided")) marked.classList.remove("guided");
-    if (at < 0) return;
-    const gesture = GESTURES[at];
-    place.querySelector("[data-guide=said]").textContent = this.said;
-    place.querySelector("[data-guide=ask]").textContent = gesture ? `${at + 1} of ${GESTURES.length}: ${gesture.ask}` : "That was all. Go on as you like, or pass on the link.";
+  /** The gesture that is asked for; undefined after the last one. */
+  get next() {
+    return GESTURES.find((gesture) => !this.made.has(gesture));
+  }
+
+  /** @param {any} [state] of the worker; what is asked for depends on it */
+  show(state) {
+    const { place, made } = this;
+    place.hidden = !made;
+    const gesture = made && this.next;
+    if (gesture !== this.asked) this.point(gesture);
+    if (!made) return;
+    const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like, or pass on the link.";
+    write(place.querySelector("[data-guide=said]"), this.said);
+    write(place.querySelector("[data-guide=ask]"), ask);
     place.querySelector("[data-guide=skip]").textContent = gesture ? "Skip" : "Close";
-    if (!gesture) return;
-    const target = this.find(gesture.on);
+  }
+
+  /** Mark what a gesture is made on, and bring it into view. @param {any} gesture null or undefined for none */
+  point(gesture) {
+    const { place, home } = this;
+    const isFirst = this.asked === null;
+    this.asked = gesture;
+    document.querySelector(".guided")?.classList.remove("guided");
+    const target = gesture && this.find(gesture.on);
     target?.classList.add("guided");
-    const isNarrow = innerWidth <= 700; // then the guide lies over the page
-    if (at > 0 || isNarrow) target?.scrollIntoView({ block: isNarrow ? "center" : "nearest" });
+    if (!NARROW.matches) {
+      if (place.parentElement !== home) home.append(place);
+      if (!isFirst) target?.scrollIntoView({ block: "nearest" });
+    } else if (target) {
+      (target.closest(".row") ?? target).before(place);
+      place.scrollIntoView();
+    }
   }
 }
 

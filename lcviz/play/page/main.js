@@ -10,6 +10,8 @@ const say = (...message) => (recorded ? recorded.hear(...message) : worker.postM
 /** @type {any} an answer of the worker that is not drawn yet */
 let waiting = null;
 let tab = address.page.tab;
+/** The entry of the browser's history: the tab, in this visit of the page. */
+const entry = () => ({ tab, visit: performance.timeOrigin });
 
 const guide = new Guide(find("guide"), (name) => card(name) ?? find(name).closest("label") ?? find(name));
 const lecture = new Lecture(find("lecture"), card);
@@ -67,7 +69,7 @@ function finishDrawing() {
   if (!recorded) guide.hear(state);
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
-  addressTimer = setTimeout(() => writeAddress(state, { tab }), 300);
+  addressTimer = setTimeout(() => writeAddress(state, entry()), 300);
   if (lectureIsDue) lecture.begin();
   lectureIsDue = false;
 }
@@ -182,7 +184,7 @@ find("step").oninput = ({ target }) => {
   else say("step", value < state.newest ? value || 10 : null);
 };
 find("begin-lecture").onclick = () => lecture.begin();
-find("begin-guide").onclick = () => guide.begin();
+find("begin-guide").onclick = () => guide.begin(state);
 find("print").onclick = () => print();
 find("copy-link").onclick = copyLink;
 
@@ -194,7 +196,7 @@ function seedOfField() {
 
 async function copyLink() {
   if (!state) return;
-  writeAddress(state, { tab });
+  writeAddress(state, entry());
   try {
     await navigator.clipboard.writeText(location.href);
     find("copy-link").textContent = "Copied";
@@ -204,21 +206,36 @@ async function copyLink() {
   setTimeout(() => (find("copy-link").textContent = "Copy link"), 2000);
 }
 
-for (const name of ["live", "learn"]) find(`to-${name}`).onclick = () => openTab(name);
+for (const name of ["live", "learn"]) find(`to-${name}`).onclick = () => goTo(name);
 
-/** @param {string} name */
-function openTab(name) {
+/** Open a tab; the browser's Back returns to the one before. @param {string} name */
+function goTo(name) {
+  if (name === tab) return;
+  history.replaceState(entry(), "");
   tab = name;
-  for (const other of ["live", "learn"]) {
-    find(other).hidden = other !== name;
-    set(find(`to-${other}`), { "aria-selected": String(other === name), tabindex: other === name ? 0 : -1 });
-  }
-  if (name === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
-  if (state) writeAddress(state, { tab });
+  history.pushState(entry(), "");
+  openTab();
 }
 
+/** Show the tab. */
+function openTab() {
+  for (const other of ["live", "learn"]) {
+    find(other).hidden = other !== tab;
+    set(find(`to-${other}`), { "aria-selected": String(other === tab), tabindex: other === tab ? 0 : -1 });
+  }
+  if (tab === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
+  if (state) writeAddress(state, entry());
+}
+
+// Back and Forward among the tabs of this visit change nothing else.
+addEventListener("popstate", () => {
+  if (!isOwnEntry()) return;
+  tab = history.state.tab;
+  openTab();
+});
 // A link that is pasted into the open page: writing the address ourselves does not come here.
-addEventListener("hashchange", () => location.reload());
+addEventListener("hashchange", () => isOwnEntry() || location.reload());
+const isOwnEntry = () => history.state?.visit === entry().visit;
 
 // Space plays and pauses, the right arrow steps, unless what has the focus needs the key.
 document.addEventListener("keydown", (event) => {
@@ -226,7 +243,7 @@ document.addEventListener("keydown", (event) => {
   const at = document.activeElement ?? document.body;
   const isFree = at === document.body || at.matches("button:not([role])");
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
-    openTab(tab === "live" ? "learn" : "live");
+    goTo(tab === "live" ? "learn" : "live");
     find(`to-${tab}`).focus();
   } else if ((isFree || event.key === "Escape") && lecture.handleKey(event.key)) {
     event.preventDefault();
@@ -243,5 +260,5 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-openTab(tab);
-if (!lectureIsDue && !recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin();
+openTab();
+if (!lectureIsDue && !recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin(state);

@@ -37,6 +37,7 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * @property {boolean} isTrial whether the checkpoint is of a setting that is only tried
  * @property {boolean} byWorth whether bars show what removing them costs
  * @property {{ loss: number, without: number[] } | null} worth
+ * @property {number | null} raised the budget that took the place of one that held no change
  * @property {boolean} playing
  * @property {number} rate iterations a second
  * @property {boolean} dead
@@ -60,6 +61,9 @@ class Player {
     this.step = null;
     /** @type {number | null} */
     this.followed = null;
+    /** @type {number | null} a budget that took the place of one that held no change in some step */
+    this.raised = null;
+    this.chosen = 0; // how often a visitor has chosen a weight
     this.byWorth = false;
     /** @type {number | null} iterations a second; null for full speed */
     this.speed = 10;
@@ -213,7 +217,9 @@ class Player {
 
   /** @param {number | null} weight */
   follow(weight) {
-    if (weight !== null) this.followed = weight;
+    if (weight === null) return;
+    this.followed = weight;
+    this.chosen += 1;
   }
 
   /** The checkpoint to show, as tried or, until that is computed, as the run saved it; none before the first. */
@@ -247,6 +253,7 @@ class Player {
       isTrial,
       byWorth: this.byWorth,
       worth: measures ? lossesWithout(checkpoint, dissected, this.data.heldOut) : null,
+      raised: this.raised === chain.setting.budget ? this.raised : null,
       playing: this.playing,
       rate: this.rate,
       dead: this.dead,
@@ -277,6 +284,7 @@ class Player {
         step: this.step,
         shown: view?.checkpoint.step ?? 0,
         followed: this.followed,
+        chosen: this.chosen,
         byWorth: this.byWorth,
         setting: this.setting,
         own: run.own.setting,
@@ -304,6 +312,7 @@ class Player {
     if (this.playing) this.advance(until);
     const before = run.trial?.checkpoints.length;
     run.replay(Math.max(until - performance.now(), 1));
+    if (run.trial?.tracker.leastBudget) this.use({ budget: (this.raised = run.trial.tracker.leastBudget) });
     this.changed ||= before !== run.trial?.checkpoints.length;
     const isFast = this.isCatchingUp || (this.playing && !this.speed);
     if (this.changed && this.isPageReady && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.answer();

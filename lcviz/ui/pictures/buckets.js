@@ -4,11 +4,12 @@
 
 const HALF = 58; // pixels, of the longest bar
 const TOP = 24;
+const OVERHANG = 3; // pixels by which a label may be wider than its bar
 const VIEWS = [["values", "values"], ["error", "error without it"]];
 
 export default function (component) {
   const { data, setTriggerValue: send } = component;
-  const { controls, body } = frame(component);
+  const { figure, controls, body } = frame(component);
   let svg = body.querySelector("svg");
   if (!svg) {
     svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "level" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
@@ -18,6 +19,8 @@ export default function (component) {
   body.again = () => {
     const now = withExpected(body, data);
     if (!body.dragging) body.cut = now.cut;
+    const isOld = now.cut !== data.cut && now.view === "values"; // the sentence, until the answer comes
+    write(figure.querySelector("p.text"), isOld ? keptText(now) : data.text, data.terms);
     if (now.options.length) choices(controls, "Bits x", now.options, now.bits, choose, "x =");
     choices(under, "What the bars show", VIEWS, now.view, (view) => {
       send("view", view);
@@ -46,6 +49,7 @@ function drawAll(svg, body, data, width, send) {
   const far = (error) => (HALF * error) / most;
   const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
   const [line, level, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
+  const fits = labelRoom(body, step + OVERHANG);
   each(
     bars,
     data.buckets,
@@ -65,14 +69,14 @@ function drawAll(svg, body, data, width, send) {
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      // Errors stand at different heights; those at the dotted line need no number.
-      const room = (text) => step > (worth ? 4.9 : 6.2) * text.length;
       const counted = kept ? [grouped(kept), `${(kept / 1000).toFixed(1)}k`] : [];
+      // Errors at the dotted line need no number.
       const lost = bar.error > 1.1 * data.rounding ? [percent(bar.error)] : [];
-      const told = (worth ? lost : counted).find(room) ?? "";
+      const place = { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 };
+      const told = (worth ? lost : counted).find((text) => fits(text, bar.sign, place)) ?? "";
       const words = told || (marked ? (bar.sign ? "▲" : "▼") : "");
       label.textContent = words;
-      set(label, { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5, style: HALO });
+      set(label, { ...place, style: HALO });
       set(group, { "data-quantity": "error-without-bucket", "data-value": bar.error, "data-of": name(bar) });
     },
   );
@@ -183,6 +187,13 @@ function drawCut(line, group, svg, body, data, room, send) {
     setTimeout(() => (body.moved = false), 0);
   };
   draggable(handle, { begin, move, end });
+}
+
+/** What the cut of the page keeps, in words. */
+function keptText({ buckets, cut, most }) {
+  const n = buckets.reduce((sum, bar) => sum + (bar.rank <= cut ? bar.kept + bar.rest : 0), 0);
+  if (cut >= most) return `All ${most} buckets are kept: ${grouped(n)} values change.`;
+  return `${plural(cut, "slot")} for ${most} buckets, largest first: ${plural(n, "value")} ${n === 1 ? "is" : "are"} kept.`;
 }
 
 const name = (bar) => `${bar.sign ? "−" : "+"}${power(bar.exponent)}`;

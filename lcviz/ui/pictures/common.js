@@ -355,6 +355,29 @@ function fitted(body, draw) {
   draw(body.width || 400);
 }
 
+const LABEL_FONT = "11px"; // as `svg text` in pictures.css
+const LINE = 12; // pixels: labels further apart in height do not touch
+const LABEL_GAP = 2; // pixels between two labels of one height
+
+/**
+ * A function (text, row, { x, y }) that says whether a label centred at x has room: it is at most
+ * that wide, and clear of the label before it in its row. It remembers the last one of each row.
+ */
+function labelRoom(body, widest) {
+  const pen = (body.pen ??= make("canvas").getContext("2d"));
+  body.family ??= getComputedStyle(body).fontFamily;
+  pen.font = `${LABEL_FONT} ${body.family}`;
+  const last = {};
+  return (text, row, { x, y }) => {
+    const { width } = pen.measureText(text);
+    const before = last[row];
+    const isClear = !before || Math.abs(y - before.y) >= LINE || x - before.x >= (width + before.width) / 2 + LABEL_GAP;
+    if (width > widest || !isClear) return false;
+    last[row] = { x, y, width };
+    return true;
+  };
+}
+
 const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** 2 to a power, as a text: 2⁻⁷. */

@@ -591,6 +591,7 @@ def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) ->
     named = re.search(r"Pass budget=(0\.0\d\d?) or more", str(refused.value))
     assert named
     enough = float(named[1])
+    assert refused.value.budget == enough
     for budget in (enough, 0.7 * enough):
         path = tmp_path / f"{budget}.lcc"
         with codec.Checkpointer(path, budget=budget, coder="huffman") as checkpoints:
@@ -605,8 +606,9 @@ def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) ->
 def test_no_budget_above_the_whole_is_named(tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", budget=0.9) as checkpoints:
         checkpoints.save(0, {"w": np.zeros(40, np.float32)})
-        with pytest.raises(BudgetError, match="Pass bits instead of a budget"):
+        with pytest.raises(BudgetError, match="Pass bits instead of a budget") as refused:
             checkpoints.save(1, {"w": np.arange(40, dtype=np.float32)})
+    assert refused.value.budget is None
 
 
 @pytest.mark.parametrize(("coder", "changes"), [("runlength", True), ("huffman", False)])

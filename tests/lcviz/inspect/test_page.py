@@ -97,7 +97,7 @@ def test_the_example_and_a_run(
     run.step()
     run.wait(60)
     watched: list[bool] = []
-    monkeypatch.setattr(run, "watch", lambda: watched.append(True))
+    monkeypatch.setattr(run, "watch", lambda *_: watched.append(True))
     assert page.run().metrics["Steps"] == ("2", "0 to 1")
     assert watched
     # What this session has read another has not to read.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -436,6 +437,29 @@ def test_looks_at_a_run_that_plays_are_timed(
     assert len(session._looks[run]) == 1
 
 
+def test_who_reads_another_page_watches(bare: Live, create: Create, monkeypatch: Patch) -> None:
+    """Until the last page is closed, or shows another run."""
+    run, other = create(), create()
+    page = bare(run=run.id)
+    pages = SimpleNamespace(is_active_session=lambda _: is_open)
+
+    def seconds_after(seconds: float) -> float:
+        with monkeypatch.context() as patch:
+            patch.setattr(session.runtime, "exists", lambda: True)
+            patch.setattr(session.runtime, "get_instance", lambda: pages)
+            run._last_watched -= seconds
+            return run.seconds_unwatched()
+
+    is_open = True
+    assert seconds_after(300) < 100
+    is_open = False
+    assert seconds_after(300) >= 300
+    is_open = True
+    page.at.query_params["run"] = other.id
+    page.run()
+    assert seconds_after(300) >= 300
+
+
 def test_a_step_that_takes_long_is_watched(
     bare: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
 ) -> None:
@@ -536,7 +560,7 @@ def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
 def test_keeping_by_bits_or_budget_in_the_sidebar(bare: Live) -> None:
     """One choice shows only its own control, and both remember what was set.
 
-    A link carries what is tried; a setting that cannot save the run says why.
+    A link carries what is tried. A budget that holds no change in some step is raised.
     """
     page = bare(bits="5")
     assert page.picture("headline")["kept"] is not None
@@ -549,8 +573,13 @@ def test_keeping_by_bits_or_budget_in_the_sidebar(bare: Live) -> None:
     page.set("segmented_control", "keep", "budget")
     assert page.at.number_input(key="budget").value == 12.5
     page.set("number_input", "budget", 0.5)
-    assert page.texts("warning")[0].startswith("The run cannot be saved like this: ")
-    assert page.picture("headline")["kept"] is None
+    page.run()  # a browser does so at once
+    assert page.texts("warning") == []
+    raised = page.at.number_input(key="budget").value
+    assert 0.5 < raised < 1
+    sentence = f"The size is raised to {raised:.2f} %: with less, a checkpoint may hold no change."
+    assert page.picture("equal-steps")["text"].endswith(sentence)
+    assert page.picture("headline")["kept"] is not None
 
 
 # What goes wrong.
@@ -641,9 +670,9 @@ def test_a_diverged_run(live: Live) -> None:
     assert page.at.button(key="kill").disabled
 
 
-def test_a_budget_without_room_is_told(bare: Live) -> None:
+def test_a_budget_without_room_is_told(bare: Live, create: Create) -> None:
     """Half a percent of 31 kB is less than a header."""
-    page = bare(**SHORT, keep="Budget", budget="0.5").click("start")
+    page = bare(run=create(budget=0.005).id).click("play")
     snapshot = page.finish()
     assert (snapshot.status, [c.kind for c in snapshot.checkpoints]) == ("failed", ["base"])
     for part in ("budget of 0.5 %", "157 bytes", "bits instead"):

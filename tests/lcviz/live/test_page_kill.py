@@ -117,6 +117,7 @@ def test_killed(live: Live, create: Create) -> None:
     page.run().click("kill")
     for tab in (page, other.run()):
         assert run.snapshot().status == "killed"
+        assert (tab.at.button(key="kill").disabled, tab.at.button(key="kill").help) == (True, "")
         assert killed(tab).value.startswith("**Killed at iteration 5**, 1 iteration not saved.")
         assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
         assert tab.picture("headline")["status"] == "iteration 5 of 5, killed"

@@ -346,7 +346,7 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
     clock.monotonic = lambda: clock.now
     for module in (controls, trainer):
         monkeypatch.setattr(module, "time", clock)
-    run, watched = make_run(stop_after=10), make_run(stop_after=10)
+    run, watched, visited = (make_run(stop_after=10) for _ in range(3))
 
     def slow(run: Run, watch: Callable[[], None]) -> None:
         loss = run.task.loss
@@ -360,15 +360,26 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
 
     slow(run, lambda: None)
     slow(watched, watched.watch)
+    slow(visited, lambda: None)
     for iteration, status in ((4, "paused"), (8, "paused"), (10, "finished")):
         snapshot = played(run)
         assert (snapshot.iteration, snapshot.status) == (iteration, status)  # 20 s at 5 s each
-        assert ("no page was watching" in snapshot.message) == (status == "paused")
+        assert ("no page was connected" in snapshot.message) == (status == "paused")
     assert played(watched).status == "finished"
     clock.now += 7
     assert watched.seconds_unwatched() == 7
     watched.watch()
     assert watched.seconds_unwatched() == 0
+    pages = {"me": 1, "you": 1}  # each shows something else meanwhile
+    for visitor in pages:
+        visited.watch(visitor, lambda visitor: pages[visitor] > 0)
+    pages["you"] = 0
+    assert played(visited).status == "finished"
+    clock.now += 30
+    assert visited.seconds_unwatched() == 0
+    visited.leave("me")
+    clock.now += 30
+    assert visited.seconds_unwatched() == 30
 
 
 # Failures.

@@ -162,17 +162,23 @@ def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyP
     now = 1000.0
     clock = SimpleNamespace(**vars(time) | {"monotonic": lambda: now})
     monkeypatch.setattr(jobs, "time", clock)
+    pages = {"she"}
+    monkeypatch.setattr(line, "_is_open", pages.__contains__)
     line.ask("a", 1, gate, "me")
     line.ask("b", 1, quick, "you")
+    line.ask("c", 1, quick, "she")  # and reads another page
     gate.await_word()
     for _ in range(5):
         now += 0.6 * jobs.WATCH_SECONDS
         assert line.look("a", 1, "me").status == WORKING  # a sign of life each time
     assert line.look("b", 1).status == STOPPED  # nobody looked at the one in line
+    assert line.look("c", 1).status == WAITING
+    pages.clear()
     now += 1.1 * jobs.WATCH_SECONDS
     gate.let(2)
     view = line.wait("a", 1, SECONDS)
-    assert (view.status, view.message) == (STOPPED, "Stopped, because no page was watching.")
+    assert (view.status, view.message) == (STOPPED, jobs.UNWATCHED)
+    assert line.look("c", 1).status == STOPPED
 
 
 def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ const barOf = (code, each) => Math.sign(stepsOfCode(code)) * Math.ceil(Math.abs(
 const stepsOfBar = (quantized) => Math.max(Math.ceil(Math.floor(quantized.counts.length / 2) / MOST_BARS), 1);
 
 /** @param {View} view */
-function stepsPicture({ checkpoint, setting, followed }) {
+function stepsPicture({ checkpoint, setting, followed, raised }) {
   const { quantized } = checkpoint;
   const { counts, size, codes } = quantized;
   const each = stepsOfBar(quantized);
@@ -89,7 +89,8 @@ function stepsPicture({ checkpoint, setting, followed }) {
   const text = size
     ? `Steps of ${significant(size)}: ${groupedNumber(changed)} of ${groupedNumber(N)} values move by up to ${pluralText(reach, "step")}. Smaller changes lie in the dead zone and ${stays}.`
     : `All changes lie in the dead zone: they ${stays}.`;
-  return pictureData("steps", "Equal steps", "", text, {
+  const raisedText = raised === null ? "" : ` The size is raised to ${percentText(raised)}: with less, a checkpoint may hold no change.`;
+  return pictureData("steps", "Equal steps", "", text + raisedText, {
     size,
     each,
     bars: [...bars].sort(([a], [b]) => a - b).map(([at, count]) => ({ at, count })),

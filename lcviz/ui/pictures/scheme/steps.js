@@ -54,5 +54,20 @@ function fitSteps(delta, nbytes, coder, last) {
     if (nbytesWith(quantized, coder, last) <= nbytes) [best, high] = [quantized, middle];
     else low = middle;
   }
-  return best;
+  return best.counts.length > 1 ? best : none;
+}
+
+/**
+ * The smallest budget that is sure to hold a change, as codec.scheme.budget advises it.
+ * @param {Float32Array} delta with a change
+ * @param {number} headerNbytes
+ * @param {Coder} coder
+ * @param {CodeTable | null} last
+ */
+function advisedBudget(delta, headerNbytes, coder, last) {
+  const largest = delta.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const coarsest = quantizeInSteps(delta, Math.fround((0.999 * largest) / (1 - OFFSET)));
+  const share = (1.25 * (headerNbytes + nbytesWith(coarsest, coder, last))) / (4 * delta.length); // other steps may need more
+  const digits = 2 - Math.ceil(Math.log10(share));
+  return Math.ceil(share * 10 ** digits) / 10 ** digits;
 }

@@ -32,6 +32,7 @@ class Tracker {
     this.setting = setting;
     this.headerNbytes = headerNbytes;
     this.last = weights; // those of the checkpoint before
+    this.leastBudget = 0; // that a change would have needed where the setting's held none
     /** @type {CodeTable | null} */
     this.table = null; // the last one that was written
   }
@@ -65,6 +66,9 @@ class Tracker {
   quantized(delta) {
     const { x, most, budget, coder } = this.setting;
     if (budget === null) return quantize(delta, most ?? promotedBy(x));
-    return fitSteps(delta, budget * 4 * delta.length - this.headerNbytes, coder, this.table);
+    const fitted = fitSteps(delta, budget * 4 * delta.length - this.headerNbytes, coder, this.table);
+    if (fitted.size === 0 && delta.some((value) => value !== 0))
+      this.leastBudget = Math.max(this.leastBudget, advisedBudget(delta, this.headerNbytes, coder, this.table));
+    return fitted;
   }
 }
