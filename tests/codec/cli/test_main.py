@@ -575,6 +575,12 @@ def test_pack_and_unpack(run: Path, tmp_path: Path, cli: Cli) -> None:
     for entry in codec.Chain(run).entries:
         assert (back / entry.name).read_bytes() == (run / entry.name).read_bytes()
     assert "holds a chain already" in cli("unpack", archive, "-o", back, code=2).err
+    cut = tmp_path / "cut.lcc.zip"
+    cut.write_bytes(archive.read_bytes()[:-5])
+    for command in (["info", cut], ["verify", cut], ["restore", cut, "-o", tmp_path / "x.pt"]):
+        error = cli(*command, code=1).err
+        assert error.startswith(f"error: {cut}: ends too early, after ")
+        assert error.endswith("copy or download it again\n")
     damage(run / "00000020.delta.safetensors")
     cli("pack", run, "-o", archive)
     error = cli("unpack", archive, "-o", tmp_path / "third.lcc", code=1).err

@@ -397,9 +397,13 @@ def test_an_upload_on_another_page(
         page = visit("inspect")
         assert page.at.button(key="own-close").label.startswith("Close the upload: mine.")
         assert page.metrics["Complete"][0] == told
-    assert upload(visit("recover"), "mine.lcc.zip", packed[:-200]).texts("error")
-    (error,) = visit("inspect").texts("error")
-    assert error.startswith("This cannot be opened. The archive is")
+    for nbytes in (3, len(packed) // 2, len(packed) - 1):
+        cut = f"ends too early, after {nbytes:,} bytes"
+        (error,) = upload(visit("recover"), "mine.lcc.zip", packed[:nbytes]).texts("error")
+        assert error.replace("\\", "").startswith(f"mine.lcc.zip: is not a valid chain: {cut}")
+        (error,) = visit("inspect").texts("error")
+        assert error.startswith(f"This cannot be opened. The archive {cut}")
+        assert "copy or download it again" in error
 
 
 def test_uploads_that_are_refused(
