@@ -38,7 +38,7 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 class ChainSettings:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
-    coding: Coding = field(default_factory=Coding)
+    coding: Coding = field(default_factory=Coding.safe)
     base_every: int | None = 1000
     left_out: frozenset[str] = frozenset()
 

@@ -14,6 +14,7 @@ import pandas as pd
 import streamlit as st
 
 import codec
+from codec import Coding
 from lcviz.lab.progress import Progress
 from lcviz.report.figure_parts import shortened
 from lcviz.run.snapshot import RunError
@@ -167,7 +168,7 @@ def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
         grid = st.grid(2, min_column_width=320, key="export-settings")
         first_column, second_column = grid.cell(), grid.cell()
         with first_column:
-            coding = coding_form("export_", coder_place=second_column)
+            coding = coding_form("export_", Coding.safe(), coder_place=second_column)
         with second_column:
             base_every = widgets.checked_number(
                 "Deltas between bases",

@@ -519,7 +519,7 @@ class Backwards(list):  # type: ignore[type-arg]
 
 
 BAD = {
-    "truncated": r"truncated\.lcc\.zip: ends too early, after [0-9,]+ bytes: .* copy or download it",
+    "truncated": r"truncated\.lcc\.zip: ends too early, after [0-9,]+ bytes: .* copy or download",
     "foreign-member": r"member '\.\./evil\.txt' is not a stored record; a \.lcc\.zip holds only",
     "compressed": r"member '00000000\.base\.safetensors' is not a stored record",
     "duplicate": r"duplicate\.lcc\.zip: two members have the same name",

@@ -273,6 +273,10 @@ def series(folder: Path, n: int = 10) -> list[Path]:
 
 def test_compress(tmp_path: Path, cli: Cli) -> None:
     paths, run = series(tmp_path, 5), tmp_path / "run.lcc"
+    cli("compress", *paths, "-o", run)
+    deltas = [position.delta for position in codec.Chain(run).replay() if position.delta]
+    assert {delta.coding for delta in deltas} == {codec.Coding.safe()}
+    shutil.rmtree(run)
     lines = cli("compress", *paths[2::-1], "-o", run, "--bits", "all").out.splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("step       10  delta")

@@ -19,6 +19,8 @@ import codec
 from lcviz.export import compress as compressing
 from lcviz.export import page_own_files
 from lcviz.export import receipt as receipts
+from lcviz.export.archive import settings_name
+from lcviz.export.compress import ChainSettings
 from lcviz.export.scripts import everything
 from lcviz.ui import session
 
@@ -28,6 +30,7 @@ SECONDS = 60
 OpenPage = Callable[..., Any]
 MakeChain = Callable[..., Path]
 Patch = pytest.MonkeyPatch
+PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 
 
@@ -91,7 +94,7 @@ def buttons(page: Any) -> list[str]:
 
 
 def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
-    page = own_files(export_path=series, export_bits="3", export_coder="Huffman (paper)")
+    page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
     assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
@@ -121,17 +124,19 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
 
 
 def test_chains_of_other_settings_are_kept_up_to_a_number(
-    own_files: OpenPage, series: Path, monkeypatch: Patch
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
+    assert ChainSettings().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
     finished(page.click("export-start"))
     first, chain = chain_file(page), result(page).archive
+    assert first == f"own-4steps-{settings_name(ChainSettings().coding)}.lcc.zip"
     page.set("segmented_control", "export_keep", "budget")
     assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert chain_file(page) == "own-4steps-budget30-model-runlength.lcc.zip"
     assert [c.kind for c in result(page).steps] == ["base", "delta", "delta", "base"]
-    page.set("segmented_control", "export_keep", "bits")
+    page.set("segmented_control", "export_keep", "distance")
     assert chain_file(page) == first  # nothing was done again
     assert not page.at.button
     monkeypatch.setattr(page_own_files, "MOST_KEPT", 1)
