@@ -17,6 +17,7 @@ import codec
 from codec import Coding
 from lcviz.lab.progress import Progress
 from lcviz.report.figure_parts import shortened
+from lcviz.report.verdict import too_far_text
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.own_files import OwnFile, OwnFiles
@@ -236,7 +237,9 @@ def _export_as_is(opened: OwnFiles, file: OwnFile) -> None:
     """The chain that was opened, verified and offered as it is."""
     try:
         package, receipt = _verified(opened, file)
-        restored = downloads.offer(package, receipt, "as their records describe them")
+        if too_far := too_far_text(package.deltas):
+            widgets.error(too_far)
+        restored = downloads.offer(package, receipt, "as their records describe them", too_far)
     except (RunError, FullError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return

@@ -276,6 +276,13 @@ def test_compress(tmp_path: Path, cli: Cli) -> None:
     cli("compress", *paths, "-o", run)
     deltas = [position.delta for position in codec.Chain(run).replay() if position.delta]
     assert {delta.coding for delta in deltas} == {codec.Coding.safe()}
+    far = "oo far for a restart: step "
+    said = [cli(command, run).out for command in ("verify", "info")]
+    assert far not in "".join(said)
+    shutil.rmtree(run)
+    said = [cli("compress", *paths, "-o", run, "--bits", 1).out]
+    said += [cli(command, run).out for command in ("verify", "info")]
+    assert all(far in text and "save with distance=0.3 instead" in text for text in said), said
     shutil.rmtree(run)
     lines = cli("compress", *paths[2::-1], "-o", run, "--bits", "all").out.splitlines()
     assert len(lines) == 3
