@@ -251,6 +251,7 @@ def test_a_chain_as_it_is_and_again(
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
+    assert page.texts("error") == [error]  # the new chain is close, to one that is not
     assert "makes the chain again" in everything_help(page)
 
 
