@@ -242,7 +242,7 @@ def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> Non
         widgets.verified(
             f"Verified: {plural(n, 'record')}, {verified.nbytes:,} bytes. "
             f"Each of {plural(len(verified.steps), 'step')}, {steps}, decodes bit for bit to what "
-            f"was written. How close that is to the training, *Behind* says.{remark}",
+            f"was written. *Behind* says how close that is to the training.{remark}",
             far,
         )
 

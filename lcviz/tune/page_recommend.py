@@ -159,8 +159,8 @@ def _answer_to_target(candidates: Candidates, candidate_settings: Sequence[Setti
         key=f"tune_want_{knows_loss}",
         help="Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one "
         "training can tell. Of the bits x that keep the limit, those with the fewest bytes are "
-        "recommended; of those that fit into a size, the one that loses least. For own files, any "
-        "setting is.",
+        "recommended; of those that fit into a size, the one that loses least. For own "
+        "files, settings of all kinds are compared.",
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit

@@ -201,7 +201,7 @@ def test_restarts_that_are_too_far(inspecting: MakePage, tmp_path: Path, said: S
             assert errors == ["Too far for a restart"] * far
             assert len(said(page, "success")) == (not far)
             (verified,) = (t for t in said(page, "info") + said(page, "success") if "Verif" in t)
-            assert "decodes bit for bit to what was written. How close that is to" in verified
+            assert "decodes bit for bit to what was written. *Behind* says how close" in verified
 
 
 def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path, said: Said) -> None:
