@@ -71,6 +71,8 @@ Records and chains
     is_past            whether a reader has passed a record
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
+    Rest               what a delta leaves, as a record's ``rest``
+    describe_too_far   which deltas leave too much for a restart, and what helps
     PREFIX             what stands before the name of a tensor's array
     GRADIENTS          the key of a state that `codec.rerun` wrote
     MAX_STEP           the largest step
@@ -120,7 +122,7 @@ from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
-from codec.scheme.remainder import MOST_BEHIND
+from codec.scheme.remainder import MOST_BEHIND, Rest, describe_too_far
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
@@ -195,6 +197,7 @@ __all__ = [
     "Position",
     "PrefixCode",
     "Record",
+    "Rest",
     "Source",
     "TensorSpec",
     "Track",
@@ -208,6 +211,7 @@ __all__ = [
     "copy_arrays",
     "delta_of",
     "describe_moments",
+    "describe_too_far",
     "difference",
     "element_bits",
     "empty_codes",

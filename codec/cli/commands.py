@@ -25,8 +25,8 @@ from codec.record.residuals import RESIDUALS
 from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
-from codec.scheme.coding import KEYS
-from codec.scheme.remainder import describe_behind
+from codec.scheme.coding import KEYS, Coding
+from codec.scheme.remainder import Rest, describe_behind, describe_too_far
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
 from codec.state.policy import Policy, describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
@@ -99,13 +99,14 @@ def info(options: argparse.Namespace) -> int:
     return _answer(options, answer, *lines, *sentences, of_moments)
 
 
-def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]:
+def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str, str]:
     """What `info` says about the newest delta: its JSON, a sentence about its exact part, which no
-    setting makes smaller, and a sentence about how far behind a restart would be."""
+    setting makes smaller, one about how far behind a restart would be, and one if that is too
+    far."""
     try:
         record = chain.read(entry)
     except (RecordError, ChainError) as exc:  # `verify` explains it
-        return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}", ""
+        return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}", "", ""
     tensors = {
         name.removeprefix(RESIDUALS).removeprefix(PREFIX): array.nbytes
         for name, array in record.arrays.items()
@@ -117,20 +118,21 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str]
         "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
     }
-    behind = ""
-    if rest := record.rest:
+    behind = too_far = ""
+    if (rest := record.rest) and record.coding:
         answer |= {"distance": rest.distance, "behind": rest.behind}
         behind = (
             f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "
             f"restart would be {describe_behind(rest.behind)}"
         )
+        too_far = describe_too_far([(entry.step, record.coding, rest)])
     names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes
     exact = (
         f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
         f"outside any budget{f': {names}' if names else ''}"
     )
-    return answer, exact, behind
+    return answer, exact, behind, too_far
 
 
 def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
@@ -178,6 +180,8 @@ def _verify_guarded(options: argparse.Namespace, path: Path) -> int:
 def verify(options: argparse.Namespace) -> int:
     """Read and replay every record; or compare files with the digests that guard wrote.
 
+    This checks what was written, not how close it is to what was trained: see info.
+
     Of distributed checkpoints, a step: its metadata is unpickled, so verify only what people you
     trust have saved.
     """
@@ -192,11 +196,14 @@ def verify(options: argparse.Namespace) -> int:
     report = chain.verify(Progress("checking"))
     answer = {name: getattr(report, name) for name in ("ok", "steps", "problems")}
     steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
+    newest = chain.entries[-1]
+    too_far = "" if newest.kind == "base" else _newest_delta(chain, newest)[-1]
     _answer(
         options,
         answer | {"bytes": report.nbytes},
         *(f"problem: {problem}" for problem in report.problems),
         f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked",
+        too_far,
     )
     return OK if report.ok else BAD_DATA
 
@@ -257,6 +264,7 @@ def compress(options: argparse.Namespace) -> int:
     place = Location(options.output)
     mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
+    deltas: list[tuple[int, Coding, Rest]] = []
     with _unused_removed(place.path), _opened(options, policy, settings) as chain:
         existing = Chain(chain.path) if chain.step is not None else None
         series = _series(mappings, existing)
@@ -269,6 +277,7 @@ def compress(options: argparse.Namespace) -> int:
                 state = read_state(path)
                 with naming(path):
                     saved = chain.save(step, state)
+                deltas.append((step, chain.coding, Rest(saved.distance, saved.behind)))
                 sizes = {"bytes": saved.nbytes, "full_bytes": saved.full_nbytes}
                 rows.append({"step": step, "source": str(path), "kind": saved.kind} | sizes)
                 progress(len(rows), len(new))
@@ -289,7 +298,7 @@ def compress(options: argparse.Namespace) -> int:
         for row in rows
     ]
     nothing = f"nothing to do: {where} is at step {newest} and has every file"
-    return _answer(options, answer, *(lines or [nothing]))
+    return _answer(options, answer, *(lines or [nothing]), describe_too_far(deltas))
 
 
 def merge(options: argparse.Namespace) -> int:

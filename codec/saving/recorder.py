@@ -45,7 +45,7 @@ from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.header import MAX_STEP
 from codec.record.record import Place, Record
-from codec.scheme.coding import DEFAULT_DISTANCE, Coding
+from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
 from codec.scheme.track import MAX_TEXT, Track
@@ -259,12 +259,12 @@ class Recorder:
         if saved.behind > FAR_BEHIND and self._written.n >= SETTLED and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "step %d: a restart would be %s (%s). For saves this far apart pass distance=%g "
+                "step %d: a restart would be %s (%s). For saves this far apart pass distance=%.2g "
                 "instead",
                 saved.step,
                 describe_behind(saved.behind),
                 self.coding.describe(),
-                DEFAULT_DISTANCE,
+                self.coding.closer_distance(saved.distance),
             )
 
     def _transition(

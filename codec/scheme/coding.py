@@ -147,6 +147,19 @@ class Coding:
         """Whether bits decide what is kept, and no other target does."""
         return self.target == "bits"
 
+    def closer_distance(self, left: float) -> float:
+        """The distance to set instead if restarts are too far behind.
+
+        It is DEFAULT_DISTANCE, whatever else decides how much is kept now. Where deltas leave no
+        more than that, the weights move to and fro, and only a smaller distance helps: it is half
+        of what they leave.
+
+        left: The share of its change that a delta leaves, see `Saved.distance`.
+        """
+        if left > DEFAULT_DISTANCE:
+            return DEFAULT_DISTANCE
+        return (self.distance or left) / 2
+
     def keeping(
         self,
         bits: int | None = None,

@@ -9,10 +9,15 @@ elements.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .coding import Coding
 
 MOST_BEHIND = 9.999  # the most that a record's header says; it stands for more, and for infinity
+TOO_FAR = 0.35  # behind; from further away a restart is of little use. The default leaves 0.3
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,22 @@ def describe_behind(behind: float) -> str:
     if behind >= MOST_BEHIND:
         return f"behind by {MOST_BEHIND:.0f} times what was trained since the base, or more"
     return f"behind by {behind:.1%} of what was trained since the base"
+
+
+def describe_too_far(deltas: Iterable[tuple[int, Coding, Rest]]) -> str:
+    """Which steps are too far behind for a restart, and the setting that helps; "" if none is.
+
+    deltas: The step, the settings, and what is left, of each.
+    """
+    far = [delta for delta in deltas if delta[2].behind > TOO_FAR]
+    if not far:
+        return ""
+    step, coding, rest = max(far, key=lambda delta: delta[2].behind)
+    more = f" ({len(far)} steps by more than {TOO_FAR:.0%})" if len(far) > 1 else ""
+    return (
+        f"too far for a restart: step {step} is {describe_behind(rest.behind)}{more}; "
+        f"save with distance={coding.closer_distance(rest.distance):.2g} instead"
+    )
 
 
 def ratio_of(left: float, whole: float) -> float:

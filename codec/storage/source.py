@@ -10,7 +10,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,9 @@ RETRIES = 100  # of a reader, while another process merges or compacts
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
 _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError, struct.error)
+_BEGIN, _END = b"PK\3\4", b"PK\5\6"  # of a zip: its first bytes, and how its last part begins
+_END_NBYTES = 22  # of that last part, without a comment
+_LONGEST_END = _END_NBYTES + 2**16 - 1  # with the longest comment
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
     try:
         archive = zipfile.ZipFile(source)
     except (*_ZIP_ERRORS, OSError) as exc:
-        raise ArchiveError(f"{where}: is not a readable .lcc.zip: {exc}") from exc
+        raise ArchiveError(f"{where}: {_describe_no_archive(source, exc)}") from exc
     sizes = {info.filename: info.file_size for info in archive.infolist()}
     if len(sizes) != len(archive.infolist()):
         raise ArchiveError(f"{where}: two members have the same name")
@@ -120,6 +123,30 @@ def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
             raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc
 
     return Source(where, sizes.copy, read, read_spans)
+
+
+def _describe_no_archive(source: str | Path | IO[bytes], error: Exception) -> str:
+    """Why a file is no archive: it ends too early, is damaged, or is something else.
+
+    error: what zipfile raised.
+    """
+    with suppress(OSError), _opened(source) as file:
+        nbytes = file.seek(0, os.SEEK_END)
+        tail = spanned(file, (max(0, nbytes - _LONGEST_END), nbytes))
+        has_end = 0 <= tail.rfind(_END) <= len(tail) - _END_NBYTES
+        if not nbytes:
+            return "is empty; copy or download it again"
+        if _BEGIN.startswith(spanned(file, (0, len(_BEGIN)))) and not has_end:
+            return (
+                f"ends too early, after {nbytes:,} bytes: it begins as a .lcc.zip, but the list of "
+                "its records, with which one ends, is missing; copy or download it again"
+            )
+    return f"is not a readable .lcc.zip: {error}"
+
+
+def _opened(source: str | Path | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    """A file, open until the context ends; one that is open already stays so."""
+    return open(source, "rb") if isinstance(source, str | Path) else nullcontext(source)
 
 
 def record_name(step: int, kind: str, first: int | None = None) -> str:

@@ -25,6 +25,7 @@ from codec.inspect import (
     Arrays,
     Entry,
     Layout,
+    Rest,
     Track,
     is_tensor,
     layout_of,
@@ -49,7 +50,8 @@ class Package:
     name: file name without ending. data: the .lcc.zip. entries: the files of its records. digests:
     SHA-256 of each record. coding: that of the newest delta, None if there is none. steps: every
     step, rebuilt from data. tracks: xxh3-128 of each step's tensors. full_nbytes: of all steps in
-    float32. at: time of the check, in seconds since the epoch.
+    float32. at: time of the check, in seconds since the epoch. deltas: step, settings and what is
+    left of each record that is not a base.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Package:
     tracks: tuple[str, ...]
     full_nbytes: int
     at: float
+    deltas: tuple[tuple[int, Coding, Rest], ...] = ()
 
     @property
     def file(self) -> str:
@@ -130,7 +133,7 @@ def verify(
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, track_digests, full_nbytes, coding = [], [], 0, None
+    steps, track_digests, deltas, full_nbytes, coding = [], [], [], 0, None
     try:
         chain = codec.Chain(io.BytesIO(data))
         record_digests = tuple(
@@ -144,7 +147,9 @@ def verify(
             track_digests.append(digest)
             full_nbytes += position.track.layout.nbytes
             if position.entry.kind != "base":
-                coding = position.record.coding
+                coding, rest = position.record.coding, position.record.rest
+                if coding and rest and step == position.record.step:
+                    deltas.append((step, coding, rest))
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:
@@ -159,6 +164,7 @@ def verify(
         tuple(track_digests),
         full_nbytes,
         time.time(),
+        tuple(deltas),
     )
 
 

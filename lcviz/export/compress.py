@@ -19,7 +19,7 @@ import torch
 import codec
 from codec import Coding
 from codec.errors import SourceError
-from codec.inspect import Arrays, Front, Layout, Policy, copy_arrays, to_arrays
+from codec.inspect import Arrays, Front, Layout, Policy, Rest, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
 from lcviz.server.own_files import OwnFile, OwnFiles
@@ -38,7 +38,7 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 class ChainSettings:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
-    coding: Coding = field(default_factory=Coding)
+    coding: Coding = field(default_factory=Coding.safe)
     base_every: int | None = 1000
     left_out: frozenset[str] = frozenset()
 
@@ -61,6 +61,14 @@ class Compressed:
     archive: Path
     sha256: str
     receipt: Receipt
+
+    @property
+    def deltas(self) -> list[tuple[int, Coding, Rest]]:
+        """Step, settings and what is left of each delta; behind as measured from the first file."""
+        behind = {c.step: c.distance for c in self.steps}
+        return [
+            (s, coding, Rest(rest.distance, behind[s])) for s, coding, rest in self.package.deltas
+        ]
 
     def load(self) -> Package:
         """The package with its bytes. Raises SourceError if they are gone or have changed."""

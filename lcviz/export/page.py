@@ -58,8 +58,8 @@ def _run_on_live() -> None:
             package,
             receipt,
             "as the run saved them",
-            run.task,
-            lambda step: run.snapshot().at(step).live_loss,
+            task=run.task,
+            live_loss=lambda step: run.snapshot().at(step).live_loss,
         )
     except (RunError, codec.LccError) as exc:
         reason = str(exc).rstrip(".")

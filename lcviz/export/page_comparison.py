@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 import codec
+from lcviz.report.verdict import too_far_text
 from lcviz.run.snapshot import RunError
 from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
@@ -23,7 +24,9 @@ SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 
 def comparison(compressed: Compressed) -> None:
-    """Cards, pictures, downloads."""
+    """Whether the chain is close enough to the files; cards, pictures, downloads."""
+    if too_far := too_far_text(compressed.deltas):
+        widgets.error(too_far)
     _cards(compressed)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
@@ -32,7 +35,7 @@ def comparison(compressed: Compressed) -> None:
         widgets.show(distance_by_step(compressed.steps), "distances")
     try:
         package = _loaded(compressed)
-        restored = downloads.offer(package, compressed.receipt, "as they were saved here")
+        restored = downloads.offer(package, compressed.receipt, "as they were saved here", too_far)
     except (RunError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return

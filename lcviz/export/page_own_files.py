@@ -14,8 +14,11 @@ import pandas as pd
 import streamlit as st
 
 import codec
+from codec import Coding
 from lcviz.lab.progress import Progress
+from lcviz.lab.records import Catalogue, list_records, read_contents
 from lcviz.report.figure_parts import shortened
+from lcviz.report.verdict import too_far
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.own_files import OwnFile, OwnFiles
@@ -38,6 +41,7 @@ MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
 _LEFT_OUT = "export_without"  # in the URL: outermost keys of the files
+_TOO_FAR = "export-too-far"  # in the session: what is said of the chain that was opened
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
 USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
@@ -80,13 +84,15 @@ def own_files() -> None:
     )
     opened = opened_files("export_path")
     if opened is None:
-        for key in (_CHAINS, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
+        for key in (_CHAINS, _TOO_FAR, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
             st.session_state.pop(key, None)
         return
     _contents(opened)
     if not opened.files:
         return
     if opened.archive is not None:
+        if far := session.cached(_TOO_FAR, opened, partial(_too_far, opened.archive)):
+            widgets.error(far)
         use = widgets.choice(
             "With this chain",
             USES,
@@ -96,7 +102,7 @@ def own_files() -> None:
             "not known here.",
         )
         if use == "as_is":
-            _export_as_is(opened, opened.archive)
+            _export_as_is(opened, opened.archive, far)
             return
     settings = _settings(opened.parts)
     if settings is None:
@@ -167,7 +173,7 @@ def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
         grid = st.grid(2, min_column_width=320, key="export-settings")
         first_column, second_column = grid.cell(), grid.cell()
         with first_column:
-            coding = coding_form("export_", coder_place=second_column)
+            coding = coding_form("export_", Coding.safe(), coder_place=second_column)
         with second_column:
             base_every = widgets.checked_number(
                 "Deltas between bases",
@@ -231,11 +237,18 @@ def _texts(opened: OwnFiles, view: View[Compressed]) -> ControlTexts:
     )
 
 
-def _export_as_is(opened: OwnFiles, file: OwnFile) -> None:
-    """The chain that was opened, verified and offered as it is."""
+def _too_far(chain: OwnFile) -> str:
+    """A sentence if a restart from the chain that was opened is too far, else ""; see `too_far`."""
+    source = codec.Chain(chain.source)
+    *_, catalogue = Catalogue(), *read_contents(source, list_records(source, None), Catalogue())
+    return too_far(catalogue.records, grows=False)
+
+
+def _export_as_is(opened: OwnFiles, file: OwnFile, far: str) -> None:
+    """The chain that was opened, verified and offered as it is. far: see `_too_far`."""
     try:
         package, receipt = _verified(opened, file)
-        restored = downloads.offer(package, receipt, "as their records describe them")
+        restored = downloads.offer(package, receipt, "as their records describe them", far)
     except (RunError, FullError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return

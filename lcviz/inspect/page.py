@@ -19,7 +19,7 @@ from lcviz.report.chain_figures import kinds_text
 from lcviz.report.exponents import count_exponents
 from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
-from lcviz.report.verdict import verdict
+from lcviz.report.verdict import too_far, verdict
 from lcviz.text import CODER_NAMES, behind_text, kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
@@ -113,7 +113,7 @@ def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:
         icon=":material/verified:",
         key="verify",
         help="Reads and decodes all records again, and compares each rebuilt state with the "
-        "digest taken when it was saved.",
+        "digest taken when it was saved. It does not compare them with what was trained.",
     )
     follow = pace is not None and st.toggle(
         "Follow the newest step",
@@ -150,7 +150,7 @@ def _records(source: ChainSource, pace: float | None, records_drawn: int, follow
     widgets.cards(_cards(summary), _cards_help(summary), "inspect-cards")
     if summary.moments:
         st.markdown(f":small[{sentence(summary.moments)}]")
-    _integrity(findings, summary)
+    _integrity(source, findings, summary)
     newer = f"Show the newest records below, up to step {summary.newest}"
     if (
         changed
@@ -219,23 +219,29 @@ def _cards_help(summary: Summary) -> dict[str, str]:
     }
 
 
-def _integrity(findings: Findings, summary: Summary) -> None:
-    """A box once all is verified, or one that says which steps restore and what to do."""
+def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> None:
+    """A box once all is verified, or one that says which steps restore and what to do.
+
+    Another one if restarts are too far from what was trained. Of a run, Live says it.
+    """
     records = findings.catalogue.records
     verified, n = findings.report or (None, len(records))
     remark = f" {plural(len(records) - n, 'record')} came since." if len(records) > n else ""
     problems = [*summary.problems, *(verified.problems if verified else ())]
+    far = "" if source.run else too_far(records, grows=source.grows)
+    if far:
+        widgets.error(plain(far))
     if problems or len(summary.reached) < len(summary.steps):
         restored_steps = verified.steps if verified else summary.reached
         text = plain(verdict(records, summary, restored_steps, False))
         show_damage(text + remark, list(dict.fromkeys(problems)), "chain")
     elif verified:
         steps = f"{verified.steps[0]} to {verified.steps[-1]}"
-        st.success(
+        widgets.verified(
             f"Verified: {plural(n, 'record')}, {verified.nbytes:,} bytes. "
-            f"Each of {plural(len(verified.steps), 'step')}, {steps}, is bit for bit the state "
-            f"that was saved.{remark}",
-            icon=":material/verified:",
+            f"Each of {plural(len(verified.steps), 'step')}, {steps}, decodes bit for bit to what "
+            f"was written. *Behind* says how close that is to the training.{remark}",
+            far,
         )
 
 

@@ -79,5 +79,5 @@ def sentence(problem: object) -> str:
     """An error of the codec as a sentence in Markdown."""
     # An upload has no path that an error could begin with.
     text = re.sub("^the archive", "The archive", str(problem).rstrip("."))
-    text = re.sub("^The archive: is ", "The archive is ", text)
+    text = re.sub("^The archive: (is|ends) ", r"The archive \1 ", text)
     return plain(text) + "."

@@ -87,7 +87,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         nbytes += e.nbytes
         if f.problem or f.aside or is_past(e, step):
             continue
-        step, behind = e.step, f.behind
+        step, behind = e.step, f.rest and f.rest.behind
         if e.kind == "base" or f.full_nbytes:  # heads of deltas lack it
             full = f.full_nbytes
         full_of_record, share = full * len(f.steps), None

@@ -33,6 +33,7 @@ from codec.inspect import (
     Entry,
     Layout,
     Record,
+    Rest,
     Track,
     base_of,
     check_regular,
@@ -76,8 +77,8 @@ class RecordFacts:
     """What is known of one record.
 
     stamp: when its file last changed, ns, 0 if unknown. steps: that it holds. coding: None for a
-    base. behind: what its last step leaves out of the lossy weights, as a share of the distance
-    trained since the base; None for a base, and if the record does not say it. full_nbytes: of the
+    base. rest: what its last step leaves out of the lossy weights; None for a base, and if the
+    record does not say it. full_nbytes: of the
     state of one step, float32 where lossy; from heads only bases have it, and a step counts as
     large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
     or network failed, so that reading again may help. format: the version of the record format that
@@ -107,7 +108,7 @@ class RecordFacts:
     tables: int = 0
     tables_reused: int = 0
     moments: str = ""
-    behind: float | None = None
+    rest: Rest | None = None
     format: int = 1
     reached: bool = False
     aside: bool = False
@@ -190,8 +191,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             named = f"{entry.kind} of step {entry.step}"
             raise MalformedRecordError(entry.name, named, stored)
         if entry.kind != "base":
-            behind = header.rest and header.rest.behind
-            facts = replace(empty, steps=(entry.step,), coding=header.coding, behind=behind)
+            facts = replace(empty, steps=(entry.step,), coding=header.coding, rest=header.rest)
             return replace(facts, format=header.format)
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(arrays, entry.name))
     except FileNotFoundError as exc:
@@ -236,7 +236,7 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
         coding=record.coding,
         format=record.header.format,
-        behind=record.rest and record.rest.behind,
+        rest=record.rest,
         full_nbytes=full,
         digest=record.digest,
         parent=record.parent,

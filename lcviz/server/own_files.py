@@ -282,7 +282,7 @@ def _sentence(name: str, exc: Exception) -> str:
     if isinstance(exc, OSError):
         return f"{name}: cannot be read: {exc.strerror or exc}."
     problem = "" if isinstance(exc, SourceError) else "is not a valid chain: "
-    return f"{name}: {problem}{str(exc).rstrip('.')}."
+    return f"{name}: {problem}{str(exc).removeprefix('the archive: ').rstrip('.')}."
 
 
 def _regular_nbytes(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""The recommended setting in bits, and a closer one that writes no more bytes."""
+"""The recommended setting, of a training in bits, and a closer one that writes no more bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codec import Coding
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
@@ -16,9 +17,9 @@ from lcviz.text import kept_text, percent_text, plural
 class Answer:
     """The recommended setting, and a closer one.
 
-    tuned: its recommended setting keeps bits, if one with bits meets the limit. closer: a budget,
-    distance or tolerance that meets the limit too, writes no more bytes and loses less; None
-    if no setting does.
+    tuned: its recommended setting keeps bits, if the loss is known and one with bits meets the
+    limit. closer: a budget, distance or tolerance that meets the limit too, writes no more bytes
+    and loses less; None if no setting does.
     """
 
     tuned: Tuned
@@ -30,9 +31,15 @@ class Answer:
         best = self.tuned.recommended
         if best is None:
             return "no tested setting meets this limit"
-        if best.setting.coding.by_bits:
+        if best.setting.coding.by_bits or best.rework is None:
             return described(best, " meets the limit")
         return f"no number of bits meets the limit, {described(best, ' does')}"
+
+    @property
+    def default(self) -> Candidate | None:
+        """The codec's default for a training, at every save; None if it was not tried."""
+        setting = Setting(Coding.safe(), 1)
+        return next((c for c in self.tuned.candidates if c.setting == setting), None)
 
     @property
     def basis(self) -> str:
@@ -50,8 +57,14 @@ def answer(
     most: float,
     candidate_settings: Sequence[Setting] | None = None,
 ) -> Answer:
-    """The best setting in bits, and a closer one. Arguments and errors are those of `choose`."""
+    """The best setting, and a closer one. Arguments and errors are those of `choose`.
+
+    Of a training it is the best one in bits, which Live shows. Checkpoint files are often far
+    apart: of them it is the best of all, as on the command line.
+    """
     of_all = choose(candidates, target, most, candidate_settings)
+    if candidates[0].rework is None:
+        return Answer(of_all)
     in_bits = [c for c in candidates if c.setting.coding.by_bits]
     of_bits = choose(in_bits, target, most) if in_bits else of_all
     best = of_bits.recommended

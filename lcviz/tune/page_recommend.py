@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from codec.inspect import DEFAULT_DISTANCE
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.run.snapshot import RunSettings
@@ -36,7 +37,7 @@ LABELS = {
 }
 LIMITS = {
     "rework": Limits(0.1, 100.0, 3.0, 0.5),
-    "distance": Limits(0.001, 1.0, 0.1, 0.01),
+    "distance": Limits(0.001, 1.0, DEFAULT_DISTANCE, 0.01),
     "size": Limits(0.1, 100.0, 5.0, 0.5),
 }
 QUESTION = "which setting should I use?"
@@ -125,6 +126,8 @@ def _answer(request: SweepRequest, candidates: Candidates) -> None:
     left, right = st.columns([2, 3], border=True)
     with left:
         best = _answer_to_target(candidates, sweep.candidate_settings)
+        if request.files is not None and best.default is not None:
+            st.markdown(f"The codec's default, {described(best.default)}.")
         tuned, valid = best.tuned, not math.isnan(best.tuned.most)
         if tuned.recommended:
             _use(request, tuned.recommended, best.closer)
@@ -156,7 +159,8 @@ def _answer_to_target(candidates: Candidates, candidate_settings: Sequence[Setti
         key=f"tune_want_{knows_loss}",
         help="Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one "
         "training can tell. Of the bits x that keep the limit, those with the fewest bytes are "
-        "recommended; of those that fit into a size, the one that loses least.",
+        "recommended; of those that fit into a size, the one that loses least. For own "
+        "files, settings of all kinds are compared.",
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit

@@ -75,7 +75,7 @@ def coding_form(
 
     Args:
         prefix: of the widgets' keys.
-        default: the choice at first; it keeps bits.
+        default: the choice at first; it keeps bits or DEFAULT_DISTANCE.
         number_place: the container for the number of bits, the budget, the tolerance or the
             distance; by default the current one.
         coder_place: the container for the coder and the scope; by default the current one.
@@ -83,7 +83,7 @@ def coding_form(
     keep = choice(
         "Keep",
         KEEP,
-        default="bits",
+        default=default.target,
         key=f"{prefix}keep",
         persist_state="session",
         help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Distance: at most this share of "
@@ -91,7 +91,7 @@ def coding_form(
         "Budget: as much as fits into a size. Tolerance: no restored value is further off.",
     )
     with number_place or nullcontext():
-        arguments = _what_is_kept(keep, prefix, default.bits)
+        arguments = _what_is_kept(keep, prefix, (default if default.by_bits else DEFAULT).bits)
     with coder_place or nullcontext():
         coder = choice(
             "Coder",

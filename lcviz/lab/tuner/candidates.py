@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codec import Coding
-from codec.inspect import CODERS, QUANTIZERS, SCOPES, alike
+from codec.inspect import CODERS, DEFAULT_DISTANCE, QUANTIZERS, SCOPES, alike
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES
 
 INTERVALS = (1, 2, 5, 10)
-DISTANCES = (0.1, 0.3)
+DISTANCES = (0.1, DEFAULT_DISTANCE)
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,17 @@ def series(folder: Path, n: int = 10) -> list[Path]:
 
 def test_compress(tmp_path: Path, cli: Cli) -> None:
     paths, run = series(tmp_path, 5), tmp_path / "run.lcc"
+    cli("compress", *paths, "-o", run)
+    deltas = [position.delta for position in codec.Chain(run).replay() if position.delta]
+    assert {delta.coding for delta in deltas} == {codec.Coding.safe()}
+    far = "oo far for a restart: step "
+    said = [cli(command, run).out for command in ("verify", "info")]
+    assert far not in "".join(said)
+    shutil.rmtree(run)
+    said = [cli("compress", *paths, "-o", run, "--bits", 1).out]
+    said += [cli(command, run).out for command in ("verify", "info")]
+    assert all(far in text and "save with distance=0.3 instead" in text for text in said), said
+    shutil.rmtree(run)
     lines = cli("compress", *paths[2::-1], "-o", run, "--bits", "all").out.splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("step       10  delta")
@@ -575,6 +586,12 @@ def test_pack_and_unpack(run: Path, tmp_path: Path, cli: Cli) -> None:
     for entry in codec.Chain(run).entries:
         assert (back / entry.name).read_bytes() == (run / entry.name).read_bytes()
     assert "holds a chain already" in cli("unpack", archive, "-o", back, code=2).err
+    cut = tmp_path / "cut.lcc.zip"
+    cut.write_bytes(archive.read_bytes()[:-5])
+    for command in (["info", cut], ["verify", cut], ["restore", cut, "-o", tmp_path / "x.pt"]):
+        error = cli(*command, code=1).err
+        assert error.startswith(f"error: {cut}: ends too early, after ")
+        assert error.endswith("copy or download it again\n")
     damage(run / "00000020.delta.safetensors")
     cli("pack", run, "-o", archive)
     error = cli("unpack", archive, "-o", tmp_path / "third.lcc", code=1).err

@@ -254,6 +254,40 @@ def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             assert "pass distance=0.3 instead" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("target", "advised"),
+    [
+        ({"bits": 1}, 0.3),
+        ({"budget": 0.02, "quantizer": "exponent"}, 0.3),
+        ({"tolerance": 0.05}, 0.3),
+        ({"distance": 0.9}, 0.3),
+        ({"distance": 0.3}, 0.15),
+        ({}, 0.15),
+        ({"distance": 0.1}, 0.05),
+        ({"bits": None}, None),  # all buckets: half of what they leave
+    ],
+)
+def test_the_log_names_a_setting_that_brings_a_restart_closer(
+    target: dict[str, Any], advised: float | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It never advises what is set already, nor what leaves more."""
+    states: list[Any] = random_walk(5, 0.95)
+    if advised != 0.3:  # weights that swing, and end close to the base
+        rng = np.random.default_rng(0)
+        base, swing, way = rng.normal(size=(3, 5000)).astype(np.float32)
+        states = [{"w": base + move} for move in (0, swing, -swing, swing, 0.05 * way)]
+
+    def saved_last(name: str, **settings: Any) -> codec.Saved:
+        with codec.Checkpointer(tmp_path / name, **settings) as checkpoints:
+            return [checkpoints.save(i, state) for i, state in enumerate(states)][-1]
+
+    last = saved_last("set", **target)
+    (said,) = (r.getMessage() for r in caplog.records if "behind" in r.getMessage())
+    distance = float(said.removesuffix(" instead").rpartition("pass distance=")[2])
+    assert distance == pytest.approx(advised or last.distance / 2, rel=0.05)
+    assert saved_last("advised", distance=distance).behind < 0.7 * last.behind
+
+
 def test_behind_weights_that_have_come_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from codec.scheme import uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.origin import SAMPLE, Origin
-from codec.scheme.remainder import Remainder
+from codec.scheme.remainder import Remainder, Rest, describe_too_far
 from codec.state.tensors import layout_of
 
 pytestmark = pytest.mark.quick
@@ -220,6 +220,18 @@ def test_defaults() -> None:
     assert Coding(distance=0.25).describe() == (
         "a distance of 0.25, steps over the whole model, run-length"
     )
+
+
+def test_what_is_too_far_for_a_restart() -> None:
+    """The worst of the steps, how many more there are, and what helps."""
+    bits, default = Coding(1), Coding.safe()
+    assert describe_too_far([]) == describe_too_far([(1, default, Rest(0.3, 0.35))]) == ""
+    deltas = [(1, bits, Rest(0.9, 0.7)), (2, default, Rest(0.3, 0.9)), (3, bits, Rest(0.9, 0.3))]
+    assert describe_too_far(deltas) == (
+        "too far for a restart: step 2 is behind by 90.0% of what was trained since the base (2 "
+        "steps by more than 35%); save with distance=0.15 instead"
+    )
+    assert describe_too_far(deltas[:1]).endswith("since the base; save with distance=0.3 instead")
 
 
 def test_behind_is_estimated_from_a_sample() -> None:

@@ -182,7 +182,7 @@ def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> No
 def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
     made = compress(own, ChainSettings(), place, quiet)
     package = made.load()
-    name = "own-5steps-bits2-model-runlength.lcc.zip"
+    name = "own-5steps-distance0.3-model-runlength.lcc.zip"
     with zipfile.ZipFile(io.BytesIO(everything(package, made.receipt))) as archive:
         assert archive.namelist() == [name, "receipt.json", "restore.py", "reproduce.py"]
         receipt = receipts.load(archive.read("receipt.json"))

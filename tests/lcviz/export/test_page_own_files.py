@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ import codec
 from lcviz.export import compress as compressing
 from lcviz.export import page_own_files
 from lcviz.export import receipt as receipts
+from lcviz.export.archive import settings_name
+from lcviz.export.compress import ChainSettings
 from lcviz.export.scripts import everything
 from lcviz.ui import session
 
@@ -28,6 +31,7 @@ SECONDS = 60
 OpenPage = Callable[..., Any]
 MakeChain = Callable[..., Path]
 Patch = pytest.MonkeyPatch
+PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 
 
@@ -91,7 +95,7 @@ def buttons(page: Any) -> list[str]:
 
 
 def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
-    page = own_files(export_path=series, export_bits="3", export_coder="Huffman (paper)")
+    page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
     assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
@@ -104,7 +108,13 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     package, settings = made.load(), made.receipt["settings"]
     assert (settings["bits"], settings["coder"], settings["scope"]) == (3, "huffman", "model")
     verified = f"4 steps, 0 to 15, rebuilt from these {len(package.data):,} bytes"
-    assert verified in page.texts("success")[0]
+    worst = max(made.steps, key=lambda c: c.distance)
+    assert worst.distance > 0.35  # red, with a setting that helps; nothing is green
+    (error,) = page.texts("error")
+    assert f"step {worst.step} is behind by {worst.distance:.1%} of what was trained" in error
+    assert error.endswith("save with distance=0.3 instead.")
+    assert not page.texts("success")
+    assert verified in page.texts("info")[0]
     assert chain_file(page) == "own-4steps-bits3-model-huffman.lcc.zip"
     offered = ["Download chain", "Download everything", "Download step 15"]
     assert [label.partition(" (")[0] for label in labels(page)] == offered
@@ -113,25 +123,34 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
     assert page.metrics["As files"][0] == f"{files_bytes / 1e3:.1f} kB"
     assert page.metrics["The chain"][1] == f"{100 * records / full:.2f} % of float32"
-    worst = max(made.steps, key=lambda c: c.distance)
     assert page.metrics["Furthest step"] == (f"{100 * worst.distance:.2f} %", f"step {worst.step}")
     page.set("select_slider", "export_step", 5)
     assert any("Step 5 read back bit for bit" in t for t in page.texts("markdown"))
     assert any("At step 5 fc." in s for s in page.sentences)
 
 
+def test_the_default_is_close_to_the_files(own_files: OpenPage, series: Path) -> None:
+    page = own_files(export_path=series)
+    finished(page.click("export-start"))
+    assert max(c.distance for c in result(page).steps) == pytest.approx(0.3, abs=0.01)
+    assert not page.texts("error")
+    assert "checks what was written, not how close it is to what was" in page.texts("success")[0]
+
+
 def test_chains_of_other_settings_are_kept_up_to_a_number(
-    own_files: OpenPage, series: Path, monkeypatch: Patch
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
+    assert ChainSettings().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
     finished(page.click("export-start"))
     first, chain = chain_file(page), result(page).archive
+    assert first == f"own-4steps-{settings_name(ChainSettings().coding)}.lcc.zip"
     page.set("segmented_control", "export_keep", "budget")
     assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert chain_file(page) == "own-4steps-budget30-model-runlength.lcc.zip"
     assert [c.kind for c in result(page).steps] == ["base", "delta", "delta", "base"]
-    page.set("segmented_control", "export_keep", "bits")
+    page.set("segmented_control", "export_keep", "distance")
     assert chain_file(page) == first  # nothing was done again
     assert not page.at.button
     monkeypatch.setattr(page_own_files, "MOST_KEPT", 1)
@@ -217,7 +236,10 @@ def test_a_chain_as_it_is_and_again(
     assert chain_file(page) == f"{name}.lcc.zip"
     codes = page.unfold("export-elsewhere").at.code
     assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in codes)
-    assert "Verified: 5 steps, 0 to 4" in page.texts("success")[0]
+    assert "Verified: 5 steps, 0 to 4" in page.texts("info")[0]
+    assert not page.texts("success")
+    (error,) = page.texts("error")  # one bit is too little
+    assert re.match(r"Too far for a restart: step \d is behind by \d\d\.\d% .*distance=0\.3", error)
     assert "makes the chain again" not in everything_help(page)  # there is nothing to make it from
     package, receipt = page.at.session_state["export-as-is"][1]
     with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as given:
@@ -229,6 +251,7 @@ def test_a_chain_as_it_is_and_again(
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
+    assert page.texts("error") == [error]  # the new chain is close, to one that is not
     assert "makes the chain again" in everything_help(page)
 
 

@@ -24,7 +24,7 @@ def save() -> Callable[..., Path]:
         state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
         if first:
             state = codec.restore(path)
-        with codec.Checkpointer(path, resume=first > 0, **{"bits": 2} | settings) as chain:
+        with codec.Checkpointer(path, resume=first > 0, **{"bits": 4} | settings) as chain:
             for step in range(first, last + 1):
                 state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
                 state["n"] = np.array(state["n"] + 1)

@@ -129,7 +129,7 @@ def test_a_path_in_the_url(inspecting: MakePage, path: Path, monkeypatch: Patch)
     page = inspecting(inspect_path=path, inspect_step=4)
     chain = codec.Chain(path)
     assert page.metrics["Records"] == ("9", "1 base, 8 deltas")
-    assert page.metrics["Kept"] == ("2 bits", "Run-length, whole model")
+    assert page.metrics["Kept"] == ("4 bits", "Run-length, whole model")
     records = table(page, "parent")
     assert records["bytes"].tolist() == [e.nbytes for e in chain.entries]
     assert records["digest"].tolist() == [chain.read(e).digest[:8] for e in chain.entries]
@@ -183,6 +183,25 @@ def test_a_chain_that_is_being_written(inspecting: MakePage, path: Path, save: S
     assert "**Step 9**, the newest." in page.texts("markdown")
     save(path, 10, 10)
     assert "**Step 10**, the newest." in page.run().texts("markdown")
+
+
+def test_restarts_that_are_too_far(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
+    """Of an archive any step; where a training may go on the newest one. Then nothing is green."""
+    folder, archive = tmp_path / "far.lcc", tmp_path / "far.lcc.zip"
+    way = np.random.default_rng(0).normal(size=900).astype(np.float32)
+    for steps, settings in ((range(3), {"bits": 1}), (range(3, 4), {"distance": 0.1})):
+        with codec.Checkpointer(folder, **settings, resume=True) as checkpoints:
+            for step in steps:
+                checkpoints.save(step, {"w": way * step})
+        codec.Chain(folder).pack(archive)
+        for source in (folder, archive):
+            far = source == archive or steps[-1] == 2
+            page = inspecting(inspect_path=source).click("verify")
+            errors = [text.partition(": step ")[0] for text in said(page, "error")]
+            assert errors == ["Too far for a restart"] * far
+            assert len(said(page, "success")) == (not far)
+            (verified,) = (t for t in said(page, "info") + said(page, "success") if "Verif" in t)
+            assert "decodes bit for bit to what was written. *Behind* says how close" in verified
 
 
 def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path, said: Said) -> None:
@@ -397,9 +416,13 @@ def test_an_upload_on_another_page(
         page = visit("inspect")
         assert page.at.button(key="own-close").label.startswith("Close the upload: mine.")
         assert page.metrics["Complete"][0] == told
-    assert upload(visit("recover"), "mine.lcc.zip", packed[:-200]).texts("error")
-    (error,) = visit("inspect").texts("error")
-    assert error.startswith("This cannot be opened. The archive is")
+    for nbytes in (3, len(packed) // 2, len(packed) - 1):
+        cut = f"ends too early, after {nbytes:,} bytes"
+        (error,) = upload(visit("recover"), "mine.lcc.zip", packed[:nbytes]).texts("error")
+        assert error.replace("\\", "").startswith(f"mine.lcc.zip: is not a valid chain: {cut}")
+        (error,) = visit("inspect").texts("error")
+        assert error.startswith(f"This cannot be opened. The archive {cut}")
+        assert "copy or download it again" in error
 
 
 def test_uploads_that_are_refused(

@@ -189,7 +189,7 @@ def test_a_damaged_record(started: MakePage, tmp_path: Path, said: Said, save: S
 def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> None:
     page = started("--run", tmp_path)
     assert page.texts("info")[0].startswith("Waiting for the first run")
-    two = save(tmp_path / "two.lcc", 0, 4)
+    two = save(tmp_path / "two.lcc", 0, 4, bits=2)
     four = save(tmp_path / "deeper" / "run.lcc", 0, 9, bits=4)
     (tmp_path / "soon.lcc").mkdir()
     page.run()

@@ -46,6 +46,23 @@ def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:
     assert name.endswith("script&gt;&lt;b&gt;")  # Plotly reads tags in texts
 
 
+def test_a_chain_that_is_too_far(chain: Path, tmp_path: Path, capsys: Capsys) -> None:
+    """Nothing is damaged, and yet it is not good."""
+    texts = []
+    for source in (chain, tmp_path / "far.lcc"):
+        if source != chain:
+            with codec.Checkpointer(source, tolerance=9.0) as checkpoints:
+                for step in range(2):
+                    checkpoints.save(step, {"w": np.arange(90, dtype=np.float32) % 7 * step})
+        assert main(["report", str(source), "-o", str(tmp_path / "x.html")]) == 0
+        texts.append((tmp_path / "x.html").read_text(encoding="utf-8"))
+    assert 'class="verdict good"' in texts[0]
+    assert 'class="verdict bad"' in texts[1]
+    far = "Too far for a restart: step 1 is behind by 100.0% of what was trained since the base"
+    assert f"All of 2 steps, 0 to 1, restore. {far}" in texts[1]
+    assert far in capsys.readouterr().err
+
+
 def test_mistakes_are_told(chain: Path, tmp_path: Path, capsys: Capsys) -> None:
     for arguments, told in (
         ([str(tmp_path / "no.lcc")], "there is no chain directory"),

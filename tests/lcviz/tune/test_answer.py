@@ -75,6 +75,19 @@ def test_of_the_example() -> None:
     assert not found.basis  # ten failures
 
 
+def test_of_files() -> None:
+    """They are often far apart: bits have no precedence, and the codec's default is there."""
+    default = replace(budget(0.015, 0, 0.3), setting=Setting(Coding.safe(), 1))
+    one, best, safe = (
+        replace(c, rework=None, rework_bound=None) for c in (BITS, budget(0.01, 0, 0.3), default)
+    )
+    found = answer((one, best, safe), "distance", 0.3)
+    assert (found.tuned.recommended, found.closer, found.default) == (best, None, safe)
+    assert found.headline == (
+        "budget 2.00 % meets the limit: 1 % of float32, distance at most 30.00 %"
+    )
+
+
 def test_few_failures_are_told() -> None:
     few = replace(BITS, distance=Mean(0.08, 0.1, 2))
     assert "rests on 2 failures" in answer((few,), "rework", 3.0).basis

@@ -26,6 +26,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.server.allowed_paths import FOLDERS
+from lcviz.text import kept_text
 from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.answer import answer
 from lcviz.tune.page_recommend import changes
@@ -45,7 +46,8 @@ FEW = Grid((1, 3), (), ("model",), ("runlength",), (1, 2), distances=()).setting
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: Patch) -> Iterator[None]:
     def few(own: Sweep) -> list[Setting]:
-        return FEW[:2] if own.wide else FEW
+        few = FEW[:2] if own.wide else FEW
+        return [*few, Setting(Coding.safe(), 1)] if own.digest else few
 
     monkeypatch.setattr(Sweep, "candidate_settings", property(few))
     monkeypatch.setattr(sweeps, "ITERATIONS", 48)
@@ -268,8 +270,11 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     page.click("tune-asked-start")
     (found,) = of_own(page).finished_parts
     page.run()
-    best = answer(found.value, "distance", 0.2).tuned.recommended
+    best, default = answer(found.value, "distance", 0.2).tuned.recommended, Coding.safe()
     assert best is not None
+    assert any(
+        t.startswith(f"The codec's default, {kept_text(default)}: ") for t in page.texts("markdown")
+    )
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
     assert "for every checkpoint" in page.at.title[0].proto.help
@@ -304,6 +309,8 @@ def test_own_files_with_what_no_chain_holds(tuning: Tuning, tmp_path: Path) -> N
     page = tuning(**OWN, tune_own=str(tmp_path))
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page.click("tune-asked-start")).status == jobs.DONE
+    limit = page.run().at.number_input(key="tune_distance")
+    assert limit.value == Coding.safe().distance  # as near as the codec's default keeps each save
 
 
 def test_uploads_are_tried_out_and_stay_for_export(

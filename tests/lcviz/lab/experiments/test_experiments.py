@@ -14,6 +14,8 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
+from codec.inspect import DEFAULT_DISTANCE
 from lcviz.cli.lab import main
 from lcviz.lab.experiments.failures import Recovery, comparison
 from lcviz.lab.experiments.tuning import Tune
@@ -196,7 +198,11 @@ def test_a_chain_is_judged_with_caution(capsys: Capsys) -> None:
     assert main(["tune", "--own", "run.lcc", *few]) == 0
     text = capsys.readouterr().out
     assert "out are unknown" in text
-    assert "within 0.1" in text
+    assert f"within {DEFAULT_DISTANCE:g}, " in text
+    few[-1] = Coding.safe().coder
+    assert main(["tune", "--own", "run.lcc", *few]) == 0
+    (default,) = (ln for ln in capsys.readouterr().out.splitlines() if ln.startswith("| default "))
+    assert Coding.safe().describe() in default
     assert "rework, iterations" not in text
     assert main(["tune", "--own", *(f"{step}.pt" for step in range(6)), *few]) == 0
     text = capsys.readouterr().out
