@@ -36,7 +36,6 @@ from codec.errors import (
     StepOrderError,
     TrackDigestError,
     VersionError,
-    WriteError,
     warn,
 )
 from codec.record import record as records

@@ -169,9 +169,7 @@ class Directory(Store):
     def withdraw(self, name: str, data: bytes) -> None:
         """Unlink the file if it holds these bytes, see `Store.withdraw`."""
         self._check()
-        with write_errors(
-            self.path / name, "may be left of a save that failed; removing it failed"
-        ):
+        with write_errors(self.path / name, "may be left of a save that failed, and stays"):
             with contextlib.suppress(FileNotFoundError):
                 if (self.path / name).read_bytes() == data:
                     with self._seal.opened():

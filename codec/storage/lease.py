@@ -131,7 +131,7 @@ class LeasedStore(Store):
         """
         self._check()
         where = f"{self._remote.where}/{name}"
-        with write_errors(where, "may be left of a save that failed; removing it failed"):
+        with write_errors(where, "may be left of a save that failed, and stays"):
             try:
                 if data.startswith(self._remote.read(name, len(data))):
                     self._delete(name)

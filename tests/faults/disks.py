@@ -34,7 +34,6 @@ from unittest import mock
 import torch
 import torch.distributed.checkpoint as dcp
 from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
-
 from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
@@ -64,6 +63,9 @@ class Refusal:
         self.number, self.code, self.when = number, code, when
         self.calls = 0
         self._met = mmap.mmap(-1, 1)  # also of a fork
+
+    def __repr__(self) -> str:
+        return f"{self.when} call {self.number}, {errno.errorcode[self.code]}"
 
     @property
     def met(self) -> bool:
@@ -124,9 +126,7 @@ def attempt(
         work()
     except Exception as exc:
         met["WRONG"] += 1
-        print(
-            f"WRONG: {what}, {refusal and (refusal.when, refusal.number, refusal.code)}: {type(exc).__name__}: {exc}"
-        )
+        print(f"WRONG: {what}, {refusal}: {type(exc).__name__}: {exc}")
 
 
 def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:

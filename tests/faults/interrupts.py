@@ -45,7 +45,7 @@ CODEC = str(Path(codec.__file__).parent)
 SOON, LATER_ON = 1e-6, 2e-5  # seconds: the shortest time of a timer, and longer than a handler's
 
 
-class Interrupted(Exception):
+class InterruptedSaveError(Exception):
     """What a handler raises."""
 
 
@@ -225,7 +225,7 @@ def naming(call: str, error: type[BaseException]) -> Any:
         setattr(os, call, real)
 
 
-ERRORS = (Interrupted, KeyboardInterrupt, LockedError)
+ERRORS = (InterruptedSaveError, KeyboardInterrupt, LockedError)
 
 
 def interrupted(writer: Writer, step: int, how: Any, met: Counter[str]) -> None:
@@ -243,7 +243,7 @@ def length_of(kind: type[Writer]) -> list[int]:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         writer, lengths = kind(Path(folder) / "run.lcc"), []
         for step in range(LATER):
-            with Interrupt(sys.maxsize, Interrupted) as whole:
+            with Interrupt(sys.maxsize, InterruptedSaveError) as whole:
                 writer.save(step)
             lengths.append(whole.n)
         writer.close()

@@ -709,7 +709,7 @@ def test_disk_faults(
     faulty: Callable[[str], None],
     monkeypatch: Patch,
 ) -> None:
-    """WriteError; from the naming call on the record may be there; the next save does without it."""
+    """WriteError. From the naming call on the record may be there; the next save finds out."""
     if not nameless:  # some disks have no files without a name
         monkeypatch.setattr(storage, "_opened_for_nameless", lambda path: None)
     elif not hasattr(os, "O_TMPFILE"):
