@@ -2,12 +2,13 @@
 
     PYTHONPATH=. python tests/faults/interrupts.py --random 1000 --chains 200
 
-A writer saves, in this process or through another one, whole states or gradients, or the steps of
-PyTorch's distributed checkpoints. One save is interrupted: at a random instruction of the codec a
-timer is set to the shortest time there is, and the handler of its signal raises. Or the handler
-raises right after the call that gives the record its name. Five more saves with the same writer
-follow, of which at least four must succeed. In the end every step that was reported as saved must
-restore to the last bit, and no lock may stay held. Chains are interrupted many times.
+A writer saves whole states, in this process or through another one, on disk or into an object
+store; or gradients; or the steps of PyTorch's distributed checkpoints. One save is interrupted: at
+a random instruction of the codec a timer is set to the shortest time there is, and the handler of
+its signal raises. Or the handler raises right after the call that gives the record its name. Five
+more saves with the same writer follow, of which at least four must succeed. In the end every step
+that was reported as saved must restore to the last bit, and no lock may stay held. Some chains are
+interrupted many times.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import fsspec
 import torch
 import torch.distributed.checkpoint as dcp
 from common import MEMORY, state_of
@@ -38,6 +41,7 @@ from codec import rerun
 from codec.dcp import ChainReader, ChainWriter
 from codec.errors import LockedError
 from codec.rerun import GradientCheckpointer
+from codec.storage.remote import Remote
 
 LATER = 5  # saves after an interrupted one, in the rounds with one interrupt
 PER_CHAIN = 20  # interrupts of a chain in the rounds with many
@@ -53,7 +57,7 @@ class Writer(ABC):
     """Saves states into a chain, and notes which steps were reported as saved."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path | str = path
         self.told: list[int] = []
 
     def save(self, step: int) -> None:
@@ -106,6 +110,18 @@ class InBackground(InProcess):
     asynchronous = True
 
 
+class InStore(InProcess):
+    """Whole states, saved into an object store, which here is this process's memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.checkpoints = codec.Checkpointer(f"memory:/{path}", bits=2)
+        self.path, self.told = self.checkpoints.path, []
+
+    def check(self) -> None:
+        super().check()
+        fsspec.filesystem("memory").store.clear()
+
+
 class Gradients(Writer):
     """Gradients, from which an optimizer's steps are run again."""
 
@@ -146,7 +162,7 @@ class Distributed(Writer):
 
     def _save(self, step: int) -> None:
         state = {"w": torch.from_numpy(state_of(step)["exact"]), "step": step}
-        dcp.save(state, storage_writer=self.writer, checkpoint_id=self.path / f"step-{step}")
+        dcp.save(state, storage_writer=self.writer, checkpoint_id=f"{self.path}/step-{step}")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -154,12 +170,19 @@ class Distributed(Writer):
     def check(self) -> None:
         for step in self.told:
             state: dict[str, Any] = {"w": torch.zeros(50, dtype=torch.float64), "step": -1}
-            dcp.load(state, storage_reader=ChainReader(self.path / f"step-{step}"))
+            dcp.load(state, storage_reader=ChainReader(f"{self.path}/step-{step}"))
             assert state["step"] == step
             assert state["w"].numpy().tobytes() == state_of(step)["exact"].tobytes()
 
 
-WRITERS = (InProcess, InBackground, Gradients, Distributed)
+# Each with the calls of which one gives a record its name, or makes it durable after that.
+WRITERS: dict[type[Writer], list[tuple[Any, str]]] = {
+    InProcess: [(os, "link"), (os, "fsync")],
+    InBackground: [(os, "link"), (os, "fsync")],
+    InStore: [(Remote, "create"), (Remote, "nbytes")],
+    Gradients: [(os, "link"), (os, "fsync")],
+    Distributed: [(os, "rename"), (os, "fsync")],
+}
 
 
 class Interrupt:
@@ -209,20 +232,20 @@ class Interrupt:
 
 
 @contextlib.contextmanager
-def naming(call: str, error: type[BaseException]) -> Any:
+def after(owner: Any, call: str, error: type[BaseException]) -> Any:
     """The handler raises right after the first call of this name."""
-    real: Callable[..., Any] = getattr(os, call)
+    real: Callable[..., Any] = getattr(owner, call)
 
     def interrupted(*args: Any, **kwargs: Any) -> None:
-        setattr(os, call, real)
+        setattr(owner, call, real)
         real(*args, **kwargs)
         raise error("interrupted")
 
-    setattr(os, call, interrupted)
+    setattr(owner, call, interrupted)
     try:
         yield
     finally:
-        setattr(os, call, real)
+        setattr(owner, call, real)
 
 
 ERRORS = (InterruptedSaveError, KeyboardInterrupt, LockedError)
@@ -291,22 +314,23 @@ def main(arguments: list[str] | None = None) -> int:
     codec.warm_up()
     rng = random.Random(options.seed)
     met: Counter[str] = Counter()
-    for kind in WRITERS:
-        for call in ("link", "rename" if kind is Distributed else "fsync"):
+    for kind, calls in WRITERS.items():
+        for call in calls:
             for error in ERRORS:
-                one_chain(kind, [lambda c=call, e=error: naming(c, e)], LATER, met)
+                one_chain(kind, [partial(after, *call, error)], LATER, met)
     lengths = {kind: length_of(kind) for kind in WRITERS}
 
     def somewhere(kind: type[Writer]) -> Callable[[], Any]:
         number = rng.randrange(rng.choice(lengths[kind][1:]))
         error = rng.choice(ERRORS)
-        return lambda: Interrupt(number, error)
+        return partial(Interrupt, number, error)
 
+    kinds = [*WRITERS]
     for i in range(options.random):
-        kind = WRITERS[i % len(WRITERS)]
+        kind = kinds[i % len(kinds)]
         one_chain(kind, [somewhere(kind)], LATER, met)
     for i in range(options.chains):
-        kind = WRITERS[i % len(WRITERS)]
+        kind = kinds[i % len(kinds)]
         one_chain(kind, [somewhere(kind) for _ in range(PER_CHAIN)], LATER, met)
     print(", ".join(f"{kind.__name__} {n}" for kind, n in lengths.items()), "instructions")
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())), f"{met['LOST']} lost")
