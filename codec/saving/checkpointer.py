@@ -165,7 +165,8 @@ class Checkpointer:
     def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         """Append one record. It is on disk when this returns, unless saves are asynchronous.
 
-        After any error the chain is as it was.
+        After an error every earlier step restores. An error of the disk, or of a signal handler,
+        does not tell whether this step was saved; the next save finds out.
 
         Args:
             step: The number of the checkpoint, larger than all previous ones.
