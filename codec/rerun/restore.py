@@ -167,8 +167,8 @@ class _Runner:
         """Set `measured` at a base, if its steps lead there."""
         n_before = self.n_steps
         self._run(copy, base)
-        gap, name = copy.largest_gap(base)
         if self.n_steps > n_before:
+            gap, name = copy.largest_gap(base)
             self.measured = (
                 f"How far off was measured at the base of step {step}, after {self.n_steps} steps: "
                 f"at most {gap:.1e} of a tensor's largest magnitude, in {name}"
