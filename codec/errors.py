@@ -193,6 +193,10 @@ class RewoundWarning(UserWarning):
     """A training went back to an earlier step; the records after it were set aside."""
 
 
+class RerunWarning(UserWarning):
+    """A state was restored whose bits differ from the saved ones: see `RerunError`."""
+
+
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 

@@ -10,8 +10,8 @@ Below GRADIENTS, a record holds `optimizer.described` and:
              "absent": numbers of parameters without a gradient}}
 
 Each record has as many steps as the longest record so far, so that all have one layout. "used" is
-None for a step that did not happen. Missing gradients keep their last value in the chain, which
-takes no bytes.
+None for a step that did not happen, and in a base that the steps since the record before it were
+not compared with. Missing gradients keep their last value in the chain, which takes no bytes.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class GradientCheckpointer(Checkpointer):
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
         is_base = copy is None or is_due
         record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
-        record["changed"] = [] if is_base else list(changed)
+        record["changed"] = list(changed)
         record["steps"], unchanged = self._stored_steps()
         unchanged += self._places_without(changed)
         whole = {**state, GRADIENTS: record}
@@ -236,8 +236,9 @@ class GradientCheckpointer(Checkpointer):
                 step = self._steps[number]
                 step_gradients, factor, short = shortened(step.gradients, self._long)
                 absent = [i for i, g in enumerate(step_gradients) if g is None]
-                used = {"settings": list(step.settings), "factor": factor}
-                used |= {"short": short, "absent": absent}
+                if self._copy is not None:
+                    used = {"settings": list(step.settings), "factor": factor}
+                    used |= {"short": short, "absent": absent}
             gradients = []
             for i, (p, g) in enumerate(zip(parameters, step_gradients)):
                 if g is None:

@@ -76,10 +76,21 @@ class OptimizerCopy:
         for name, stored in _tensors(record).items():
             stored.copy_(copies[name])
 
+    def largest_gap(self, record: Mapping[str, Any]) -> tuple[float, str]:
+        """The largest difference from a tensor in a record, as a share of its largest magnitude,
+        and the tensor's name. What the record calls changed does not count."""
+        copies, gaps = tensors_of(self._optimizer), [(0.0, "any")]
+        for name, stored in _tensors(record).items():
+            copied = copies[name].cpu()
+            if name not in record["changed"] and not same_bits(copied, stored):
+                wide = stored.to(torch.promote_types(stored.dtype, torch.float64))
+                gaps.append((float((copied - wide).abs().max() / wide.abs().max()), name))
+        return max(gaps)
+
     @property
-    def machine(self) -> str:
-        """See `machine_of`."""
-        return machine_of(str(torch.__version__), parameters_of(self._optimizer)[0].device.type)
+    def machine(self) -> dict[str, str]:
+        """See the function `machine`."""
+        return machine(self._optimizer)
 
     @property
     def digest(self) -> str:
@@ -119,9 +130,21 @@ def digest_of(optimizer: torch.optim.Optimizer) -> str:
     return h.hexdigest()
 
 
-def machine_of(version: str, device: str) -> str:
-    """The software and device that results depend on, in words."""
-    return f"torch {version}, {device}"
+def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    """What the last bits of an optimizer's steps depend on. The capability is the instruction set
+    of the processor that torch chose when it was imported: some round a product and a sum once."""
+    return {
+        "torch": str(torch.__version__),
+        "device": parameters_of(optimizer)[0].device.type,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def in_words(record: Mapping[str, Any]) -> str:
+    """What `machine` says, in words. An older record has no capability."""
+    words = f"torch {record['torch']}, {record['device']}"
+    on_cpu = record["device"] == "cpu" and "capability" in record
+    return f"{words}, {record['capability']}" if on_cpu else words
 
 
 def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -129,8 +152,7 @@ def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     parameters = parameters_of(optimizer)
     return {
         "optimizer": _name_of(optimizer),
-        "torch": str(torch.__version__),
-        "device": parameters[0].device.type,
+        **machine(optimizer),
         "groups": [len(group["params"]) for group in optimizer.param_groups],
         "parameters": [p.detach() for p in parameters],
         "state": optimizer.state_dict(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -11,13 +12,13 @@ import torch
 
 from codec.chain.chain import Chain
 from codec.chain.replay import GRADIENTS, Position
-from codec.errors import ParentError, RecordError, RerunError, warn
+from codec.errors import LccError, ParentError, RecordError, RerunError, RerunWarning, warn
 from codec.scheme.track import Track
 from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 from codec.storage.location import Location
 
-from .optimizer import OptimizerCopy, entries_of, machine_of
+from .optimizer import OptimizerCopy, entries_of, in_words
 from .steps import lengthened, unwrapped
 
 _STEPS = f"{GRADIENTS}/steps/"
@@ -46,6 +47,7 @@ def restore(
     optimizer: torch.optim.Optimizer,
     step: int | None = None,
     *,
+    exact: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> dict[Any, Any]:
     """The state of a step, from a chain that a `GradientCheckpointer` wrote.
@@ -56,10 +58,12 @@ def restore(
             change: the steps run on a copy, on the same device.
         step: The number of the checkpoint; None for the newest that restores, with
             SkippedRecordWarning if a newer one is damaged.
+        exact: False also restores a step whose bits differ here, with RerunWarning. To say how far
+            off they are, it also runs the steps between two bases, if the chain has two.
         storage_options: As for `codec.Chain`.
 
     Returns:
-        The saved state, bit by bit; its tensors are in main memory.
+        The saved state, bit by bit unless there was a RerunWarning; its tensors are in main memory.
 
     Raises:
         OptimizerMismatchError: The chain is of another optimizer, or of other parameters.
@@ -68,7 +72,7 @@ def restore(
     """
     chain = Chain(source, storage_options=storage_options).plain()
     try:
-        return rerun(chain, optimizer, step).state
+        return rerun(chain, optimizer, step, exact=exact).state
     except (RecordError, ParentError):
         if step is not None:
             raise
@@ -77,55 +81,98 @@ def restore(
             raise
         reached = position.step
         warn(f"{chain.where}: restored step {reached} instead of {chain.steps[-1]}: {reason}")
-        return rerun(chain, optimizer, reached).state
+        return rerun(chain, optimizer, reached, exact=exact).state
 
 
-def rerun(chain: Chain, optimizer: torch.optim.Optimizer, step: int | None) -> Restored:
+def rerun(
+    chain: Chain, optimizer: torch.optim.Optimizer, step: int | None, *, exact: bool = True
+) -> Restored:
     """Rebuild a step: load a copy of the optimizer at each base and run its recorded steps again.
 
-    Each result is checked against its digest. Raises what `restore` raises.
+    Each result is checked against its digest. Raises and warns as `restore` does.
     """
-    optimizer = unwrapped(optimizer)
-    copy: OptimizerCopy | None = None
+    runner = _Runner(optimizer, exact)
     position: Position | None = None
-    base = last_good_step = -1
-    n = 0
     for position in chain.replay(step):
-        if not position.has_gradients:
-            copy = None
-        else:
-            if position.record.kind == "base":
-                base, n = position.step, 0
-                copy = OptimizerCopy(optimizer)
-                record = position.track.restore()[GRADIENTS]
-                copy.load(record)
-            else:
-                assert copy is not None, "a base has the same layout"
-                n += 1
-                record = _record_of(position.track)
-                for optimizer_step in record["steps"]:
-                    if optimizer_step["used"] is not None:  # an empty slot, see `checkpointer`
-                        _run(copy, **optimizer_step)
-                copy.overwrite(_changed(record))
-            _check(position, copy, record, base, last_good_step)
-        last_good_step = position.step
+        runner.advance(position)
     assert position is not None, "a replay has a position, or fails"
-    if copy is None:
-        return Restored(position.whole(), None, [], n)
+    if runner.copy is None:
+        return Restored(position.whole(), None, [], runner.n)
+    if runner.problem:
+        n, known = runner.n_steps, _measured(chain, optimizer, position.step)
+        warn(f"{runner.problem}. It was restored from a base and {n} steps. {known}", RerunWarning)
     state = position.track.restore()
     record = state.pop(GRADIENTS)
-    copy.copy_to(record)  # the state shares these tensors: it now has the weights of the copy
-    return Restored(state, copy, record["steps"], n)
+    runner.copy.copy_to(record)  # the state shares these tensors: it now has the copy's weights
+    return Restored(state, runner.copy, record["steps"], runner.n)
 
 
-def _run(copy: OptimizerCopy, gradients: list[torch.Tensor], used: Mapping[str, Any]) -> None:
-    """Run one of a record's steps again."""
-    absent, short = set(used["absent"]), set(used["short"])
-    whole_gradients = (
-        None if i in absent else lengthened(g, used["factor"]) if i in short else g
-        for i, g in enumerate(gradients)
-    )
-    copy.step(tuple(whole_gradients), used["settings"])
+class _Runner:
+    """Runs the steps in a chain's records again.
+
+    Attributes:
+        copy: Of the optimizer, at the newest record; None if that has no gradients.
+        n, n_steps: Records since the base, and steps that were run since then.
+        problem: How the newest record's bits differ here; empty if they do not.
+        measured: How far the newest base is from where the steps before it lead here; empty if
+            that is not known.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, exact: bool) -> None:
+        self._optimizer, self._exact = unwrapped(optimizer), exact
+        self.copy: OptimizerCopy | None = None
+        self.n = self.n_steps = 0
+        self.problem = self.measured = self._advice = ""
+
+    def advance(self, position: Position) -> None:
+        """Go to the next position of a chain. Raises what `restore` raises."""
+        is_base = position.record.kind == "base"
+        if not position.has_gradients:
+            self.copy = None
+            return
+        if is_base:
+            record = position.track.restore()[GRADIENTS]
+            if self.copy is not None and "capability" in record:  # else not all steps are there
+                self._measure(self.copy, record, position.step)
+            self.copy, self.n, self.n_steps = OptimizerCopy(self._optimizer), 0, 0
+            self.copy.load(record)
+            self._advice = "The base itself differs"
+        else:
+            assert self.copy is not None, "a base has the same layout"
+            record = _record_of(position.track)
+            self._run(self.copy, record)
+            self.copy.overwrite(_changed(record))
+            self.n += 1
+        self.problem = _problem(position, self.copy, record)
+        if not self.problem:
+            self._advice = f"Step {position.step} restores here"
+        elif is_base or self._exact:
+            less = "" if is_base else "; with exact=False, this one does but for its last bits"
+            raise RerunError(f"{self.problem}. {self._advice}; {_remedy(self.copy, record)}{less}")
+
+    def _run(self, copy: OptimizerCopy, record: Mapping[str, Any]) -> None:
+        """Run a record's steps again."""
+        for step in record["steps"]:
+            if (used := step["used"]) is None:  # an empty slot, see `checkpointer`
+                continue
+            absent, short = set(used["absent"]), set(used["short"])
+            whole_gradients = (
+                None if i in absent else lengthened(g, used["factor"]) if i in short else g
+                for i, g in enumerate(step["gradients"])
+            )
+            copy.step(tuple(whole_gradients), used["settings"])
+            self.n_steps += 1
+
+    def _measure(self, copy: OptimizerCopy, base: Mapping[str, Any], step: int) -> None:
+        """Set `measured` at a base, if its steps lead there."""
+        n_before = self.n_steps
+        self._run(copy, base)
+        if self.n_steps > n_before:
+            gap, name = copy.largest_gap(base)
+            self.measured = (
+                f"How far off was measured at the base of step {step}, after {self.n_steps} steps: "
+                f"at most {gap:.1e} of a tensor's largest magnitude, in {name}"
+            )
 
 
 def _changed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,21 +195,37 @@ def _record_of(track: Track) -> dict[str, Any]:
     return record
 
 
-def _check(
-    position: Position,
-    copy: OptimizerCopy,
-    record: Mapping[str, Any],
-    base: int,
-    last_good_step: int,
-) -> None:
-    """Raise RerunError unless the copy has the bits of the saved optimizer."""
-    if copy.digest != record["digest"]:
-        there = machine_of(record["torch"], record["device"])
-        advice = "The base itself differs"
-        if last_good_step >= base:
-            advice = f"Step {last_good_step} restores here"
-        raise RerunError(
-            f"{position.entry.name}: the steps of {record['optimizer']} lead to other weights or "
-            f"another state here ({copy.machine}) than where they were saved ({there}). {advice}; "
-            "with the software and device of the training, all steps do"
+def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
+    """How the copy's bits differ from the saved optimizer's; empty if they do not."""
+    if copy.digest == record["digest"]:
+        return ""
+    here, there = in_words(copy.machine), in_words(record)
+    return (
+        f"{position.entry.name}: the steps of {record['optimizer']} lead to other weights or "
+        f"another state here ({here}) than where they were saved ({there})"
+    )
+
+
+def _remedy(copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
+    """What makes the copy's steps lead to the saved bits."""
+    saved = record.get("capability", copy.machine["capability"])
+    needed = "and the kind of device of the training"
+    if record["device"] == "cpu" and saved != copy.machine["capability"]:
+        needed = (
+            f"of the training and ATEN_CPU_CAPABILITY={saved.lower()} set before torch is imported"
         )
+    return f"with the software {needed}, all steps do"
+
+
+def _measured(chain: Chain, optimizer: torch.optim.Optimizer, step: int) -> str:
+    """How far off steps lead here, in words: the steps between two bases, of which the second is
+    the first after ``step``, or else the newest."""
+    bases = [entry.step for entry in chain.entries if entry.kind == "base"]
+    second = min(bisect(bases, step), len(bases) - 1)
+    runner = _Runner(optimizer, exact=False)
+    try:
+        for position in chain.every_step(bases[second - 1], bases[second]) if second else ():
+            runner.advance(position)
+    except LccError as exc:  # the step itself is restored, by other records
+        return f"How far off is not known: {exc}"
+    return runner.measured or "How far off is not known: no steps lead from a base to the next one"

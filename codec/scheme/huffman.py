@@ -89,7 +89,13 @@ def entropy(counts: NDArray[np.integer]) -> float:
     """Shannon's bound in bits for the whole message: -sum(count * log2(count / total))."""
     counts = np.asarray(counts, np.float64)
     counts = counts[counts > 0]
-    return float((counts * np.log2(counts.sum() / counts)).sum()) if counts.size else 0.0
+    return float((counts * log2(counts.sum() / counts)).sum())
+
+
+def log2(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The base-2 logarithms of positive numbers, the same bits on every processor."""
+    kernels.log2(values, logarithms := np.empty_like(values))
+    return logarithms
 
 
 def n_bits(counts: NDArray[np.integer], lengths: NDArray[np.uint8]) -> int:

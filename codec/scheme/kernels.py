@@ -3,7 +3,8 @@
 The stages, in the order of the file, with the modules of codec.scheme that call them:
 
     machine      _difference, _energy, _copy, _stream, _fence, _prefetch, _lowest, _highest:
-                 instructions that numba lacks. copy_all (saving.channel), address (survivors)
+                 instructions that numba lacks. copy_all (saving.channel), address (survivors),
+                 log2 (huffman)
     quantize     from arrays: bucket_statistics, assign_codes, bucket_energies (quantize)
                  from u and track: probe, collect (survivors); magnitudes, squares_left,
                  collect_uniform, largest (uniform); sample_blocks, moved_since (origin)
@@ -346,6 +347,30 @@ def copy_all(targets, sources, sizes):
 def address(array):
     """The address of a vector's data, seven times as fast as from numpy."""
     return array.ctypes.data
+
+
+@_inlined
+def _log2(x):
+    """The base-2 logarithm of a positive number, by atanh's series.
+
+    Every processor gets the same bits. Those of np.log2 depend on the instruction set, and with
+    them could the choice between codes.
+    """
+    fraction, exponent = math.frexp(x)
+    if fraction < math.sqrt(0.5):
+        fraction, exponent = 2 * fraction, exponent - 1
+    ratio = (fraction - 1) / (fraction + 1)
+    total = 0.0
+    for k in range(21, 0, -2):  # the next term is below 2**-60
+        total = total * ratio * ratio + 1 / k
+    return exponent + 2 / math.log(2) * ratio * total
+
+
+@_compiled
+def log2(values, out):
+    """out[i] = the base-2 logarithm of values[i]. Both float64."""
+    for i in range(values.size):
+        out[i] = _log2(values[i])
 
 
 @_intrinsic
@@ -2832,8 +2857,8 @@ def _bits_of(counts, row):
         c = np.float64(counts[row, i])
         if c > 0:
             total += c
-            own += c * np.log2(c)
-    return total * np.log2(total) - own if total > 0 else 0.0
+            own += c * _log2(c)
+    return total * _log2(total) - own if total > 0 else 0.0
 
 
 @_inlined

@@ -222,6 +222,7 @@ def _best_classes(tokens: NDArray[np.int64], most: int, symbol_bits: int) -> int
         counts = tokens[: runlength.n_symbols(classes), :classes]
         counts = counts[counts > 0]
         escaped = max(total - int(counts.sum()), 1)
-        bits = float((counts * np.log2(total / counts)).sum())
-        bits_by_classes[classes] = bits + escaped * (np.log2(max(total / escaped, 1)) + extra)
+        counts = np.append(counts, escaped)
+        bits = float((counts * huffman.log2(np.maximum(total / counts, 1))).sum())
+        bits_by_classes[classes] = bits + escaped * extra
     return min(bits_by_classes, key=lambda classes: bits_by_classes[classes])

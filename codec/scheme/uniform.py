@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from codec.errors import SettingsError
 from codec.lazy import lazy
 
-from . import kernels, workers
+from . import huffman, kernels, workers
 from .kernels import FINE_SHIFT, N_FINE
 from .remainder import Remainder
 from .survivors import Segments, Survivors, memory_for
@@ -81,11 +81,13 @@ class Magnitudes:
         """Estimated bits per element: Shannon's bound for single values."""
         most = min(int(self.largest / size + offset) + 1, MAX_STEPS)
         reached = self.at_least((np.arange(1, most + 2, dtype=np.float64) - offset) * size)
-        members = reached[:-1] - reached[1:]
+        zeros = max(self.n - reached[0], 0.0)
+        members = np.append(reached[:-1] - reached[1:], zeros)
         members = members[members > 0]
-        zeros = self.n - reached[0]
-        bits = float((members * np.log2(2 * self.n / members)).sum())  # either sign is as likely
-        return (bits + (zeros * np.log2(self.n / zeros) if zeros > 0 else 0.0)) / max(self.n, 1)
+        bits = float(
+            (members * huffman.log2(2 * self.n / members)).sum()
+        )  # either sign is as likely
+        return (bits - zeros) / max(self.n, 1)  # 0 has no sign
 
     def size_for(self, bits: float, offset: float, low: float, high: float) -> float:
         """The step size in [low, high] that takes about this many bits per element."""

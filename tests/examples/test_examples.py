@@ -65,6 +65,8 @@ def test_a_model_is_served_while_it_trains(
     """Its loss falls from one update to the next, up to the last iteration."""
     monkeypatch.syspath_prepend(str(Path(codec.__file__).parents[1] / "examples"))
     serve = importlib.import_module("serve")
+    # As a script. Else a process that it spawns runs the last page of the dashboard's tests.
+    monkeypatch.setitem(sys.modules, "__main__", serve)
     monkeypatch.setattr(sys, "argv", ["serve.py", "--iterations", "40"])
     threads = torch.get_num_threads()
     try:

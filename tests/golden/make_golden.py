@@ -28,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import os
 import runpy
 import shutil
 import struct
@@ -40,6 +41,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
+os.environ["ATEN_CPU_CAPABILITY"] = "default"  # bits that torch gives on every processor
 
 import numpy as np  # noqa: E402
 from safetensors.numpy import save  # noqa: E402

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +27,7 @@ from codec.errors import (
     OptimizerMismatchError,
     RerunError,
     RerunNeededError,
+    RerunWarning,
     SettingsError,
     SkippedRecordWarning,
     StateMismatchError,
@@ -609,6 +613,55 @@ def test_other_arithmetic_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch
     check(path, states[1][1], sgd, 1)
 
 
+@pytest.mark.parametrize("case", ["known", "older", "base after too many changes", "damaged"])
+def test_how_far_off_is_said_where_it_is_known(
+    case: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step also moves the last bias by 0.0001 here. At the second base, something else has
+    changed the first parameter, which is no difference of arithmetic."""
+
+    def change(step: int) -> None:
+        if step == 4:
+            overwrite(training)
+            if case.startswith("base"):
+                clamp(training)
+                forget(training, 6)
+
+    def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+        return {"torch": "2.0", "device": "cpu"}
+
+    training = sgd()
+    with monkeypatch.context() as patch:
+        if case == "older":
+            patch.setattr("codec.rerun.optimizer.machine", machine)
+        states = saved(path, training, 8, change=change, base_every=3)
+    assert kinds(path) == 2 * ["base", "delta", "delta", "delta"]
+    if case == "damaged":
+        (path / Chain(path).entries[2].name).write_bytes(b"nothing")
+    step = torch.optim.SGD.step
+
+    def other(self: torch.optim.SGD, *args: object) -> None:
+        step(self, *args)
+        self.param_groups[0]["params"][-1].data += 0.0001
+
+    monkeypatch.setattr(torch.optim.SGD, "step", other)
+    with pytest.raises(RerunError, match=r"Step 4 restores here.* all steps do; with exact=False"):
+        restore(path, sgd().optimizer)
+    with pytest.warns(RerunWarning, match="restored from a base and 2 steps") as caught:
+        state = restore(path, sgd().optimizer, 6, exact=False)
+    # The momentum has the bits that it was saved with.
+    assert differences(state, states[6][1]) == ["/model/3.bias"]
+    bias, told = states[4][1]["model"]["3.bias"], str(caught[0].message)
+    if case == "known":
+        figure = re.search(r"step 4, after 4 steps: at most (\S+) of .* parameters/5$", told)
+        assert figure
+        assert float(figure[1]) == pytest.approx(4e-4 / float(bias.abs().max()), rel=0.05)
+    else:
+        assert "How far off is not known: " in told
+        assert ("00000002.delta" in told) == (case == "damaged")
+    check(path, states[4][1], sgd, 4)
+
+
 def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
     class WithMore(torch.optim.SGD):
         def step(self, closure: Any = None, more: Any = None) -> None:  # type: ignore[override]
@@ -646,15 +699,54 @@ def test_wrong_arguments(path: Path) -> None:
         checkpoints.save(0, training.state)
 
 
+def elsewhere(capability: str, call: Callable[[str], None], path: Path) -> None:
+    """Call a function of this module as on a processor of this capability."""
+    code = f"from tests.codec.rerun.test_rerun import *; {call.__name__}({str(path)!r})"
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+
+
 def test_the_golden_chain_restores(golden: Path) -> None:
     """Clipped gradients, a parameter without one, a record of two steps."""
-    path = golden / "gradients.lcc"
-    assert kinds(path) == ["base", "delta", "delta", "delta", "delta"]
-    w, b = torch.zeros(24, 24), torch.zeros(7)
-    parameters = [nn.Parameter(w), nn.Parameter(b)]
+    assert kinds(golden / "gradients.lcc") == ["base", "delta", "delta", "delta", "delta"]
+    elsewhere("default", restore_golden, golden / "gradients.lcc")
+
+
+def restore_golden(path: str) -> None:
+    parameters = [nn.Parameter(torch.zeros(24, 24)), nn.Parameter(torch.zeros(7))]
     optimizer = torch.optim.AdamW(parameters, 0.01, foreach=False)
     for step in range(5):
         state = restore(path, optimizer, step)
         assert state["done"] == step
         assert state["b"].tolist() == pytest.approx(state["expected"]["b"], abs=1e-6)
         assert float(state["w"].double().sum()) == pytest.approx(state["expected"]["w"], abs=1e-3)
+
+
+@pytest.mark.skipif(not torch.cpu.get_capabilities().get("avx2"), reason="needs AVX2")
+def test_another_kind_of_processor(path: Path) -> None:
+    """Refused; with exact=False it restores all but the last bits, and a base follows."""
+    elsewhere("default", save_there, path)
+    elsewhere("avx2", restore_here, path)
+
+
+def save_there(path: str) -> None:
+    torch.save(saved(Path(path), adamw(), 7, base_every=3)[-1], f"{path}.pt")
+
+
+def restore_here(path: str) -> None:
+    training = adamw()
+    remedy = r"AVX2\) than .* DEFAULT\)\. .* ATEN_CPU_CAPABILITY=default set before"
+    with pytest.raises(RerunError, match=remedy):
+        restore(path, training.optimizer)
+    with pytest.warns(RerunWarning, match=r"at most \d\.\de-0[678] of"):
+        state = restore(path, training.optimizer, exact=False)
+    there = torch.load(f"{path}.pt")[1]
+    assert differences(state, there)
+    torch.testing.assert_close(state["model"], there["model"], rtol=0, atol=1e-6)
+    training.load(state)
+    with GradientCheckpointer(path, training.optimizer, resume=True) as checkpoints:
+        for step in (7, 8):
+            training.step(step)
+            checkpoints.save(step, training.state)
+    assert kinds(Path(path))[-2:] == ["base", "delta"]
+    check(Path(path), training.state)

@@ -154,7 +154,8 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
 
 def test_the_process_ends_with_this_one(tmp_path: Path) -> None:
     """It does not go on compiling for a server that was stopped."""
-    code = "from codec.inspect import warm_up_beside; print(warm_up_beside().pid)"
+    code = "from codec.scheme import warmup; warmup.threads = lambda: 2; "
+    code += "print(warmup.warm_up_beside().pid)"
     pid = int(run(code, NUMBA_CACHE_DIR=str(tmp_path)))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
