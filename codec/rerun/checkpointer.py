@@ -172,7 +172,7 @@ class GradientCheckpointer(Checkpointer):
         is_base = copy is None or is_due
         record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
         record["changed"] = list(changed)
-        record["steps"], unchanged = self._stored_steps()
+        record["steps"], unchanged = self._stored_steps(were_run=copy is not None)
         unchanged += self._places_without(changed)
         whole = {**state, GRADIENTS: record}
         saved = self._append(step, whole, is_base=is_base, unchanged=unchanged)
@@ -224,8 +224,11 @@ class GradientCheckpointer(Checkpointer):
             if g is not None and g.dtype is torch.float32:
                 self._long.add(i)
 
-    def _stored_steps(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The steps as a record holds them, and names of gradients that keep their last value."""
+    def _stored_steps(self, were_run: bool) -> tuple[list[dict[str, Any]], list[str]]:
+        """The steps as a record holds them, and names of gradients that keep their last value.
+
+        were_run: on the copy; else a restore does not run them.
+        """
         parameters = parameters_of(self._optimizer)
         stored, unchanged = [], []
         for number in range(max(self._n_slots, len(self._steps), 1)):
@@ -236,7 +239,7 @@ class GradientCheckpointer(Checkpointer):
                 step = self._steps[number]
                 step_gradients, factor, short = shortened(step.gradients, self._long)
                 absent = [i for i, g in enumerate(step_gradients) if g is None]
-                if self._copy is not None:
+                if were_run:
                     used = {"settings": list(step.settings), "factor": factor}
                     used |= {"short": short, "absent": absent}
             gradients = []
