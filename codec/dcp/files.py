@@ -117,8 +117,8 @@ def parent_of(run: Run, at: RecordAt) -> RecordAt | None:
     return None if record.kind == "base" else _parent(record)
 
 
-def settings_at(run: Run, at: RecordAt) -> Mapping[str, Any]:
-    """The settings of the base that a record builds on. Raises as `read_beginning`."""
+def settings_before(run: Run, at: RecordAt) -> Mapping[str, Any]:
+    """The settings in the base that a record builds on. Raises as `read_beginning`."""
     while (parent := parent_of(run, at)) is not None:
         at = parent
     return read_beginning(run, at).settings

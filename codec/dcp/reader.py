@@ -26,7 +26,7 @@ from codec import version
 from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
-from codec.record.settings import ChainSettings, Given
+from codec.record.settings import ChainSettings, Given, settings_at
 from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
@@ -40,8 +40,9 @@ from .files import (
     mark_of,
     marks,
     marks_among,
+    read_beginning,
     rebuild,
-    settings_at,
+    settings_before,
 )
 from .rank_writer import RankState, read_item
 from .stores import METADATA, Run, Step, files_of, run_at, step_at
@@ -310,8 +311,8 @@ def _reader_of(step: Step) -> ChainReader:
 def resume_from(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
     """A rank's state after a save, rebuilt from its records, and the settings to go on with.
 
-    All ranks go on with bases, as with a new writer, if another version wrote the step, or if given
-    settings differ from those in its bases.
+    All ranks go on with bases, as with a new writer, if another version wrote the step, or if
+    another policy is given than that in its bases.
 
     Raises:
         ChainError, RecordError: A record cannot be read; the message says how to go on without.
@@ -333,22 +334,23 @@ def _state_at(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSett
         at, steps, name = read_item(item, step)
         n = max(n, len(steps))  # of all ranks: they write their next base together
         chunks.setdefault(at, []).append(name)
-    own = [at for at in chunks if is_of(at.file, rank)]
-    rebuilt = [rebuild(step.run, at) for at in own]
-    field: Mapping[str, Any] = {}  # all bases have the same
-    if rebuilt:
-        field = rebuilt[0][0].settings
-    elif chunks:
-        field = settings_at(step.run, next(iter(chunks)))
+    own = {at: rebuild(step.run, at) for at in chunks if is_of(at.file, rank)}
+    field: Mapping[str, Any] = {}
+    for at, (replay, _) in own.items():
+        field = field or replay.settings  # all bases have the same
+        if replay.track is not None and any(t.lossy for t in replay.track.layout.tensors):
+            field = settings_at(replay.settings, read_beginning(step.run, at))
+            break
+    if chunks and not own:
+        field = settings_before(step.run, next(iter(chunks)))
     chain = ChainSettings.of_field(field, str(step)) if field else None
     settings = given.after(chain or ChainSettings.default("tensor"))
     bundles = [
-        bundle_of(replay, needs, chunks[at], settings.coding)
-        for at, (replay, needs) in zip(own, rebuilt, strict=True)
+        bundle_of(replay, needs, chunks[at], settings.coding) for at, (replay, needs) in own.items()
     ]
-    specs = (spec for bundle in bundles for spec in bundle.specs.values())
+    specs = [spec for bundle in bundles for spec in bundle.specs.values()]
     exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
-    is_foreign = any(replay.writer != version.WRITER for replay, _ in rebuilt)
-    if is_foreign or (chain and settings.differences(chain)):
+    is_foreign = any(replay.writer != version.WRITER for replay, _ in own.values())
+    if is_foreign or (chain and settings.policy.text != chain.policy.text):
         bundles, n = [], -1
     return RankState(bundles, n, frozenset(exact), chain), settings

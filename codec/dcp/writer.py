@@ -66,12 +66,12 @@ class ChainWriter(FileSystemWriter):
 
     The settings from bits to distance are those of `Coding`. Without any target the distance is
     0.3, the scope is "tensor", the coder "runlength". With ``resume``, these and the policy are
-    those of the step to go on from, unless they are given; if one of them differs, the log says so,
-    and the first save holds bases. What is exact in that step becomes lossy only if a pattern that
-    is given says so; else a save raises SettingsError. An alphabet belongs to one chunk, or with
-    scope "model" to a rank's record. A budget limits each rank's deltas of a save, headers
-    included: it is a share of the float32 size of the lossy chunks that get a delta. Bases and an
-    optimizer's moments are not counted.
+    those of the step to go on from, unless they are given; the log says what differs, and with
+    another policy the first save holds bases. What is exact in that step becomes lossy only if a
+    pattern that is given says so; else a save raises SettingsError. An alphabet belongs to one
+    chunk, or with scope "model" to a rank's record. A budget limits each rank's deltas of a save,
+    headers included: it is a share of the float32 size of the lossy chunks that get a delta. Bases
+    and an optimizer's moments are not counted.
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
