@@ -99,7 +99,7 @@ def test_every_setting_goes_on(
     """From a base alone, from deltas, and from what compact and merge with a coder have made."""
     policy, ema = (settings.get(name) for name in ("policy", "ema"))
     coding = {name: value for name, value in settings.items() if name not in ("policy", "ema")}
-    for step in range(5):
+    for step in range(6):
         with opened(**({} if step else settings)) as checkpoints:
             assert checkpoints.coding == Coding.safe(**coding)
             assert checkpoints.policy.given == Policy(policy, ema).given
@@ -108,22 +108,24 @@ def test_every_setting_goes_on(
         assert ("note" in codec.restore(run)) == (policy is None)
         if step == 2:
             codec.compact(run, base=True, coder="context")
-        if step == 3:
+        if step == 4:
             codec.merge(run, 2, coder="context")
-    deltas = [p.delta.coding for p in codec.Chain(run).replay() if p.delta and p.step > 3]
+    deltas = [p.delta.coding for p in codec.Chain(run).replay() if p.delta and p.step > 4]
     assert deltas == [Coding.safe(**coding)]
     assert not said(caplog)
 
 
 def test_what_is_given_is_used_and_said(opened: Opened, run: Path, caplog: Logged) -> None:
     """And goes on in its turn: a delta says it, which is not merged."""
+    last = {"later/*": "skip?", **EXACT}
     ways: list[tuple[dict[str, Any], str]] = [
         ({"bits": 3}, ""),
         ({"distance": 0.2}, "distance=0.2 instead of bits=3"),
         ({"coder": "huffman"}, "coder='huffman' instead of coder='runlength'"),
         ({"policy": {"later/*": "exact?"}}, "policy={'later/*': 'exact?'} instead of policy={}"),
         ({"policy": {}}, "policy={} instead of policy={'later/*': 'exact?'}"),
-        ({"policy": {"*": "exact"}}, "policy={'*': 'exact'} instead of policy={}"),
+        ({"policy": EXACT}, "policy={'*': 'exact'} instead of policy={}"),
+        ({"policy": last}, f"policy={last} instead of policy={EXACT}"),
     ]
     for step, (settings, text) in enumerate(ways):
         caplog.clear()
@@ -136,7 +138,7 @@ def test_what_is_given_is_used_and_said(opened: Opened, run: Path, caplog: Logge
     assert not lossy_in(run)
     with opened(distance=0.2) as checkpoints:
         checkpoints.save(99, state(99))
-        assert checkpoints.policy.given == {"policy": EXACT}
+        assert checkpoints.policy.given == {"policy": last}
     assert flat(codec.restore(run)) == flat(state(99))
     assert codec.verify(run).ok
 
