@@ -207,17 +207,6 @@ def test_when_a_record_is_due(tmp_path: Path) -> None:
         ChainRun(tmp_path, False, {"bit": 3})
 
 
-@pytest.fixture
-def gloo(tmp_path: Path) -> Iterator[None]:
-    """A group of this process alone."""
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
-@pytest.mark.usefixtures("gloo")
-@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is (deprecated|not supported)")
 def test_a_chain_keeps_its_settings(tmp_path: Path) -> None:
     """A training that goes on with fewer settings has those of the chain, and skips what it does;
     a new one does not."""
@@ -239,6 +228,17 @@ def test_a_chain_keeps_its_settings(tmp_path: Path) -> None:
         ChainRun(path, "required", {})  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def gloo(tmp_path: Path) -> Iterator[None]:
+    """A group of this process alone."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("gloo")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is (deprecated|not supported)")
 def test_the_model_itself_or_refused() -> None:
     """Wrappers add no prefix; a part of a model is no model."""
     from torch.distributed.fsdp import fully_shard
